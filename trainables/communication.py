@@ -1,0 +1,44 @@
+"""How the workers of one trial speak to each other: the interface, and the one for a lone process.
+
+The interface over `torch.distributed` lives at the edge (`sweep.ray_gang`); nothing here imports it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+
+class Communicator(Protocol):
+    """Collective calls of `world_size` processes; every process makes the same calls in order."""
+
+    rank: int
+    world_size: int
+
+    def all_reduce_sum(self, tensor: torch.Tensor) -> None:
+        """Replace `tensor`, in place, by its sum over all processes."""
+
+    def broadcast(self, value: Any) -> Any:
+        """Rank 0's plain-data `value`, on every process."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """The plain-data values of all processes in rank order, on every process."""
+
+
+class Alone:
+    """The communicator of a single process."""
+
+    rank = 0
+    world_size = 1
+
+    def all_reduce_sum(self, tensor: torch.Tensor) -> None:
+        """Nothing to add."""
+
+    def broadcast(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value itself, alone in a list."""
+        return [value]

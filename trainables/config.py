@@ -1,0 +1,218 @@
+"""What a trial is: one frozen, fully typed configuration. `TrialConfig.id` names its outcome.
+
+Pure data: no torch, no disk. Field names are the glossary's; the paper's letter stands in each
+description (Dupuy et al. 2021, "P1").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from trainables import catalogue
+from trainables.errors import InvalidInput
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Engine = Literal["sgd", "edp_sgd", "dp_sgd"]
+Sampling = Literal["shuffle", "poisson"]
+NoiseCalibration = Literal["paper", "central"]
+GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
+NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
+SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+
+
+class Frozen(BaseModel):
+    """Immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DataConfig(Frozen):
+    """Which records a trial trains, validates and tests on."""
+
+    name: str = Field("atis", description="entry of trainables/datasets")
+    path: str | None = Field(
+        None, description="file or folder; default: the entry's place under $SWEEP_DATA_DIR"
+    )
+    split: SplitMode = Field("paper", description="paper = 45:5:50 over the pooled files (P1 4.1)")
+    split_seed: int = Field(0, ge=0)
+    max_records: int | None = Field(
+        None, ge=20, description="use only this many records of the pool, drawn by split_seed"
+    )
+    num_records: int | None = Field(
+        None, ge=1, description="declared, public size n of the training part; required for private"
+        " data, else the size read from it counts as an unaccounted release"
+    )
+    num_utterances: int | None = Field(
+        None, ge=1_000, description="size of a made corpus (communication, health, video)"
+    )
+    seed: int = Field(0, ge=0, description="seed of a made corpus")
+    schema_file: str | None = Field(
+        None, description="public label schema (JSON); default: the one shipped for the corpus"
+    )
+
+
+class ModelConfig(Frozen):
+    """Which model, and what it is made of. The sizes are the paper's by default."""
+
+    name: str = Field("clc", description="entry of trainables/models")
+    word_vectors: str = Field(
+        "hashed", description="clc: hashed | glove (extra) | a .vec or GloVe text file"
+    )
+    word_buckets: int = Field(8_192, ge=2, description="clc/bert: buckets of hashed words")
+    word_dim: int = Field(50, ge=1, description="clc: width of hashed word vectors")
+    char_dim: int = Field(16, ge=1, description="clc: width of a character's embedding")
+    char_filters: int = Field(50, ge=1, description="clc: filters of the character CNN")
+    char_kernel: int = Field(3, ge=1, description="clc: characters a filter sees")
+    encoder: str = Field(
+        "scratch", description="bert: scratch | minilm (extra) | a local directory | a hub name"
+    )
+    hidden_size: int = Field(384, ge=2, description="clc: biLSTM state; bert from scratch: 312")
+    num_layers: int = Field(2, ge=1, description="clc: biLSTM layers; bert: encoder layers")
+    num_heads: int = Field(12, ge=1, description="bert from scratch: attention heads")
+    intermediate_size: int = Field(1_200, ge=1, description="bert from scratch: feed-forward width")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
+
+
+class NoiseDecay(Frozen):
+    """d(t), the factor on the noise multiplier at epoch t."""
+
+    kind: str = Field("none", description="entry of trainables/schedules")
+    tau: float = Field(0.0, ge=0, description="decay rate per epoch")
+
+    @model_validator(mode="after")
+    def _known(self) -> NoiseDecay:
+        if self.kind not in catalogue.names("schedules"):
+            allowed = ", ".join(catalogue.names("schedules"))
+            raise ValueError(f"expected kind to be one of {allowed}, got {self.kind!r}")
+        if self.kind == "none" and self.tau != 0:
+            raise ValueError(f"expected tau=0 with kind=none, got tau={self.tau}")
+        return self
+
+
+class TargetEpsilon(Frozen):
+    """In place of a noise multiplier: the smallest z0 whose epsilon is at most this."""
+
+    target_epsilon: PositiveFloat
+
+
+class PrivacyConfig(Frozen):
+    """The mechanism, in the words of privacy accounting. None means: the engine's default."""
+
+    max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
+    noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
+    noise_decay: NoiseDecay = NoiseDecay()
+    group_scale: GroupScale = Field("none", description="where alpha_k comes from")
+    max_group_scale: float = Field(1.0, gt=0, le=1, description="public bound on max alpha_k")
+    noise_calibration: NoiseCalibration | None = None
+    sampling: Sampling | None = None
+    neighboring_relation: NeighboringRelation | None = None
+    microbatch_size: int | None = Field(
+        None, ge=1, description="records whose mean gradient is clipped as one;"
+        " default: 1 for dp_sgd, a worker's whole batch for edp_sgd"
+    )
+    delta: float | None = Field(
+        None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
+    )
+    unit: Literal["record", "group"] = Field("record", description="what one neighbour adds")
+    max_records_per_group: int = Field(1, ge=1, description="bound on a group's contribution")
+    secure_noise: bool = Field(False, description="draw noise from AES-256-CTR")
+    reproducible_noise: bool = Field(
+        False, description="for tests: noise from the public seed, so epsilon is infinite"
+    )
+    accountant: str | None = Field(
+        None, description="entry of trainables/accountants; default: the tightest sound one"
+    )
+
+    @model_validator(mode="after")
+    def _ranges(self) -> PrivacyConfig:
+        z = self.noise_multiplier
+        if not isinstance(z, TargetEpsilon) and z < 0:
+            raise ValueError(f"expected noise_multiplier >= 0, got {z}")
+        return self
+
+
+class TrainingConfig(Frozen):
+    """The optimiser's side of a trial."""
+
+    epochs: int = Field(30, ge=1, description="E")
+    expected_batch_size: int = Field(64, ge=1, description="B, over all workers together")
+    physical_batch_size: int | None = Field(
+        None, ge=1, description="records a worker holds at once; bounds memory, not the result"
+    )
+    num_workers: int = Field(1, ge=1, description="N of Algorithm 1; logical where fewer run")
+    learning_rate: PositiveFloat = 1e-3
+    seed: int = Field(0, ge=0, description="initialisation and dropout; never noise")
+
+
+class EvaluationConfig(Frozen):
+    """What is measured after training."""
+
+    attacks: tuple[str, ...] = Field(("shadow", "loss_threshold"), description="entries of attacks")
+    shadow_corpus: str | None = Field(
+        None, description="entry of datasets; default: a public corpus that is not the target"
+    )
+    ser_align: Literal["name", "edit"] = "name"
+    ser_match: Literal["span", "value"] = "span"
+    bootstrap_samples: int = Field(1_000, ge=0)
+
+
+class TrialConfig(Frozen):
+    """One trial. Two configs with equal `id` have results of the same law."""
+
+    task: Literal["nlu"] = "nlu"
+    engine: Engine = "edp_sgd"
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _entries_exist(self) -> TrialConfig:
+        for shelf, name in (("datasets", self.data.name), ("models", self.model.name)):
+            if name not in catalogue.names(shelf):
+                allowed = ", ".join(catalogue.names(shelf))
+                field = {"datasets": "data.name", "models": "model.name"}[shelf]
+                raise ValueError(f"expected {field} to be one of {allowed}, got {name!r}")
+        for attack in self.evaluation.attacks:
+            if attack not in catalogue.names("attacks"):
+                allowed = ", ".join(catalogue.names("attacks"))
+                raise ValueError(f"expected evaluation.attacks from {allowed}, got {attack!r}")
+        return self
+
+    @property
+    def id(self) -> str:
+        """12 hex digits over every field that changes the result's law, and no other."""
+        fields = self.model_dump(mode="json")
+        # How the work is cut into pieces changes memory, not the outcome.
+        fields["training"].pop("physical_batch_size")
+        canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def parse(fields: dict[str, Any]) -> TrialConfig:
+    """A config from plain data.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    try:
+        return TrialConfig.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a pydantic error in one line: field, what is allowed, what came."""
+    problem = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in problem["loc"]) or "config"
+    if problem["type"] == "extra_forbidden":
+        return f"unknown field {field}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if message.startswith("expected "):
+        return f"{field}: {message}" if field != "config" else message
+    return f"{field}: {message[0].lower()}{message[1:]}, got {problem['input']!r}"

@@ -1,0 +1,54 @@
+"""The plain values that pass between datasets, models, metrics and attacks. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Part = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One record: `tokens` and `tags` (BIO) have equal length, at least 1."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    intent: str
+    part: Part = "train"  # the part of the corpus' official split it came from
+    group: str | None = None  # whose record it is, where the unit of privacy is a group
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSchema:
+    """The public label sets of a corpus: what a model's heads are made of.
+
+    `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
+    where the labels come from; `public` is False where they were read from the private records,
+    which no epsilon covers.
+    """
+
+    intents: tuple[str, ...]
+    slots: tuple[str, ...]
+    source: str
+    public: bool = True
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All BIO tags, "O" first.
+
+        >>> LabelSchema(intents=("a",), slots=("city",), source="doc").tags
+        ('O', 'B-city', 'I-city')
+        """
+        return ("O", *(f"{kind}-{slot}" for slot in self.slots for kind in "BI"))
+
+
+Slot = tuple[str, int, int]  # name, first token, one past the last token
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What an utterance means: one intent and slots as (name, start, end) in tokens."""
+
+    intent: str
+    slots: tuple[Slot, ...]

@@ -1,0 +1,250 @@
+"""The mechanism of a trial as one frozen object: built from the config, read by the training step
+and by every accountant, so that what runs and what is accounted cannot differ.
+
+Let u_j be the clipped micro-batch gradients of a step (in the space scaled by alpha_k). The step
+releases sum_j u_j + noise and the update is that divided by the fixed number M. With s * C the
+standard deviation of the noise on the sum in the worst parameter group, the step is a Gaussian
+mechanism of effective noise multiplier s / (sensitivity / C).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from trainables import catalogue
+from trainables.config import (
+    Engine,
+    GroupScale,
+    NeighboringRelation,
+    NoiseCalibration,
+    Sampling,
+    TargetEpsilon,
+    TrialConfig,
+)
+from trainables.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism:
+    """What one trial releases about its training records.
+
+    `num_records` (n), `expected_batch_size` (B) and everything derived from them are declared,
+    public values. `noise_multiplier` is z0, `max_grad_norm` is C, `num_workers` is N and
+    `num_microbatches` is M, over all workers of a step. `physical` properties (how many processes
+    run, how large a pass is) are no part of a mechanism.
+    """
+
+    engine: Engine
+    num_records: int
+    expected_batch_size: int
+    epochs: int
+    num_workers: int
+    num_microbatches: int
+    microbatch_size: int
+    sampling: Sampling
+    neighboring_relation: NeighboringRelation
+    noise_calibration: NoiseCalibration
+    noise_multiplier: float
+    max_grad_norm: float
+    decay_kind: str
+    decay_tau: float
+    group_scale: GroupScale
+    max_group_scale: float
+    delta: float
+    unit: str = "record"
+    max_records_per_group: int = 1
+    reproducible_noise: bool = False
+    undeclared: tuple[str, ...] = ()  # things read from private records that no noise covers
+
+    @property
+    def sample_rate(self) -> float:
+        """q = B / n: the probability of a record to be in a step under Poisson sampling."""
+        return self.expected_batch_size / self.num_records
+
+    def steps_until(self, epoch: int) -> int:
+        """Steps taken before epoch t = `epoch` starts.
+
+        Shuffle: every epoch has ceil(n / B) steps. Poisson: an epoch is n / B steps on average,
+        so its last step is rounded up over all epochs together, not once for each.
+        """
+        if self.sampling == "poisson":
+            return math.ceil(epoch * self.num_records / self.expected_batch_size)
+        return epoch * math.ceil(self.num_records / self.expected_batch_size)
+
+    def steps_in(self, epoch: int) -> int:
+        """Steps of epoch t = `epoch`."""
+        return self.steps_until(epoch + 1) - self.steps_until(epoch)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole trial."""
+        return self.steps_until(self.epochs)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether any noise is added at all."""
+        return self.engine != "sgd" and self.noise_multiplier > 0
+
+    def noise_multiplier_at(self, epoch: int) -> float:
+        """z_t = z0 d(t)."""
+        factor: float = catalogue.entry("schedules", self.decay_kind).factor(
+            epoch, tau=self.decay_tau
+        )
+        return self.noise_multiplier * factor
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest L2 change of sum_j u_j between neighbouring data sets, in units of C.
+
+        2 where a micro-batch holds several records (one of them can turn the clipped mean around)
+        or where a record is replaced; 1 for one record a micro-batch under add-or-remove. Times
+        the bound on a group's contribution where the unit of privacy is a group.
+        """
+        one = self.microbatch_size == 1 and self.neighboring_relation == "add_or_remove_one"
+        return (1.0 if one else 2.0) * self.max_records_per_group
+
+    def noise_on_sum_at(self, epoch: int) -> float:
+        """s: standard deviation of the noise on the sum of all workers, in units of C, in the
+        worst parameter group of the scaled space.
+        """
+        z = self.noise_multiplier_at(epoch)
+        if self.noise_calibration == "central":
+            return z
+        worst_group = 1.0 if self.group_scale in ("first_step", "first_step_noised") else (
+            1.0 if self.group_scale == "none" else self.max_group_scale
+        )
+        return z / (math.sqrt(self.num_workers) * worst_group)
+
+    def worker_noise_std_at(self, epoch: int) -> float:
+        """Standard deviation, per coordinate, of what each of the N workers adds to its own sum
+        of clipped micro-batch gradients.
+
+        `paper`: C z / N, after the rescale by alpha_k. `central`: C z / sqrt(N), in scaled space,
+        so that the N independent draws sum to C z.
+        """
+        z = self.noise_multiplier_at(epoch) * self.max_grad_norm
+        if self.noise_calibration == "paper":
+            return z / self.num_workers
+        return z / math.sqrt(self.num_workers)
+
+    def effective_noise_multiplier_at(self, epoch: int) -> float:
+        """sigma_eff,t: noise over sensitivity, what an accountant is given for epoch t."""
+        if not self.is_private:
+            return 0.0
+        return self.noise_on_sum_at(epoch) / self.sensitivity
+
+    @property
+    def unaccounted(self) -> tuple[str, ...]:
+        """Reasons why no finite epsilon holds; empty where one does."""
+        reasons = []
+        if self.engine == "sgd":
+            reasons.append("no noise is added (sgd)")
+        elif self.noise_multiplier == 0:
+            reasons.append("no noise is added (noise_multiplier 0)")
+        if self.reproducible_noise:
+            reasons.append("noise key public (reproducible_noise)")
+        if self.group_scale == "first_step" and self.engine != "sgd":
+            reasons.append("alpha_k is the raw first gradient's (group_scale first_step)")
+        return (*reasons, *self.undeclared)
+
+    def first(self, epochs: int) -> Mechanism:
+        """The mechanism of the first `epochs` epochs: what a trial stopped there has spent."""
+        return replace(self, epochs=epochs)
+
+
+def default_delta(num_records: int) -> float:
+    """1e-5, or 1 / (10 n) where that is smaller."""
+    return min(1e-5, 1.0 / (10.0 * num_records))
+
+
+def build(
+    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
+) -> Mechanism:
+    """The mechanism of a config on n = `num_records` training records.
+
+    A `target_epsilon` must have been replaced by a noise multiplier before
+    (`accountants.calibration`).
+
+    Raises: InvalidInput for a combination that no theorem covers.
+    """
+    privacy, training = config.privacy, config.training
+    z = privacy.noise_multiplier
+    if isinstance(z, TargetEpsilon):
+        raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
+    per_record = config.engine == "dp_sgd"
+    sampling = privacy.sampling or ("poisson" if per_record else "shuffle")
+    relation = privacy.neighboring_relation or (
+        "replace_one" if sampling == "shuffle" else "add_or_remove_one"
+    )
+    calibration = privacy.noise_calibration or ("central" if per_record else "paper")
+    batch, workers = training.expected_batch_size, training.num_workers
+    if batch > num_records:
+        raise InvalidInput(
+            "expected training.expected_batch_size to be at most the number of training records"
+            f" ({num_records}), got {batch}"
+        )
+    if batch % workers:
+        raise InvalidInput(
+            f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
+            f" got {batch}"
+        )
+    microbatch = privacy.microbatch_size or (1 if per_record else batch // workers)
+    if batch % (microbatch * workers):
+        raise InvalidInput(
+            "expected privacy.microbatch_size to divide a worker's batch"
+            f" ({batch // workers}), got {microbatch}"
+        )
+    mechanism = Mechanism(
+        engine=config.engine,
+        num_records=num_records,
+        expected_batch_size=batch,
+        epochs=training.epochs,
+        num_workers=workers,
+        num_microbatches=batch // microbatch,
+        microbatch_size=microbatch,
+        sampling=sampling,
+        neighboring_relation=relation,
+        noise_calibration=calibration,
+        noise_multiplier=z,
+        max_grad_norm=privacy.max_grad_norm,
+        decay_kind=privacy.noise_decay.kind,
+        decay_tau=privacy.noise_decay.tau,
+        group_scale=privacy.group_scale,
+        max_group_scale=privacy.max_group_scale,
+        delta=privacy.delta or default_delta(num_records),
+        unit=privacy.unit,
+        max_records_per_group=privacy.max_records_per_group if privacy.unit == "group" else 1,
+        reproducible_noise=privacy.reproducible_noise,
+        undeclared=undeclared,
+    )
+    refuse_unsound(mechanism)
+    return mechanism
+
+
+def refuse_unsound(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a mechanism that is not what its fields claim."""
+    if mechanism.engine == "sgd":
+        return
+    if mechanism.engine == "dp_sgd" and mechanism.microbatch_size != 1:
+        raise InvalidInput(
+            "expected privacy.microbatch_size=1 with engine dp_sgd,"
+            f" got {mechanism.microbatch_size} (edp_sgd clips larger micro-batches)"
+        )
+    if mechanism.noise_calibration == "paper" and (
+        mechanism.num_microbatches != mechanism.num_workers
+    ):
+        raise InvalidInput(
+            "expected one micro-batch a worker with noise_calibration paper (Algorithm 1), got"
+            f" {mechanism.num_microbatches} micro-batches on {mechanism.num_workers} workers"
+        )
+    if mechanism.sampling == "shuffle" and mechanism.neighboring_relation != "replace_one":
+        raise InvalidInput(
+            "expected neighboring_relation replace_one with sampling shuffle,"
+            f" got {mechanism.neighboring_relation}"
+        )
+    if mechanism.sampling == "poisson" and mechanism.neighboring_relation != "add_or_remove_one":
+        raise InvalidInput(
+            "expected neighboring_relation add_or_remove_one with sampling poisson"
+            f" (epsilon_replace_one is reported beside it), got {mechanism.neighboring_relation}"
+        )
