@@ -1,0 +1,1 @@
+"""Turns results into pictures and reports. Knows neither Ray nor MLflow."""

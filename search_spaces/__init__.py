@@ -1,0 +1,1 @@
+"""Which trials: search spaces as YAML files that a user copies and edits, and what reads them."""

@@ -1,0 +1,1 @@
+"""Membership inference attacks and audits. Each file is one attack."""

@@ -1,0 +1,1 @@
+"""Models. Each file is one architecture: `build(...)` returns a torch module."""
