@@ -1,0 +1,105 @@
+"""What passes between a sweep and whatever executes its trials: jobs out, events back, verdicts.
+
+Plain frozen data and no Ray: the store, MLflow, the budget and the live table stand on one side,
+the executors (`sweep.run_trials`) on the other.
+
+The order of one epoch, which makes budgets exact:
+
+    worker  trains epoch t, writes its checkpoint, reports and WAITS
+    driver  `events(TrialEvent("epoch", ...))` writes the epoch down and returns a `Verdict`
+    Tune    the scheduler may stop the trial too
+    worker  gets the acknowledgement = the permission to spend epoch t + 1
+
+After a crash a trial function resumes from its own checkpoint and reports the checkpoint's epoch
+once more before it trains the next one, so an `epoch` event may come twice for one `epochs_done`
+(with a larger `attempt`): whoever records it must be idempotent in (trial_id, epochs_done).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from trainables.result import EpochReport, TrialResult
+
+EventKind = Literal["started", "epoch", "finished", "failed"]
+Executor = Literal["gang", "per_trial", "local"]
+Scheduler = Literal["none", "asha", "median"]
+MAX_FAILURES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialJob:
+    """One trial to run.
+
+    `config` holds the fields of a TrialConfig as plain JSON data; `folder` is on storage that the
+    driver and every worker share; `workers` is how many processes W train it together (no part of
+    its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs.
+    """
+
+    trial_id: str
+    config: dict[str, Any]
+    folder: Path
+    workers: int = 1
+    epochs_done: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialEvent:
+    """Something that happened to a trial, told to the driver. `time` is seconds since the Unix
+    epoch, `attempt` counts from 1 within one call of `run_trials`.
+
+    started   a group of workers takes the trial; the verdict says whether it may begin
+    epoch     `report` is set; the verdict says whether the next epoch may be spent
+    finished  `result` is set; `reason` says why it stopped early, empty where it did not
+    failed    `reason` is one line without private text; what was reported before is kept
+    """
+
+    kind: EventKind
+    trial_id: str
+    time: float
+    attempt: int = 1
+    report: EpochReport | None = None
+    result: TrialResult | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The driver's answer to an event: may the trial spend another epoch? And if not, why."""
+
+    go_on: bool = True
+    reason: str = ""
+
+
+GO_ON = Verdict()
+Events: TypeAlias = Callable[[TrialEvent], Verdict]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How trials are executed. Nothing here changes a trial's result or its identity."""
+
+    executor: Executor = "gang"
+    slots: int | None = None  # trials at a time; None: as many as the CPUs (and GPUs) carry
+    cpus_per_worker: int = 1
+    gpus_per_worker: float = 0.0
+    address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
+    scheduler: Scheduler = "none"
+    metric: str = "validation_ser"  # what the scheduler compares, from EpochReport.metrics
+    mode: Literal["min", "max"] = "min"
+    grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
+    max_epochs: int = 1_000  # the scheduler's horizon
+    reduction_factor: float = 3.0  # asha: one trial in this many survives a rung
+    function: str = "trainables.trial:run"  # "module:name" of the trial function
+    data_dir: Path = field(default_factory=lambda: Path("data"))
+    cache_dir: Path = field(default_factory=lambda: Path(".cache"))
+    max_failures: int = MAX_FAILURES  # worker deaths after which a trial is given up
+    lease_seconds: float = 60.0  # how long a silent Tune trial may keep its workers waiting
+    dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The sweep was asked to stop (Ctrl-C, SIGTERM): workers have stopped, `resume` goes on."""
