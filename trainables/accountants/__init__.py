@@ -1,1 +1,54 @@
-"""Epsilon of a mechanism. Each file is one accountant: `epsilon(mechanism, *, delta)`; none imports torch."""
+"""From a mechanism to its epsilon.
+
+Each file is one accountant with `epsilon(mechanism, *, delta) -> float` (`math.inf` where no
+finite figure holds; `CannotAnalyze` outside its theorem): paper_zcdp (the paper's own figure, no
+guarantee), gaussian, pld, rdp and selection. What most callers want is here and imports the
+accounting library only when it is first used:
+
+- `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.
+- `epsilon_after(mechanism, epochs)`, `spent(mechanism, epochs_done)`: the running total.
+- `epsilon_sweep(releases, delta=...)`: what all trials of a sweep cost together.
+- `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
+- `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainables.accountants._calibration import resolve, smallest_noise_multiplier
+    from trainables.accountants._choose import account, epsilon_after, spent
+    from trainables.accountants._composition import RdpFilter, epsilon_sweep
+    from trainables.accountants._release import Release, release
+
+__all__ = [
+    "RdpFilter",
+    "Release",
+    "account",
+    "epsilon_after",
+    "epsilon_sweep",
+    "release",
+    "resolve",
+    "smallest_noise_multiplier",
+    "spent",
+]
+
+_HOMES = {
+    "account": "_choose",
+    "epsilon_after": "_choose",
+    "spent": "_choose",
+    "RdpFilter": "_composition",
+    "epsilon_sweep": "_composition",
+    "Release": "_release",
+    "release": "_release",
+    "resolve": "_calibration",
+    "smallest_noise_multiplier": "_calibration",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from trainables import catalogue
 from trainables.config import (
@@ -18,8 +19,10 @@ from trainables.config import (
     GroupScale,
     NeighboringRelation,
     NoiseCalibration,
+    PrivacyConfig,
     Sampling,
     TargetEpsilon,
+    TrainingConfig,
     TrialConfig,
 )
 from trainables.errors import InvalidInput
@@ -33,6 +36,11 @@ class Mechanism:
     public values. `noise_multiplier` is z0, `max_grad_norm` is C, `num_workers` is N and
     `num_microbatches` is M, over all workers of a step. `physical` properties (how many processes
     run, how large a pass is) are no part of a mechanism.
+
+    With unit "group" everything that counts records counts groups: n groups, B groups a step,
+    `microbatch_size` groups clipped as one. A group's records (at most `max_records_per_group` of
+    them, chosen without looking at other groups) are sampled together and their mean gradient is
+    that group's one contribution, so a group is to this mechanism what a record is otherwise.
     """
 
     engine: Engine
@@ -69,8 +77,8 @@ class Mechanism:
         so its last step is rounded up over all epochs together, not once for each.
         """
         if self.sampling == "poisson":
-            return math.ceil(epoch * self.num_records / self.expected_batch_size)
-        return epoch * math.ceil(self.num_records / self.expected_batch_size)
+            return -(-epoch * self.num_records // self.expected_batch_size)
+        return epoch * -(-self.num_records // self.expected_batch_size)
 
     def steps_in(self, epoch: int) -> int:
         """Steps of epoch t = `epoch`."""
@@ -88,21 +96,19 @@ class Mechanism:
 
     def noise_multiplier_at(self, epoch: int) -> float:
         """z_t = z0 d(t)."""
-        factor: float = catalogue.entry("schedules", self.decay_kind).factor(
-            epoch, tau=self.decay_tau
-        )
-        return self.noise_multiplier * factor
+        return self.noise_multiplier * _factor(self.decay_kind, epoch, self.decay_tau)
 
     @property
     def sensitivity(self) -> float:
         """Largest L2 change of sum_j u_j between neighbouring data sets, in units of C.
 
         2 where a micro-batch holds several records (one of them can turn the clipped mean around)
-        or where a record is replaced; 1 for one record a micro-batch under add-or-remove. Times
-        the bound on a group's contribution where the unit of privacy is a group.
+        or where a record is replaced; 1 for one record a micro-batch under add-or-remove, which
+        then means each drawn record by itself, not bins of expected size one. A group is clipped
+        as one record is, whatever its size.
         """
         one = self.microbatch_size == 1 and self.neighboring_relation == "add_or_remove_one"
-        return (1.0 if one else 2.0) * self.max_records_per_group
+        return 1.0 if one else 2.0
 
     def noise_on_sum_at(self, epoch: int) -> float:
         """s: standard deviation of the noise on the sum of all workers, in units of C, in the
@@ -111,9 +117,8 @@ class Mechanism:
         z = self.noise_multiplier_at(epoch)
         if self.noise_calibration == "central":
             return z
-        worst_group = 1.0 if self.group_scale in ("first_step", "first_step_noised") else (
-            1.0 if self.group_scale == "none" else self.max_group_scale
-        )
+        # alpha_k from the data has no bound but the norm's, 1; `none` is alpha_k = 1.
+        worst_group = self.max_group_scale if self.group_scale == "public" else 1.0
         return z / (math.sqrt(self.num_workers) * worst_group)
 
     def worker_noise_std_at(self, epoch: int) -> float:
@@ -158,21 +163,37 @@ def default_delta(num_records: int) -> float:
     return min(1e-5, 1.0 / (10.0 * num_records))
 
 
-def build(
-    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
-) -> Mechanism:
-    """The mechanism of a config on n = `num_records` training records.
+def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()) -> Mechanism:
+    """The mechanism of a config on n = `num_records` training records (groups with unit "group").
 
-    A `target_epsilon` must have been replaced by a noise multiplier before
-    (`accountants.calibration`).
+    A `target_epsilon` must have been replaced by a noise multiplier before (`accountants.resolve`).
 
     Raises: InvalidInput for a combination that no theorem covers.
     """
-    privacy, training = config.privacy, config.training
+    return build_from(
+        config.engine,
+        config.privacy,
+        training=config.training,
+        num_records=num_records,
+        undeclared=undeclared,
+    )
+
+
+def build_from(
+    engine: Engine,
+    privacy: PrivacyConfig,
+    *,
+    training: TrainingConfig,
+    num_records: int,
+    undeclared: tuple[str, ...] = (),
+) -> Mechanism:
+    """As `build`, from the parts of a config that a mechanism reads."""
     z = privacy.noise_multiplier
     if isinstance(z, TargetEpsilon):
         raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
-    per_record = config.engine == "dp_sgd"
+    if num_records < 1:
+        raise InvalidInput(f"expected num_records >= 1, got {num_records}")
+    per_record = engine == "dp_sgd"
     sampling = privacy.sampling or ("poisson" if per_record else "shuffle")
     relation = privacy.neighboring_relation or (
         "replace_one" if sampling == "shuffle" else "add_or_remove_one"
@@ -196,7 +217,7 @@ def build(
             f" ({batch // workers}), got {microbatch}"
         )
     mechanism = Mechanism(
-        engine=config.engine,
+        engine=engine,
         num_records=num_records,
         expected_batch_size=batch,
         epochs=training.epochs,
@@ -222,8 +243,20 @@ def build(
     return mechanism
 
 
+@lru_cache(maxsize=65_536)
+def _factor(kind: str, epoch: int, tau: float) -> float:
+    """d(t); kept because finding a schedule's file costs more than evaluating it."""
+    return float(catalogue.entry("schedules", kind).factor(epoch, tau=tau))
+
+
 def refuse_unsound(mechanism: Mechanism) -> None:
     """Raises: InvalidInput for a mechanism that is not what its fields claim."""
+    if not 0 < mechanism.delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
+    if not 0 <= mechanism.noise_multiplier < math.inf:
+        raise InvalidInput(
+            f"expected a finite noise_multiplier >= 0, got {mechanism.noise_multiplier}"
+        )
     if mechanism.engine == "sgd":
         return
     if mechanism.engine == "dp_sgd" and mechanism.microbatch_size != 1:

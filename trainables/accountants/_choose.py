@@ -1,0 +1,177 @@
+"""Every figure of one mechanism, by the tightest sound accountant, at planning time or exactly."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Literal
+
+from trainables import catalogue
+from trainables.accountants import gaussian, paper_zcdp, pld, rdp
+from trainables.accountants._gauss import participation_epsilon
+from trainables.accountants._release import Release, release
+from trainables.errors import CannotAnalyze
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import PrivacySummary
+
+Effort = Literal["plan", "running", "exact"]
+_NO_GUARANTEE = ("paper_zcdp", "selection")
+_FEW_PHASES = 3  # as many distributions as planning composes
+_NOISE_GRID = 64  # steps of the noise grid in a factor of 2
+
+
+def account(
+    mechanism: Mechanism, *, exact: bool = True, accountant: str | None = None
+) -> PrivacySummary:
+    """All figures of a mechanism at its own delta.
+
+    `exact=False` is for planning thousands: every figure is an upper bound of the exact one,
+    `tight` says whether it is the exact one, and `epsilon_replace_one` under Poisson sampling is
+    left out. `accountant` is an entry of this shelf, default the tightest that is sound here.
+
+    Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
+    """
+    what, delta = release(mechanism), mechanism.delta
+    effort: Effort = "exact" if exact else "plan"
+    if accountant is None:
+        value, name, tight = best(what, delta=delta, effort=effort)
+    else:
+        value, name = _by_name(mechanism, accountant), accountant
+        tight = name == "pld" or (name == "gaussian" and what.sampling == "shuffle")
+    return PrivacySummary(
+        epsilon=value,
+        delta=delta,
+        accountant=name,
+        tight=tight,
+        epsilon_paper=(
+            paper_zcdp.epsilon(mechanism, delta=delta) if mechanism.engine == "edp_sgd" else None
+        ),
+        epsilon_rdp=_rdp(what, delta, exact=exact),
+        epsilon_replace_one=_replace_one(what, delta, value, exact=exact),
+        noise_multiplier=mechanism.noise_multiplier,
+        effective_noise_multiplier=tuple(
+            mechanism.effective_noise_multiplier_at(epoch) for epoch in range(mechanism.epochs)
+        ),
+        neighboring_relation=mechanism.neighboring_relation,
+        unaccounted=_reasons(what),
+        warnings=warnings(mechanism),
+    )
+
+
+def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
+    """Epsilon spent once `epochs` epochs are done: 0 for none. Quick, and never below the figure
+    that `account` gives for a trial stopped there, so that a budget held by it is held.
+    """
+    what = release(mechanism.first(epochs))
+    return best(what, delta=mechanism.delta, effort="running")[0] if epochs else 0.0
+
+
+def spent(mechanism: Mechanism, epochs_done: int) -> tuple[float, ...]:
+    """The curve of `epsilon_after` for 1, ..., `epochs_done` epochs."""
+    return tuple(epsilon_after(mechanism, epochs) for epochs in range(1, epochs_done + 1))
+
+
+@lru_cache(maxsize=16_384)
+def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
+    """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""
+    if what.sampling == "shuffle":
+        return gaussian.of_release(what, delta=delta), "gaussian", True
+    if not what.is_finite or not what.phases:
+        return pld.of_release(what, delta=delta), "pld", True
+    if not pld.is_dear(what, delta=delta):
+        few = len(what.phases) <= _FEW_PHASES
+        if effort == "exact":
+            points = pld.FINE if few else pld.QUICK
+            return pld.of_release(what, delta=delta, points=points), "pld", True
+        if effort == "running":
+            return pld.of_release(what, delta=delta, points=pld.QUICK), "pld", True
+        if few:
+            return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
+    bounds = {
+        "gaussian": gaussian.of_release(what, delta=delta),
+        "rdp": rdp.of_release(_on_noise_grid(what), delta=delta, orders=rdp.FEW_ORDERS),
+    }
+    name = min(bounds, key=lambda each: bounds[each])
+    return bounds[name], name, False
+
+
+def warnings(mechanism: Mechanism) -> tuple[str, ...]:
+    """Sentences about a mechanism that a person must see."""
+    found = []
+    expected = mechanism.delta * mechanism.num_records
+    if mechanism.engine != "sgd" and expected >= 1:
+        found.append(
+            f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
+            f" publish a whole record of the {mechanism.num_records} and still meet the claim"
+        )
+    return tuple(found)
+
+
+def _by_name(mechanism: Mechanism, accountant: str) -> float:
+    module = catalogue.entry("accountants", accountant)
+    if accountant in _NO_GUARANTEE:
+        reason = (
+            "its figure is no guarantee of what runs; it is reported beside epsilon"
+            if accountant == "paper_zcdp"
+            else "it prices the choice among trials, not one trial"
+        )
+        raise CannotAnalyze(f"{accountant}: {reason} (expected gaussian, pld or rdp)")
+    return float(module.epsilon(mechanism, delta=mechanism.delta))
+
+
+def _rdp(what: Release, delta: float, *, exact: bool) -> float:
+    if exact or what.sampling == "shuffle":
+        return rdp.of_release(_one_gaussian(what), delta=delta)
+    return rdp.of_release(_on_noise_grid(what), delta=delta, orders=rdp.FEW_ORDERS)
+
+
+def _one_gaussian(what: Release) -> Release:
+    """Shuffled epochs as the single Gaussian mechanism they are: one vector, not one an epoch."""
+    if what.sampling == "poisson" or not what.is_finite or not what.phases:
+        return what
+    sigma = 1 / math.sqrt(math.fsum(count / (s * s) for s, count in what.phases))
+    return _with_phases(what, ((sigma, 1),))
+
+
+def _on_noise_grid(what: Release) -> Release:
+    """Noise rounded down by at most 1.1 percent, so that thousands of configs share vectors."""
+    if len(what.phases) <= _FEW_PHASES or not what.is_finite:
+        return what
+    counts: dict[int, int] = {}
+    for sigma, count in what.phases:
+        step = math.floor(math.log2(sigma) * _NOISE_GRID)
+        counts[step] = counts.get(step, 0) + count
+    return _with_phases(
+        what, tuple((2 ** (step / _NOISE_GRID), count) for step, count in sorted(counts.items()))
+    )
+
+
+def _with_phases(what: Release, phases: tuple[tuple[float, int], ...]) -> Release:
+    return Release(
+        phases=phases,
+        sampling=what.sampling,
+        sample_rate=what.sample_rate,
+        neighboring_relation=what.neighboring_relation,
+        unit=what.unit,
+        unaccounted=what.unaccounted,
+    )
+
+
+def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> float | None:
+    """Epsilon when a record is replaced: the shuffled figure itself, or of the Poisson event."""
+    if what.sampling == "shuffle" or not what.is_finite:
+        return value
+    if not exact:
+        return None
+    bound = participation_epsilon(what.phases, sample_rate=what.sample_rate, delta=delta, shift=2.0)
+    if pld.is_dear(what, delta=delta):
+        return bound
+    points = pld.FINE if len(what.phases) <= _FEW_PHASES else pld.QUICK
+    return min(bound, pld.of_release(what, delta=delta, points=points, replace_one=True))
+
+
+def _reasons(what: Release) -> tuple[str, ...]:
+    """Why epsilon is infinite, also where noise decays to nothing."""
+    if what.is_finite or what.unaccounted:
+        return what.unaccounted
+    return ("the noise decays to nothing (noise_decay)",)

@@ -1,0 +1,117 @@
+"""What an accountant reads of a mechanism: noise over sensitivity, and how often, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from trainables.config import NeighboringRelation, Sampling
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One Gaussian mechanism after another on the same records.
+
+    `phases` holds pairs (sigma_eff, count), sorted by falling sigma_eff, no sigma_eff twice. With
+    sampling poisson a count is of steps, each on a sample of rate `sample_rate`; with shuffle it
+    is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1. `unaccounted`
+    says why no finite epsilon holds; then phases do not matter.
+    """
+
+    phases: tuple[tuple[float, int], ...]
+    sampling: Sampling
+    sample_rate: float
+    neighboring_relation: NeighboringRelation
+    unit: str = "record"
+    unaccounted: tuple[str, ...] = ()
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether a finite epsilon can hold."""
+        return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.phases)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, from which `from_dict` makes an equal release again."""
+        return {
+            "phases": plain(self.phases),
+            "sampling": self.sampling,
+            "sample_rate": self.sample_rate,
+            "neighboring_relation": self.neighboring_relation,
+            "unit": self.unit,
+            "unaccounted": list(self.unaccounted),
+        }
+
+    @staticmethod
+    def from_dict(fields: dict[str, Any]) -> Release:
+        """Raises: InvalidInput where a field is missing or out of range."""
+        try:
+            made = Release(
+                phases=merged((float(sigma), int(count)) for sigma, count in fields["phases"]),
+                sampling=fields["sampling"],
+                sample_rate=float(fields["sample_rate"]),
+                neighboring_relation=fields["neighboring_relation"],
+                unit=str(fields["unit"]),
+                unaccounted=tuple(str(reason) for reason in fields["unaccounted"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"expected the fields of a release, got a bad {error}") from None
+        if made.sampling not in ("shuffle", "poisson") or not 0 < made.sample_rate <= 1:
+            raise InvalidInput(
+                "expected sampling shuffle or poisson and 0 < sample_rate <= 1, got"
+                f" {made.sampling!r} and {made.sample_rate}"
+            )
+        return made
+
+
+def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) -> Release:
+    """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
+
+    A part of an epoch is charged as a whole one.
+
+    Raises: InvalidInput unless 0 <= first <= last <= epochs.
+    """
+    end = mechanism.epochs if last is None else last
+    if not 0 <= first <= end <= mechanism.epochs:
+        raise InvalidInput(
+            f"expected 0 <= first <= last <= epochs ({mechanism.epochs}), got"
+            f" first={first}, last={end}"
+        )
+    poisson = mechanism.sampling == "poisson"
+    epochs = range(first, end)
+    return Release(
+        phases=merged(
+            (
+                mechanism.effective_noise_multiplier_at(epoch),
+                mechanism.steps_in(epoch) if poisson else 1,
+            )
+            for epoch in epochs
+        ),
+        sampling=mechanism.sampling,
+        sample_rate=mechanism.sample_rate if poisson else 1.0,
+        neighboring_relation=mechanism.neighboring_relation,
+        unit=mechanism.unit,
+        unaccounted=mechanism.unaccounted if end > first else (),
+    )
+
+
+def merged(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Phases with the counts of equal noise added up: composition does not mind the order.
+
+    >>> merged([(1.0, 2), (0.5, 1), (1.0, 3)])
+    ((1.0, 5), (0.5, 1))
+    """
+    counts: dict[float, int] = {}
+    for sigma, count in phases:
+        if count:
+            counts[sigma] = counts.get(sigma, 0) + count
+    return tuple(sorted(counts.items(), reverse=True))
+
+
+def _squares(sigma: float) -> bool:
+    """Whether 1 / sigma^2 is a finite number."""
+    return sigma > 0 and math.isfinite(sigma) and sigma * sigma > 1e-290

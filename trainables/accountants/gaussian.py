@@ -1,0 +1,29 @@
+"""Composition of Gaussian mechanisms, exact for shuffled epochs (Balle & Wang 2018; Dong, Roth & Su
+2022), an upper bound for Poisson sampling.
+
+Shuffled: each record is in one step of an epoch, so an epoch is one Gaussian mechanism and
+mu^2 = sum over epochs of 1 / sigma_eff^2. Poisson: the adversary is granted the coins, so that only
+the number of participations helps; near the truth where noise is small.
+"""
+
+from __future__ import annotations
+
+import math
+
+from trainables.accountants._gauss import composed_mu, gaussian_epsilon, participation_epsilon
+from trainables.accountants._release import Release, release
+from trainables.privacy.mechanism import Mechanism
+
+
+def epsilon(mechanism: Mechanism, *, delta: float) -> float:
+    """Epsilon of all epochs; `math.inf` where anything is unaccounted for."""
+    return of_release(release(mechanism), delta=delta)
+
+
+def of_release(what: Release, *, delta: float) -> float:
+    """Epsilon of a release, under its own neighbouring relation."""
+    if not what.is_finite:
+        return math.inf
+    if what.sampling == "shuffle":
+        return gaussian_epsilon(composed_mu(what.phases), delta)
+    return participation_epsilon(what.phases, sample_rate=what.sample_rate, delta=delta)

@@ -1,0 +1,29 @@
+"""The paper's figure: zCDP with one Gaussian release an epoch (Dupuy et al. 2021, section 3.4;
+Yu et al. 2019), in closed form. It reads the noise schedule and nothing else: not a guarantee of
+what runs (docs/privacy.md), reported beside the epsilon that is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from trainables.errors import CannotAnalyze
+from trainables.privacy.mechanism import Mechanism
+
+
+def epsilon(mechanism: Mechanism, *, delta: float) -> float:
+    """rho + 2 sqrt(rho ln(1 / delta)) with rho = sum over epochs of 1 / (2 z_t^2).
+
+    `math.inf` where a z_t is 0.
+
+    Raises: CannotAnalyze for an engine other than edp_sgd: the formula is of its schedule.
+    """
+    if mechanism.engine != "edp_sgd":
+        raise CannotAnalyze(f"paper_zcdp: expected engine edp_sgd, got {mechanism.engine}")
+    rho = 0.0
+    for epoch in range(mechanism.epochs):
+        z = mechanism.noise_multiplier_at(epoch)
+        if z * z == 0:
+            return math.inf
+        rho += 1 / (2 * z * z)
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))

@@ -1,0 +1,54 @@
+"""What accounting says about one mechanism: plain numbers, and the reasons where one is infinite."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trainables.config import NeighboringRelation
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySummary:
+    """Every figure of one mechanism at one delta.
+
+    `epsilon` holds for the code that ran under `neighboring_relation`, or is `math.inf` with the
+    reasons in `unaccounted`. `accountant` names where it comes from and `tight` says whether it is
+    that accountant's exact figure or an upper bound taken because the exact one is dear.
+    `epsilon_paper` is the figure of Dupuy et al. 2021 (no guarantee; None outside eDP-SGD).
+    `epsilon_replace_one` bounds the loss when a record is replaced; None where it was not computed.
+    `effective_noise_multiplier` has one value an epoch. `warnings` are sentences to show loudly.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: str
+    tight: bool
+    epsilon_paper: float | None
+    epsilon_rdp: float
+    epsilon_replace_one: float | None
+    noise_multiplier: float
+    effective_noise_multiplier: tuple[float, ...]
+    neighboring_relation: NeighboringRelation
+    unaccounted: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: infinity is the string "inf", tuples are lists."""
+        return {name: plain(value) for name, value in asdict(self).items()}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it.
+
+    >>> plain((1.0, math.inf))
+    [1.0, 'inf']
+    """
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
