@@ -1,0 +1,138 @@
+"""The training loop that every task shares: epochs of steps, validation, checkpoints, permission.
+
+It knows neither what is trained nor who listens. Before each epoch after the first the caller's
+`report` must say go on, because an epoch spends privacy; the caller's asking for the trial is the
+permission for the first one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from trainables import checkpoint
+from trainables.communication import Communicator
+from trainables.engines import Engine
+from trainables.result import EpochReport
+from trainables.seeding import stream_seed
+
+
+class Learner(Protocol):
+    """What the loop trains: an engine over a model, and a way to measure it between epochs.
+
+    `objective` names the metric of `validate()` whose smallest value marks the best epoch.
+    """
+
+    model: torch.nn.Module
+    engine: Engine
+    objective: str
+
+    def validate(self) -> dict[str, float]:
+        """Metrics on the validation part, equal on every process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """How far training came. The model holds the weights of the best epoch."""
+
+    epochs_done: int
+    best_epoch: int
+    stopped_early: bool
+    epoch_seconds: tuple[float, ...]
+    history: tuple[dict[str, float], ...]
+
+
+def train(
+    learner: Learner,
+    *,
+    epochs: int,
+    seed: int,
+    folder: Path | None,
+    comm: Communicator,
+    report: Callable[[EpochReport], bool],
+) -> Trained:
+    """Train for `epochs` epochs, or until `report` (asked on rank 0) answers False.
+
+    Goes on from the checkpoint in `folder` where there is one, reporting its last epoch once more
+    so that permission for the next is asked again. `folder` None keeps nothing.
+    """
+    history: list[dict[str, float]] = []
+    seconds: list[float] = []
+    best = {name: tensor.clone() for name, tensor in learner.model.state_dict().items()}
+    best_epoch, go_on = 0, True
+    saved = checkpoint.load(folder) if folder is not None else None
+    if saved is not None:
+        learner.model.load_state_dict(saved.part("model"))
+        learner.engine.load_state_dict(saved.part("engine"))
+        best = saved.part("best")
+        history, seconds = saved.state["history"], saved.state["epoch_seconds"]
+        best_epoch = saved.state["best_epoch"]
+        go_on = _ask(report, history, seconds, comm)
+    while go_on and len(history) < epochs:
+        epoch = len(history)
+        started = time.perf_counter()
+        # Dropout is drawn anew from a named stream each epoch: a resumed epoch repeats its masks.
+        torch.manual_seed(stream_seed(seed, "dropout", epoch, comm.rank))
+        metrics = learner.engine.run_epoch(epoch)
+        seconds.append(time.perf_counter() - started)
+        metrics |= learner.validate()
+        history.append(metrics)
+        objective = [row[learner.objective] for row in history]
+        if min(objective) == objective[-1] or best_epoch == 0:
+            best_epoch = len(history)
+            best = {name: tensor.clone() for name, tensor in learner.model.state_dict().items()}
+        if folder is not None and comm.rank == 0:
+            checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epoch))
+        go_on = _ask(report, history, seconds, comm)
+    learner.model.load_state_dict(best)
+    return Trained(
+        epochs_done=len(history),
+        best_epoch=best_epoch,
+        stopped_early=len(history) < epochs,
+        epoch_seconds=tuple(seconds),
+        history=tuple(history),
+    )
+
+
+def _ask(
+    report: Callable[[EpochReport], bool],
+    history: list[dict[str, float]],
+    seconds: list[float],
+    comm: Communicator,
+) -> bool:
+    """Rank 0 reports the last epoch; its answer is everybody's."""
+    answer = None
+    if comm.rank == 0:
+        answer = report(
+            EpochReport(epochs_done=len(history), seconds=seconds[-1], metrics=dict(history[-1]))
+        )
+    return bool(comm.broadcast(answer))
+
+
+def _snapshot(
+    learner: Learner,
+    best: dict[str, torch.Tensor],
+    history: list[dict[str, float]],
+    seconds: list[float],
+    best_epoch: int,
+) -> checkpoint.Checkpoint:
+    """All that another process needs to go on after the last epoch."""
+    parts = {
+        "model": learner.model.state_dict(),
+        "best": best,
+        "engine": learner.engine.state_dict(),
+    }
+    state: dict[str, Any] = {
+        "history": history,
+        "epoch_seconds": seconds,
+        "best_epoch": best_epoch,
+    }
+    tensors = {
+        f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()
+    }
+    return checkpoint.Checkpoint(tensors=tensors, state=state)

@@ -1,0 +1,35 @@
+"""One trial from its configuration to its result: all that a sweep calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from trainables import catalogue
+from trainables.communication import Communicator
+from trainables.config import TrialConfig
+from trainables.result import EpochReport, TrialResult
+
+
+def run(
+    config: TrialConfig,
+    *,
+    folder: Path,
+    comm: Communicator,
+    report: Callable[[EpochReport], bool],
+    data_dir: Path,
+    cache_dir: Path,
+) -> TrialResult:
+    """Train and measure one trial; every process of its group makes this call.
+
+    `folder` is the trial's own (checkpoint, weights, signals); it goes on from the checkpoint it
+    finds there. `report` is asked on rank 0 after every epoch and answers whether the next epoch
+    may be spent. `data_dir` holds the corpora, `cache_dir` what is derived from them.
+
+    Raises: InvalidInput for a config or data that cannot be used, TrialFailed where it broke.
+    """
+    task = catalogue.entry("tasks", config.task)
+    result: TrialResult = task.run(
+        config, folder=folder, comm=comm, report=report, data_dir=data_dir, cache_dir=cache_dir
+    )
+    return result
