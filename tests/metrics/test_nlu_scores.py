@@ -1,0 +1,350 @@
+"""The NLU metrics: published vectors, invariants, and an independent implementation."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.data.bio import slots_lenient, slots_strict, tags_of
+from trainables.data.records import Frame
+from trainables.errors import InvalidInput
+from trainables.metrics import compare, count_frames, relative_change, score
+from trainables.metrics._bootstrap import resampled_totals
+from trainables.metrics._counts import table
+
+
+def _frame(intent: str, **values: str) -> tuple[Frame, list[str]]:
+    """A frame whose slots have these values, and the tokens that hold them."""
+    tokens: list[str] = []
+    slots = []
+    for name, value in values.items():
+        words = value.split()
+        slots.append((name, len(tokens), len(tokens) + len(words)))
+        tokens += words
+    return Frame(intent, tuple(slots)), tokens or ["stop"]
+
+
+V = {
+    "V1": (
+        _frame("PlayMusic", artist="taylor swift", service="spotify"),
+        _frame("PlayMusic", artist="taylor swift", service="spotify"),
+    ),
+    "V2": (
+        _frame("GetWeather", city="boston", date="tomorrow"),
+        _frame("GetForecast", city="boston", date="tomorrow"),
+    ),
+    "V3": (
+        _frame("GetWeather", city="new york", date="today"),
+        _frame("GetWeather", city="york", date="today"),
+    ),
+    "V4": (
+        _frame("BookFlight", source="boston", to="denver", date="monday"),
+        _frame("BookFlight", source="boston", to="denver"),
+    ),
+    "V5": (_frame("Stop"), _frame("Stop", device="music")),
+    "V6": (
+        _frame("BookFlight", source="boston", to="denver"),
+        (Frame("BookFlight", (("to", 0, 1), ("to", 1, 2))), ["boston", "denver"]),
+    ),
+    "V7": (_frame("Stop"), _frame("PlayMusic", artist="x", song="y")),
+}
+# name: counts C S D I, intent errors, SER by name, SER by edit
+EXPECTED = {
+    "V1": ((2, 0, 0, 0), 0, 0.0, 0.0),
+    "V2": ((2, 0, 0, 0), 1, 1 / 3, 1 / 3),
+    "V3": ((1, 1, 0, 0), 0, 1 / 3, 1 / 3),
+    "V4": ((2, 0, 1, 0), 0, 0.25, 0.25),
+    "V5": ((0, 0, 0, 1), 0, 1.0, 1.0),
+    "V6": ((1, 0, 1, 1), 0, 2 / 3, 1 / 3),
+    "V7": ((0, 0, 0, 2), 1, 3.0, 3.0),
+}
+
+
+def _score(names, *, align="name", match="value"):
+    references, hypotheses = zip(*(V[name] for name in names), strict=True)
+    return score(
+        [frame for frame, _ in references],
+        [frame for frame, _ in hypotheses],
+        align=align,
+        match=match,
+        tokens=[tokens for _, tokens in references],
+        hypothesis_tokens=[tokens for _, tokens in hypotheses],
+        bootstrap_samples=50,
+    )
+
+
+@pytest.mark.parametrize("name", V)
+def test_vectors_of_single_utterances(name):
+    counts, intent_errors, by_name, by_edit = EXPECTED[name]
+    scores = _score([name])
+    assert (
+        scores.num_slots_correct,
+        scores.num_slots_substituted,
+        scores.num_slots_deleted,
+        scores.num_slots_inserted,
+    ) == counts
+    assert scores.num_intent_errors == intent_errors
+    assert scores.ser == pytest.approx(by_name)
+    assert _score([name], align="edit").ser == pytest.approx(by_edit)
+
+
+def test_v8_neither_alignment_dominates():
+    reference = [Frame("T", (("a", 0, 1), ("x", 1, 2)))]
+    hypothesis = [Frame("T", (("x", 1, 2), ("a", 4, 5)))]
+    assert score(reference, hypothesis).ser == pytest.approx(1 / 3)
+    assert score(reference, hypothesis, align="edit").ser == pytest.approx(2 / 3)
+
+
+def test_corpus_vector_is_micro_averaged():
+    scores = _score(V)
+    assert scores.ser == 0.5
+    assert _score(V, align="edit").ser == pytest.approx(8 / 18)
+    assert scores.icer == pytest.approx(2 / 7)
+    assert scores.intent_accuracy == pytest.approx(5 / 7)
+    assert scores.irer == pytest.approx(6 / 7)
+    assert scores.frame_accuracy == pytest.approx(1 / 7)
+    assert scores.f_ser == pytest.approx(0.473684, abs=1e-6)
+    assert scores.slot_precision == pytest.approx(8 / 13)
+    assert scores.slot_recall == pytest.approx(8 / 11)
+    assert scores.slot_f1 == pytest.approx(2 / 3)
+    assert (scores.num_utterances, scores.num_reference_slots) == (7, 11)
+    assert scores.ser_low <= scores.ser <= scores.ser_high
+
+
+def test_bio_reading_vector():
+    tags = ["O", "I-city", "I-city", "B-city", "O", "I-date", "B-date", "I-city"]
+    assert slots_lenient(tags) == (
+        ("city", 1, 3),
+        ("city", 3, 4),
+        ("date", 5, 6),
+        ("date", 6, 7),
+        ("city", 7, 8),
+    )
+    assert slots_strict(tags) == (("city", 3, 4), ("date", 6, 7))
+
+
+def _scores_of_tags(truth, guess):
+    return score(
+        [Frame("x", slots_lenient(tags)) for tags in truth],
+        [Frame("x", slots_lenient(tags)) for tags in guess],
+        reference_tags=truth,
+        hypothesis_tags=guess,
+        bootstrap_samples=0,
+    )
+
+
+def test_seqeval_vector():
+    truth = [["B-city", "I-city", "O", "B-date"], ["O", "O"]]
+    guess = [["O", "I-city", "O", "B-date"], ["B-x", "O"]]
+    scores = _scores_of_tags(truth, guess)
+    assert scores.slot_f1 == pytest.approx(0.4)
+    assert scores.slot_f1_strict == pytest.approx(0.5)
+
+
+TAG = st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"])
+TAGGED = st.lists(
+    st.integers(1, 6).flatmap(
+        lambda n: st.tuples(
+            st.lists(TAG, min_size=n, max_size=n), st.lists(TAG, min_size=n, max_size=n)
+        )
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TAGGED)
+def test_slot_f1_agrees_with_seqeval_in_both_modes(pairs):
+    from seqeval.metrics import f1_score
+    from seqeval.scheme import IOB2
+
+    truth, guess = [list(a) for a, _ in pairs], [list(b) for _, b in pairs]
+    scores = _scores_of_tags(truth, guess)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # seqeval warns of 0/0
+        lenient = f1_score(truth, guess, zero_division=0)
+        strict = f1_score(truth, guess, mode="strict", scheme=IOB2, zero_division=0)
+    assert scores.slot_f1 == pytest.approx(lenient, abs=1e-12)
+    assert scores.slot_f1_strict == pytest.approx(strict, abs=1e-12)
+
+
+SLOT = st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(1, 2)).map(
+    lambda s: (s[0], s[1], s[1] + s[2])
+)
+FRAME = st.builds(
+    Frame, st.sampled_from(["i", "j", "never seen"]), st.lists(SLOT, max_size=4).map(tuple)
+)
+FRAMES = st.lists(st.tuples(FRAME, FRAME), min_size=1, max_size=6)
+ALIGN = st.sampled_from(["name", "edit"])
+
+
+@settings(max_examples=200, deadline=None)
+@given(FRAMES, ALIGN, st.randoms(use_true_random=False))
+def test_counts_keep_their_invariants(pairs, align, random):
+    references, hypotheses = [list(side) for side in zip(*pairs, strict=True)]
+    counts = count_frames(references, hypotheses, align=align)
+    total = counts.total()
+    assert (counts.correct + counts.substituted + counts.deleted == counts.reference_slots).all()
+    assert (counts.correct + counts.substituted + counts.inserted == counts.hypothesis_slots).all()
+    assert (table(counts) >= 0).all()
+    # Exchanging the sides exchanges insertions and deletions and nothing else.
+    swapped = count_frames(hypotheses, references, align=align).total()
+    assert (swapped.inserted, swapped.deleted) == (total.deleted, total.inserted)
+    assert (swapped.substituted, swapped.correct) == (total.substituted, total.correct)
+    # The order of utterances is of no matter.
+    random.shuffle(pairs)
+    shuffled = count_frames(*[list(side) for side in zip(*pairs, strict=True)], align=align)
+    assert (table(shuffled.total()) == table(total)).all()
+    scores = score(references, hypotheses, align=align, bootstrap_samples=0)
+    assert (scores.ser == 0) == (scores.frame_accuracy == 1)
+    forward, backward = scores.ser, score(hypotheses, references, align=align).ser
+    harmonic = 2 * forward * backward / (forward + backward) if forward else 0.0
+    assert scores.f_ser == pytest.approx(harmonic)
+
+
+@settings(max_examples=100, deadline=None)
+@given(FRAMES)
+def test_edit_alignment_is_a_cheapest_path_with_most_matches(pairs):
+    """Against enumeration of every alignment of the two sequences."""
+
+    def paths(left, right):
+        if not left or not right:
+            yield len(left) + len(right), 0
+            return
+        for edits, correct in paths(left[1:], right[1:]):
+            yield (edits, correct + 1) if left[0] == right[0] else (edits + 1, correct)
+        for edits, correct in paths(left[1:], right):
+            yield edits + 1, correct
+        for edits, correct in paths(left, right[1:]):
+            yield edits + 1, correct
+
+    def in_order(slots):
+        return sorted(slots, key=lambda s: (s[1], s[2], s[0]))
+
+    for reference, hypothesis in pairs:
+        counts = count_frames([reference], [hypothesis], align="edit").total()
+        edits, correct = min(
+            paths(in_order(reference.slots), in_order(hypothesis.slots)),
+            key=lambda path: (path[0], -path[1]),
+        )
+        assert (counts.slot_errors, counts.correct) == (edits, correct)
+
+
+@given(st.lists(TAG, min_size=1, max_size=8))
+def test_well_formed_tags_survive_the_round_trip(tags):
+    slots = slots_lenient(tags)
+    clean = tags_of(slots, len(tags))
+    assert slots_lenient(clean) == slots_strict(clean) == slots
+
+
+def test_value_match_ignores_case_tokens_and_places():
+    reference, hypothesis = Frame("a", (("city", 0, 2),)), Frame("a", (("city", 1, 2),))
+    scores = score(
+        [reference],
+        [hypothesis],
+        match="value",
+        tokens=[["New", "York"]],
+        hypothesis_tokens=[["to", "new  york"]],
+    )
+    assert scores.ser == 0
+    assert score([reference], [hypothesis]).ser == 0.5
+
+
+def test_bootstrap_interval_has_the_right_width():
+    """One error an utterance with probability 0.3: the interval is 2 * 1.96 sqrt(.21 / n) wide.
+
+    A width of 2/3 or 3/2 of that is outside the 10 % allowed here.
+    """
+    rng = np.random.default_rng(0)
+    n = 4_000
+    wrong = rng.random(n) < 0.3
+    references = [Frame("a", ())] * n
+    hypotheses = [Frame("b" if bad else "a", ()) for bad in wrong]
+    scores = score(references, hypotheses, bootstrap_samples=4_000)
+    right_width = 2 * 1.96 * np.sqrt(wrong.mean() * (1 - wrong.mean()) / n)
+    assert scores.ser_high - scores.ser_low == pytest.approx(right_width, rel=0.1)
+
+
+def test_resampling_distinct_rows_has_the_moments_of_resampling_utterances():
+    rows = np.array([[1, 0], [1, 3], [1, 3], [1, 5]])
+    totals = resampled_totals(rows, samples=40_000, rng=np.random.default_rng(1))
+    assert (totals[:, 0] == 4).all()
+    # Mean n * m and variance n * s2; five standard errors of each (false alarm below 1e-5).
+    mean, variance = 4 * rows[:, 1].mean(), 4 * rows[:, 1].var()
+    assert abs(totals[:, 1].mean() - mean) < 5 * np.sqrt(variance / 40_000)
+    assert totals[:, 1].var() == pytest.approx(variance, rel=0.05)
+
+
+def test_bootstrap_of_five_thousand_utterances_is_quick():
+    rng = np.random.default_rng(0)
+    frames = [
+        Frame(str(rng.integers(9)), tuple(("s", i, i + 1) for i in range(rng.integers(9))))
+        for _ in range(5_000)
+    ]
+    guesses = [frames[i] for i in rng.permutation(5_000)]
+    started = time.process_time()
+    score(frames, guesses, bootstrap_samples=1_000)
+    assert time.process_time() - started < 1.0
+
+
+def test_paired_comparison_is_narrower_than_two_separate_intervals():
+    rng = np.random.default_rng(0)
+    hard = rng.random(2_000) < 0.3  # what is hard is hard for both
+    first = hard & (rng.random(2_000) < 0.9)
+    second = hard & (rng.random(2_000) < 0.95)
+    truth = [Frame("a", ())] * 2_000
+    counts = [
+        count_frames(truth, [Frame("b" if bad else "a", ()) for bad in wrong])
+        for wrong in (first, second)
+    ]
+    result = compare(*counts)
+    expected = relative_change(first.mean(), second.mean())
+    assert result["delta_ser_percent"] == pytest.approx(expected)
+    paired = result["delta_ser_percent_high"] - result["delta_ser_percent_low"]
+    apart = 100 * 2 * 1.96 * np.sqrt(2 * (1 - second.mean()) / (second.mean() * 2_000))
+    assert paired < 0.6 * apart
+    assert result["delta_ser_significant"] == 1.0
+    assert compare(counts[0], counts[0])["delta_ser_significant"] == 0.0
+
+
+def test_relative_change_gives_the_papers_table():
+    assert relative_change(5.4873, 6.3) == pytest.approx(-12.9, abs=0.01)
+    assert relative_change(61.92, 67.5) == pytest.approx(-8.26, abs=0.01)
+    assert np.isnan(relative_change(1.0, 0.0))
+
+
+def test_slots_as_multisets():
+    reference = [Frame("a", (("s", 0, 1), ("s", 0, 1)))]
+    hypothesis = [Frame("a", (("s", 0, 1),))]
+    scores = score(reference, hypothesis)
+    assert (scores.num_slots_correct, scores.num_slots_deleted) == (1, 1)
+    assert Counter(reference[0].slots)["s", 0, 1] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], []), "at least one utterance"),
+        (([Frame("a", ())], []), "as many hypotheses"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        score(*arguments)
+
+
+def test_unknown_rules_are_refused():
+    frames = [Frame("a", ())]
+    with pytest.raises(InvalidInput, match="align to be name or edit, got 'sclite'"):
+        score(frames, frames, align="sclite")
+    with pytest.raises(InvalidInput, match="match to be span or value"):
+        score(frames, frames, match="text")
+    with pytest.raises(InvalidInput, match="expected tokens"):
+        score([Frame("a", (("s", 0, 1),))], frames, match="value")

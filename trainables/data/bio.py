@@ -1,0 +1,60 @@
+"""BIO tags to slots and back: the two readings that the field uses, and no third one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainables.data.records import Slot
+
+
+def slots_lenient(tags: Sequence[str]) -> tuple[Slot, ...]:
+    """Slots as `conlleval` reads them (Tjong Kim Sang & Buchholz 2000): the default reading.
+
+    B-x starts a slot. I-x continues the slot before it when that has the same name, and starts a
+    new one otherwise.
+
+    >>> slots_lenient(["O", "I-city", "I-city", "B-city"])
+    (('city', 1, 3), ('city', 3, 4))
+    """
+    slots: list[Slot] = []
+    name, start = "", 0
+    for position, tag in enumerate((*tags, "O")):
+        kind, _, new = tag.partition("-")
+        if kind == "I" and name and new == name:
+            continue
+        if name:
+            slots.append((name, start, position))
+        name, start = ("", position) if kind == "O" else (new, position)
+    return tuple(slots)
+
+
+def slots_strict(tags: Sequence[str]) -> tuple[Slot, ...]:
+    """Slots as IOB2 defines them: only B-x starts one, an I-x that continues nothing is no slot.
+
+    >>> slots_strict(["O", "I-city", "B-city", "I-city"])
+    (('city', 2, 4),)
+    """
+    slots: list[Slot] = []
+    name, start = "", 0
+    for position, tag in enumerate((*tags, "O")):
+        kind, _, new = tag.partition("-")
+        if kind == "I" and name and new == name:
+            continue
+        if name:
+            slots.append((name, start, position))
+        name, start = (new, position) if kind == "B" else ("", position)
+    return tuple(slots)
+
+
+def tags_of(slots: Sequence[Slot], length: int) -> tuple[str, ...]:
+    """IOB2 tags of slots that do not overlap, for an utterance of `length` tokens.
+
+    >>> tags_of((("city", 1, 3),), 4)
+    ('O', 'B-city', 'I-city', 'O')
+    """
+    tags = ["O"] * length
+    for name, start, end in slots:
+        tags[start] = f"B-{name}"
+        for position in range(start + 1, end):
+            tags[position] = f"I-{name}"
+    return tuple(tags)

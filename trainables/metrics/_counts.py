@@ -1,0 +1,209 @@
+"""What every NLU metric is computed from: integer counts an utterance, which add up.
+
+A metric of this shelf is a pure function of `Counts`. It works on the counts of single utterances,
+on their sum, and on the sums of a thousand bootstrap resamples alike, because all fields have one
+shape and every operation is element-wise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.data.records import Frame, Slot
+from trainables.errors import InvalidInput
+
+Align = Literal["name", "edit"]
+Match = Literal["span", "value"]
+Integers = NDArray[np.int64]
+Key = tuple[str, Hashable]  # a slot's name and what else must agree for it to be right
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Counts of utterances, one array each, all of one shape (a scalar for a total).
+
+    Slots only: `correct`, `substituted`, `deleted`, `inserted` by the chosen alignment, so that
+    correct + substituted + deleted = `reference_slots` and correct + substituted + inserted =
+    `hypothesis_slots`. `matched` is the size of the multiset intersection, which is `correct` under
+    the alignment by name. The `strict_` fields read the tags as IOB2 defines them.
+    """
+
+    utterances: Integers
+    intent_errors: Integers
+    frame_errors: Integers
+    correct: Integers
+    substituted: Integers
+    deleted: Integers
+    inserted: Integers
+    matched: Integers
+    reference_slots: Integers
+    hypothesis_slots: Integers
+    strict_matched: Integers
+    strict_reference_slots: Integers
+    strict_hypothesis_slots: Integers
+
+    @property
+    def slot_errors(self) -> Integers:
+        """S + D + I."""
+        return self.substituted + self.deleted + self.inserted
+
+    def total(self) -> Counts:
+        """The counts of all utterances together."""
+        return from_table(table(self).sum(axis=0))
+
+
+NAMES = tuple(field.name for field in fields(Counts))
+
+
+def table(counts: Counts) -> Integers:
+    """The counts as one array, a column for each field, in the order of `NAMES`."""
+    return np.stack([getattr(counts, name) for name in NAMES], axis=-1)
+
+
+def from_table(values: Integers) -> Counts:
+    """Inverse of `table`."""
+    return Counts(**{name: values[..., column] for column, name in enumerate(NAMES)})
+
+
+def slot_keys(
+    slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | None = None
+) -> list[Key]:
+    """Slots in text order, each as what must be equal for two of them to be the same slot.
+
+    `span`: (name, (start, end)) on the reference's tokens. `value`: (name, text), lower-cased with
+    single spaces, for parsers that cut tokens differently.
+    """
+    ordered = sorted(slots, key=lambda slot: (slot[1], slot[2], slot[0]))
+    if match == "span":
+        return [(name, (start, end)) for name, start, end in ordered]
+    if tokens is None:
+        raise InvalidInput("expected tokens with match='value', got none")
+    return [
+        (name, " ".join(" ".join(tokens[start:end]).lower().split()))
+        for name, start, end in ordered
+    ]
+
+
+def align_by_name(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[int, ...]:
+    """(C, S, D, I): exact matches first, then leftovers of one name are substitutions.
+
+    Slots of different names never align, so a slot under a wrong name is one deletion and one
+    insertion.
+
+    >>> align_by_name([("from", "boston"), ("to", "denver")], [("to", "boston"), ("to", "denver")])
+    (1, 0, 1, 1)
+    """
+    matched = _intersection(reference, hypothesis)
+    in_reference = Counter(name for name, _ in reference)
+    in_hypothesis = Counter(name for name, _ in hypothesis)
+    same_name = sum((in_reference & in_hypothesis).values())
+    substituted = same_name - matched
+    return matched, substituted, len(reference) - same_name, len(hypothesis) - same_name
+
+
+def align_by_edit(reference: Sequence[Key], hypothesis: Sequence[Key]) -> tuple[int, ...]:
+    """(C, S, D, I) of a cheapest edit path in text order, every edit at cost 1 (as sclite).
+
+    Of the paths of equal cost, the one with most slots correct: then the counts are unique, and
+    exchanging the two sides exchanges D and I.
+
+    >>> align_by_edit([("from", "boston"), ("to", "denver")], [("to", "boston"), ("to", "denver")])
+    (1, 1, 0, 0)
+    """
+    # Cell: (edits, -correct); tuples compare in that order.
+    row = [(column, 0) for column in range(len(hypothesis) + 1)]
+    for done, slot in enumerate(reference, start=1):
+        above, row = row, [(done, 0)]
+        for column, other in enumerate(hypothesis, start=1):
+            edits, correct = above[column - 1]
+            step = (edits, correct - 1) if slot == other else (edits + 1, correct)
+            deleted = (above[column][0] + 1, above[column][1])
+            inserted = (row[column - 1][0] + 1, row[column - 1][1])
+            row.append(min(step, deleted, inserted))
+    edits, correct = row[-1][0], -row[-1][1]
+    inserted_slots = edits - (len(reference) - correct)
+    substituted = len(hypothesis) - correct - inserted_slots
+    return correct, substituted, len(reference) - correct - substituted, inserted_slots
+
+
+def count(
+    references: Sequence[Frame],
+    hypotheses: Sequence[Frame],
+    *,
+    align: Align = "name",
+    match: Match = "span",
+    reference_tokens: Sequence[Sequence[str]] | None = None,
+    hypothesis_tokens: Sequence[Sequence[str]] | None = None,
+    strict: tuple[Sequence[Sequence[Slot]], Sequence[Sequence[Slot]]] | None = None,
+) -> Counts:
+    """Counts of every utterance, shape [n].
+
+    `hypothesis_tokens` defaults to `reference_tokens`; both matter to match="value" alone.
+    `strict` holds the slots of both sides in the strict reading of their tags; without it the
+    frames' own slots stand for them.
+
+    Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
+    """
+    if align not in ("name", "edit"):
+        raise InvalidInput(f"expected align to be name or edit, got {align!r}")
+    if match not in ("span", "value"):
+        raise InvalidInput(f"expected match to be span or value, got {match!r}")
+    sides: list[tuple[str, Sequence[object] | None]] = [
+        ("hypotheses", hypotheses),
+        ("reference_tokens", reference_tokens),
+        ("hypothesis_tokens", hypothesis_tokens),
+        *(("strict", side) for side in strict or ()),
+    ]
+    for name, values in sides:
+        if values is not None and len(values) != len(references):
+            raise InvalidInput(
+                f"expected as many {name} as references ({len(references)}), got {len(values)}"
+            )
+    if not references:
+        raise InvalidInput("expected at least one utterance to score, got none")
+    aligner = align_by_name if align == "name" else align_by_edit
+    rows = np.empty((len(references), len(NAMES)), dtype=np.int64)
+    for index, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
+        tokens = _at(reference_tokens, index)
+        right = slot_keys(reference.slots, match=match, tokens=tokens)
+        guess = slot_keys(
+            hypothesis.slots, match=match, tokens=_at(hypothesis_tokens, index) or tokens
+        )
+        correct, substituted, deleted, inserted = aligner(right, guess)
+        matched = correct if align == "name" else _intersection(right, guess)
+        strict_counts = (matched, len(right), len(guess))
+        if strict is not None:
+            strict_right, strict_guess = strict[0][index], strict[1][index]
+            strict_counts = (
+                _intersection(strict_right, strict_guess),
+                len(strict_right),
+                len(strict_guess),
+            )
+        intent_error = reference.intent != hypothesis.intent
+        frame_error = intent_error or substituted + deleted + inserted > 0
+        rows[index] = (
+            1,
+            intent_error,
+            frame_error,
+            *(correct, substituted, deleted, inserted),
+            *(matched, len(right), len(guess)),
+            *strict_counts,
+        )
+    return from_table(rows)
+
+
+def _intersection(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    if first == second:  # most utterances of a good model
+        return len(first)
+    return sum((Counter(first) & Counter(second)).values())
+
+
+def _at(values: Sequence[Item] | None, index: int) -> Item | None:
+    return None if values is None else values[index]

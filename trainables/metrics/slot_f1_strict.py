@@ -1,0 +1,16 @@
+"""Entity-level micro F1 of slots in the strict IOB2 reading of tags, as seqeval's strict mode."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.metrics._counts import Counts
+
+HIGHER_IS_BETTER = True
+
+
+def value(counts: Counts) -> NDArray[np.float64]:
+    """F1 of slots that B- starts; 0/0 is 0."""
+    whole = counts.strict_reference_slots + counts.strict_hypothesis_slots
+    return np.asarray(2 * counts.strict_matched / np.maximum(whole, 1))
