@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 from trainables import catalogue
 from trainables.accountants import gaussian, paper_zcdp, pld, rdp
-from trainables.accountants._gauss import participation_epsilon
+from trainables.accountants._gauss import participation_epsilon, terms
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
@@ -80,11 +81,9 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
         return pld.of_release(what, delta=delta), "pld", True
     if not pld.is_dear(what, delta=delta):
         few = len(what.phases) <= _FEW_PHASES
-        if effort == "exact":
-            points = pld.FINE if few else pld.QUICK
+        if effort != "plan":
+            points = (pld.FINE if effort == "exact" else pld.MEDIUM) if few else pld.QUICK
             return pld.of_release(what, delta=delta, points=points), "pld", True
-        if effort == "running":
-            return pld.of_release(what, delta=delta, points=pld.QUICK), "pld", True
         if few:
             return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
     bounds = {
@@ -130,7 +129,7 @@ def _one_gaussian(what: Release) -> Release:
     if what.sampling == "poisson" or not what.is_finite or not what.phases:
         return what
     sigma = 1 / math.sqrt(math.fsum(count / (s * s) for s, count in what.phases))
-    return _with_phases(what, ((sigma, 1),))
+    return replace(what, phases=((sigma, 1),))
 
 
 def _on_noise_grid(what: Release) -> Release:
@@ -141,19 +140,9 @@ def _on_noise_grid(what: Release) -> Release:
     for sigma, count in what.phases:
         step = math.floor(math.log2(sigma) * _NOISE_GRID)
         counts[step] = counts.get(step, 0) + count
-    return _with_phases(
-        what, tuple((2 ** (step / _NOISE_GRID), count) for step, count in sorted(counts.items()))
-    )
-
-
-def _with_phases(what: Release, phases: tuple[tuple[float, int], ...]) -> Release:
-    return Release(
-        phases=phases,
-        sampling=what.sampling,
-        sample_rate=what.sample_rate,
-        neighboring_relation=what.neighboring_relation,
-        unit=what.unit,
-        unaccounted=what.unaccounted,
+    return replace(
+        what,
+        phases=tuple((2 ** (step / _NOISE_GRID), count) for step, count in sorted(counts.items())),
     )
 
 
@@ -163,7 +152,9 @@ def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> f
         return value
     if not exact:
         return None
-    bound = participation_epsilon(what.phases, sample_rate=what.sample_rate, delta=delta, shift=2.0)
+    bound = participation_epsilon(
+        terms(what.phases, sample_rate=what.sample_rate, shift=2.0), delta=delta
+    )
     if pld.is_dear(what, delta=delta):
         return bound
     points = pld.FINE if len(what.phases) <= _FEW_PHASES else pld.QUICK

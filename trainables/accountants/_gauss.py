@@ -1,9 +1,10 @@
-"""Epsilon of one Gaussian mechanism of mean mu and variance 1, and how Poisson sampling bounds it."""
+"""Epsilon of one Gaussian mechanism of mean mu and variance 1, and a bound for sampled ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from scipy.special import ndtri
@@ -36,37 +37,55 @@ def composed_mu(phases: Sequence[tuple[float, int]]) -> float:
     return math.sqrt(math.fsum(count / (sigma * sigma) for sigma, count in phases))
 
 
-def participation_epsilon(
-    phases: Sequence[tuple[float, int]], *, sample_rate: float, delta: float, shift: float = 1.0
-) -> float:
-    """An upper bound for Poisson-sampled phases that grants the adversary the coins.
+@dataclass(frozen=True)
+class Term:
+    """`count` Gaussian steps of squared mean `weight`, each on a Poisson sample of rate `rate`."""
 
-    Given the steps that the record is in, the release is a Gaussian mechanism of
-    mu^2 = sum over those steps of (shift / sigma)^2; delta(epsilon) is at most its mean over the
-    coins, because the hockey-stick divergence is jointly convex. Half of `delta` pays for the coins
-    of a larger mu than the Chernoff bound allows for. `shift` is 2 for replace-one of a mechanism
-    whose sigma is stated for add-or-remove.
+    weight: float
+    count: int
+    rate: float
+
+
+def terms(
+    phases: Sequence[tuple[float, int]], *, sample_rate: float, shift: float = 1.0
+) -> list[Term]:
+    """Phases as terms. `shift` is 2 for replace-one of a mechanism whose sigma is stated for
+    add-or-remove: both records move the sum.
     """
-    most = math.fsum(count * (shift / sigma) ** 2 for sigma, count in phases)
+    return [Term((shift / sigma) ** 2, count, sample_rate) for sigma, count in phases]
+
+
+def participation_epsilon(parts: Sequence[Term], *, delta: float) -> float:
+    """An upper bound for Poisson-sampled steps that grants the adversary the coins.
+
+    Given the steps that the record is in, the release is a Gaussian mechanism whose mu^2 is the sum
+    of their weights; delta(epsilon) is at most its mean over the coins, because the hockey-stick
+    divergence is jointly convex. Half of `delta` pays for the coins of a larger mu than the
+    Chernoff bound allows for.
+    """
+    most = math.fsum(part.count * part.weight for part in parts)
     unsampled = gaussian_epsilon(math.sqrt(most), delta)
-    if sample_rate >= 1 or not phases:
+    if all(part.rate >= 1 for part in parts):
         return unsampled
-    weights = [((shift / sigma) ** 2, count) for sigma, count in phases]
-    likely = _chernoff(weights, sample_rate, delta / 2)
-    return min(unsampled, gaussian_epsilon(math.sqrt(min(most, likely)), delta / 2))
+    likely = min(most, _chernoff(parts, delta / 2))
+    return min(unsampled, gaussian_epsilon(math.sqrt(likely), delta / 2))
 
 
-def _chernoff(weights: list[tuple[float, int]], q: float, tail: float) -> float:
-    """x with P(sum of weight * Bernoulli(q) > x) <= tail: the least of the Chernoff bounds tried.
-
-    Each lambda > 0 gives a valid x; the grid only costs tightness.
+def _chernoff(parts: Sequence[Term], tail: float) -> float:
+    """x with P(sum of weight * Bernoulli(rate) > x) <= tail: the least of the Chernoff bounds
+    tried. Each lambda > 0 gives a valid x; the grid only costs tightness.
     """
-    largest = max(weight for weight, _ in weights)
+    largest = max(part.weight for part in parts)
     best = math.inf
     for exponent in range(-40, 17):
         rate = 2 ** (exponent / 4)  # lambda in units of 1 / largest, so that exp stays in range
         log_moment = math.fsum(
-            count * math.log1p(q * math.expm1(rate * weight / largest)) for weight, count in weights
+            part.count * _log_moment(part.rate, rate * part.weight / largest) for part in parts
         )
         best = min(best, (log_moment - math.log(tail)) / rate * largest)
     return best
+
+
+def _log_moment(rate: float, exponent: float) -> float:
+    """log of the moment generating function of Bernoulli(rate)."""
+    return exponent if rate >= 1 else math.log1p(rate * math.expm1(exponent))

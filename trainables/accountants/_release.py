@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainables.config import NeighboringRelation, Sampling
@@ -34,6 +34,10 @@ class Release:
     def is_finite(self) -> bool:
         """Whether a finite epsilon can hold."""
         return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.phases)
+
+    def scaled(self, factor: float) -> Release:
+        """The release with `factor` times the noise."""
+        return replace(self, phases=tuple((sigma * factor, count) for sigma, count in self.phases))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes an equal release again."""

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 import math
 
-from trainables.accountants._gauss import composed_mu, gaussian_epsilon, participation_epsilon
+from trainables.accountants._gauss import (
+    composed_mu,
+    gaussian_epsilon,
+    participation_epsilon,
+    terms,
+)
 from trainables.accountants._release import Release, release
 from trainables.privacy.mechanism import Mechanism
 
@@ -26,4 +31,4 @@ def of_release(what: Release, *, delta: float) -> float:
         return math.inf
     if what.sampling == "shuffle":
         return gaussian_epsilon(composed_mu(what.phases), delta)
-    return participation_epsilon(what.phases, sample_rate=what.sample_rate, delta=delta)
+    return participation_epsilon(terms(what.phases, sample_rate=what.sample_rate), delta=delta)

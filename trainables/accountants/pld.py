@@ -11,13 +11,18 @@ from typing import Any
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
-from trainables.accountants._gauss import participation_epsilon
+from trainables.accountants._gauss import participation_epsilon, terms
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 
-FINE, QUICK, COARSE = 200_000, 20_000, 4_000  # points of the grid up to epsilon, about
-_FINEST = 1e-4  # the library's own grid step
+FINE, MEDIUM, QUICK, COARSE = (
+    200_000,
+    60_000,
+    20_000,
+    4_000,
+)  # points of the grid up to epsilon, about
+_FINEST = 1e-8
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
 
 
@@ -45,46 +50,44 @@ def of_release(
 ) -> float:
     """Epsilon of a Poisson-sampled release under add-or-remove, or under replace-one.
 
-    `points` sets the grid: FINE, QUICK or COARSE, each an upper bound of the one before. Under
+    `points` sets the grid: FINE, MEDIUM, QUICK or COARSE, each an upper bound of the one before. Under
     replace-one both records move the sum by up to the add-or-remove sensitivity.
     """
     if not what.is_finite:
         return math.inf
     if not what.phases:
         return 0.0
-    interval = _interval(what, delta, points)
-    return float(composed(what, interval, replace_one).get_epsilon_for_delta(delta))
+    interval = interval_for(_bound(what, delta), points)
+    whole = composed(what.phases, what.sample_rate, interval, replace_one)
+    return float(whole.get_epsilon_for_delta(delta))
 
 
 def is_dear(what: Release, *, delta: float) -> bool:
     """Whether the noise is too small for a grid (epsilon above 10^4)."""
-    bound = participation_epsilon(what.phases, sample_rate=what.sample_rate, delta=delta)
-    return bound > DEAR_EPSILON
+    return _bound(what, delta) > DEAR_EPSILON
 
 
-def composed(what: Release, interval: float, replace_one: bool) -> Any:
-    """The privacy loss distribution of all phases of a Poisson-sampled release."""
-    return _composed(what.phases, what.sample_rate, interval, replace_one)
-
-
-def _interval(what: Release, delta: float, points: int) -> float:
-    """A grid step of 1, 2 or 5 times a power of ten, so that distributions are shared."""
-    bound = participation_epsilon(what.phases, sample_rate=what.sample_rate, delta=delta)
+def interval_for(bound: float, points: int) -> float:
+    """A grid step of 1, 2 or 5 times a power of ten, so that distributions are shared, with about
+    `points` steps up to an epsilon of `bound`.
+    """
     wanted = max(_FINEST, bound / points)
     power = 10.0 ** math.floor(math.log10(wanted) + 1e-9)
     return max(step * power for step in (1, 2, 5) if step * power <= wanted * (1 + 1e-6))
 
 
 @lru_cache(maxsize=32)
-def _composed(
+def composed(
     phases: tuple[tuple[float, int], ...], q: float, interval: float, replace_one: bool
 ) -> Any:
-    """Built up phase by phase, so that a running total costs one composition an epoch."""
+    """The privacy loss distribution of all phases of a Poisson-sampled release, built up phase by
+    phase, so that a running total costs one composition an epoch.
+    """
     (sigma, count), before = phases[-1], phases[:-1]
     last = _step(sigma, q, interval, replace_one)
     if count > 1:
         last = last.self_compose(count)
-    return _composed(before, q, interval, replace_one).compose(last) if before else last
+    return composed(before, q, interval, replace_one).compose(last) if before else last
 
 
 @lru_cache(maxsize=32)
@@ -96,3 +99,7 @@ def _step(sigma: float, q: float, interval: float, replace_one: bool) -> Any:
         value_discretization_interval=interval,
         neighboring_relation=relation,
     )
+
+
+def _bound(what: Release, delta: float) -> float:
+    return participation_epsilon(terms(what.phases, sample_rate=what.sample_rate), delta=delta)

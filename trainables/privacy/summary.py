@@ -1,4 +1,4 @@
-"""What accounting says about one mechanism: plain numbers, and the reasons where one is infinite."""
+"""What accounting says of a mechanism: plain numbers, and the reasons where one is infinite."""
 
 from __future__ import annotations
 

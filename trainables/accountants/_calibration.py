@@ -1,0 +1,126 @@
+"""From a target epsilon to the smallest noise multiplier that meets it, rounded up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from scipy.optimize import brentq
+
+from trainables import catalogue
+from trainables.accountants._choose import best
+from trainables.accountants._release import Release, release
+from trainables.config import TargetEpsilon, TrialConfig
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism, build
+
+_DIGITS = 5  # significant digits of a noise multiplier
+_LEAST, _MOST = 1e-12, 1e12
+
+
+def resolve(
+    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
+) -> tuple[TrialConfig, Mechanism]:
+    """A config whose noise multiplier is a number, and its mechanism.
+
+    A `target_epsilon` becomes the smallest noise multiplier whose epsilon, by `privacy.accountant`
+    or the tightest sound accountant, is at most the target; a number stays as it is.
+
+    Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
+    """
+    target = config.privacy.noise_multiplier
+    if not isinstance(target, TargetEpsilon):
+        return config, build(config, num_records=num_records, undeclared=undeclared)
+    trial = build(_with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
+    z = noise_for(trial, target_epsilon=target.target_epsilon, accountant=config.privacy.accountant)
+    return _with_noise(config, z), replace(trial, noise_multiplier=z)
+
+
+def noise_for(
+    mechanism: Mechanism, *, target_epsilon: float, accountant: str | None = None
+) -> float:
+    """The smallest noise multiplier, rounded up, for a mechanism whose own is ignored.
+
+    Raises: InvalidInput for a target that is not positive, or that no noise reaches.
+    """
+    if not 0 < target_epsilon < math.inf:
+        raise InvalidInput(f"expected 0 < target_epsilon < inf, got {target_epsilon}")
+    unit = replace(mechanism, noise_multiplier=1.0)
+    if unit.unaccounted:
+        raise InvalidInput(
+            f"no noise multiplier reaches target_epsilon={target_epsilon:g}:"
+            f" {'; '.join(unit.unaccounted)}"
+        )
+    return _calibrated(release(unit), unit.delta, target_epsilon, accountant)
+
+
+def smallest_noise_multiplier(
+    epsilon_of: Callable[[float], float], *, target_epsilon: float, start: float = 1.0
+) -> float:
+    """The smallest z with epsilon_of(z) <= target, rounded up to 5 digits; epsilon_of must not
+    rise with z. The answer itself has been evaluated: it meets the target.
+
+    Raises: InvalidInput where no z up to 10^12 does.
+    """
+    low = high = start
+    gaps: dict[float, float] = {}
+
+    def gap(z: float) -> float:
+        """log(epsilon / target): at most 0 where z meets the target."""
+        if z not in gaps:
+            gaps[z] = math.log(max(epsilon_of(z), 1e-300)) - math.log(target_epsilon)
+        return gaps[z]
+
+    while gap(high) > 0:
+        low, high = high, high * 2
+        if high > _MOST:
+            raise InvalidInput(f"no noise multiplier reaches target_epsilon={target_epsilon:g}")
+    while low > _LEAST and gap(low) <= 0:
+        low, high = low / 2, low
+    if low < high and gap(low) > 0:  # else every z tried meets the target
+        # In logarithms epsilon is nearly a line, so that few evaluations are needed.
+        root = brentq(lambda log_z: gap(math.exp(log_z)), math.log(low), math.log(high), xtol=1e-6)
+        high = math.exp(root)
+    z = _round_up(high)
+    while gap(z) > 0:  # the root is found from either side
+        z = _round_up(z * (1 + 10.0**-_DIGITS))
+    return z
+
+
+@lru_cache(maxsize=16_384)
+def _calibrated(
+    unit: Release, delta: float, target_epsilon: float, accountant: str | None
+) -> float:
+    """For a release with noise multiplier 1: its noise is proportional to it."""
+    if accountant is None:
+        return smallest_noise_multiplier(
+            lambda z: best(unit.scaled(z), delta=delta, effort="running")[0],
+            target_epsilon=target_epsilon,
+        )
+    if accountant not in ("gaussian", "pld", "rdp"):
+        catalogue.entry("accountants", accountant)
+        raise InvalidInput(
+            f"expected accountant gaussian, pld or rdp with a target_epsilon, got {accountant}"
+        )
+    module = catalogue.entry("accountants", accountant)
+    return smallest_noise_multiplier(
+        lambda z: module.of_release(unit.scaled(z), delta=delta), target_epsilon=target_epsilon
+    )
+
+
+def _with_noise(config: TrialConfig, z: float) -> TrialConfig:
+    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
+    return config.model_copy(update={"privacy": privacy})
+
+
+def _round_up(z: float) -> float:
+    """To 5 significant digits, never down.
+
+    >>> _round_up(0.905271), _round_up(1.5)
+    (0.90528, 1.5)
+    """
+    digits = _DIGITS - 1 - math.floor(math.log10(z))
+    rounded = round(z, digits)
+    return rounded if rounded >= z else round(rounded + 10.0**-digits, digits)

@@ -1,0 +1,202 @@
+"""What several trials on the same records cost together: composition under one neighbouring
+relation, the charge for adaptive searches, and a privacy filter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trainables.accountants import pld, rdp
+from trainables.accountants._gauss import (
+    Term,
+    composed_mu,
+    gaussian_epsilon,
+    participation_epsilon,
+    terms,
+)
+from trainables.accountants._release import Release, merged
+from trainables.config import NeighboringRelation
+from trainables.errors import CannotAnalyze, InvalidInput
+
+_FEW, _MANY = 6, 60  # distributions that a quick and an exact composition may cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSpend:
+    """What `num_releases` releases on the same records cost together.
+
+    `epsilon` is `math.inf` where anything is unaccounted for; `neighboring_relation` is None for
+    no release at all. `tight` is False for an upper bound.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: str
+    tight: bool
+    neighboring_relation: NeighboringRelation | None
+    num_releases: int
+    unaccounted: tuple[str, ...] = ()
+
+
+def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = False) -> SweepSpend:
+    """The composition of all releases, however their settings were chosen beforehand.
+
+    Shuffled trials alone: exact, replace-one. Poisson trials alone: add-or-remove. Both: under
+    replace-one, which a Poisson trial also has (each of its two records moves the sum) while a
+    shuffled trial has no add-or-remove guarantee. `exact` composes more loss distributions before
+    it settles for an upper bound.
+
+    Raises: InvalidInput unless 0 < delta < 1, CannotAnalyze where units of privacy are mixed.
+    """
+    if not 0 < delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
+    given = list(releases)
+    groups = _grouped(given)
+    shuffled = any(what.sampling == "shuffle" for what in groups)
+    sampled = any(what.sampling == "poisson" for what in groups)
+    relation: NeighboringRelation | None = "replace_one" if shuffled else None
+    if sampled and not shuffled:
+        relation = "add_or_remove_one"
+    reasons = tuple(dict.fromkeys(reason for what in given for reason in what.unaccounted))
+    if reasons or not all(what.is_finite for what in groups):
+        reasons = reasons or ("the noise decays to nothing (noise_decay)",)
+        value, name, tight = math.inf, "gaussian" if shuffled else "pld", True
+    elif not sampled:
+        phases = merged(phase for what in groups for phase in what.phases)
+        value, name, tight = gaussian_epsilon(composed_mu(phases), delta), "gaussian", True
+    else:
+        value, name, tight = _sampled(groups, delta, replace_one=shuffled, exact=exact)
+    return SweepSpend(
+        epsilon=value,
+        delta=delta,
+        accountant=name,
+        tight=tight,
+        neighboring_relation=relation,
+        num_releases=len(given),
+        unaccounted=reasons,
+    )
+
+
+def epsilon_adaptive(configurations: Sequence[Release], *, trials: int, delta: float) -> float:
+    """The most that `trials` trials cost whose settings are chosen from `configurations` in the
+    light of earlier results: the dearest one every time.
+
+    Raises: CannotAnalyze where units or neighbouring relations are mixed.
+    """
+    kinds = {(what.neighboring_relation, what.unit) for what in configurations}
+    if len(kinds) > 1:
+        raise CannotAnalyze(
+            "composition: expected configurations of one neighboring_relation and one unit for an"
+            f" adaptive search, got {sorted(kinds)}"
+        )
+    if not configurations or trials == 0:
+        return 0.0
+    if not all(what.is_finite for what in configurations):
+        return math.inf
+    worst = np.max(np.stack([rdp.curve(what) for what in configurations]), axis=0)
+    bound = rdp.to_epsilon(trials * worst, delta=delta)
+    if all(what.sampling == "shuffle" for what in configurations):
+        mu = max(composed_mu(what.phases) for what in configurations) * math.sqrt(trials)
+        return min(bound, gaussian_epsilon(mu, delta))
+    return bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class RdpFilter:
+    """A total budget, fixed beforehand, for trials whose settings are chosen as one goes along
+    (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a filter).
+
+    `admits` says whether a trial still fits, `after` is the filter once it has been run.
+    """
+
+    order: float
+    budget: float
+    spent: float = 0.0
+
+    @staticmethod
+    def of(epsilon: float, *, delta: float) -> RdpFilter:
+        """The filter that keeps everything it admits within (epsilon, delta).
+
+        Raises: InvalidInput where no order has room for anything.
+        """
+        rooms = {order: _room(order, epsilon, delta) for order in rdp.ORDERS if order > 1.01}
+        order = max(rooms, key=lambda each: rooms[each] / each)
+        if rooms[order] <= 0:
+            raise InvalidInput(
+                f"expected a budget with room for a trial, got epsilon={epsilon} at delta={delta}"
+            )
+        return RdpFilter(order=order, budget=rooms[order])
+
+    def admits(self, what: Release) -> bool:
+        """Whether the release fits into what is left."""
+        return self.spent + self._cost(what) <= self.budget
+
+    def after(self, what: Release) -> RdpFilter:
+        """Raises: CannotAnalyze where the release does not fit."""
+        if not self.admits(what):
+            raise CannotAnalyze(
+                f"filter: the release costs {self._cost(what):.4g} at order {self.order:g}, more"
+                f" than the {self.budget - self.spent:.4g} that are left"
+            )
+        return replace(self, spent=self.spent + self._cost(what))
+
+    def _cost(self, what: Release) -> float:
+        return float(rdp.curve(what, (self.order,))[0])
+
+
+def _room(order: float, epsilon: float, delta: float) -> float:
+    """The divergence at `order` whose conversion is `epsilon` (Canonne et al. 2020, Prop. 12)."""
+    return epsilon - math.log1p(-1 / order) + math.log(delta * order) / (order - 1)
+
+
+def _grouped(releases: Sequence[Release]) -> list[Release]:
+    """Releases of equal sampling as one, so that equal phases are composed once."""
+    units = sorted({what.unit for what in releases})
+    if len(units) > 1:
+        raise CannotAnalyze(f"composition: expected one unit of privacy, got {' and '.join(units)}")
+    groups: dict[tuple[str, float], Release] = {}
+    for what in releases:
+        key = (what.sampling, what.sample_rate)
+        before = groups.get(key)
+        phases = what.phases if before is None else (*before.phases, *what.phases)
+        groups[key] = replace(what, phases=merged(phases))
+    return [group for _, group in sorted(groups.items())]
+
+
+def _sampled(
+    groups: list[Release], delta: float, *, replace_one: bool, exact: bool
+) -> tuple[float, str, bool]:
+    """(epsilon, accountant, tight) of groups of which one at least is Poisson-sampled."""
+    parts: list[Term] = []
+    for what in groups:
+        shift = 2.0 if replace_one and what.sampling == "poisson" else 1.0
+        parts += terms(what.phases, sample_rate=what.sample_rate, shift=shift)
+    found = {"gaussian": participation_epsilon(parts, delta=delta)}
+    num_distributions = sum(len(what.phases) for what in groups)
+    if num_distributions <= (_MANY if exact else _FEW) and found["gaussian"] <= pld.DEAR_EPSILON:
+        interval = pld.interval_for(found["gaussian"], pld.QUICK if exact else pld.COARSE)
+        found["pld"] = _pld(groups, interval, delta, replace_one=replace_one)
+    elif not replace_one:  # the library has no Rényi divergence of Poisson under replace-one
+        total = sum(rdp.curve(what, rdp.FEW_ORDERS) for what in groups)
+        found["rdp"] = rdp.to_epsilon(np.asarray(total), delta=delta, orders=rdp.FEW_ORDERS)
+    name = min(found, key=lambda each: found[each])
+    return found[name], name, name == "pld" and exact
+
+
+def _pld(groups: list[Release], interval: float, delta: float, *, replace_one: bool) -> float:
+    whole = None
+    for what in groups:
+        if what.sampling == "poisson":
+            part = pld.composed(what.phases, what.sample_rate, interval, replace_one)
+        else:
+            # sigma_eff of a shuffled release already holds the distance between the two data sets:
+            # as an unsampled Gaussian under the library's add-or-remove convention.
+            mu = composed_mu(what.phases)
+            part = pld.composed(((1 / mu, 1),), 1.0, interval, False)
+        whole = part if whole is None else whole.compose(part)
+    assert whole is not None
+    return float(whole.get_epsilon_for_delta(delta))
