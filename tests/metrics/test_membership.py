@@ -1,0 +1,232 @@
+"""The figures of membership attacks: vectors, an independent AUC, and intervals that cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
+
+from trainables.errors import InvalidInput
+from trainables.metrics import membership
+from trainables.metrics.membership import (
+    auc,
+    auc_change,
+    auc_difference,
+    clopper_pearson,
+    figures,
+    log_curve,
+    max_advantage,
+    roc,
+    tpr_at_fpr,
+)
+
+SCORES = np.array([0.9, 0.8, 0.3, 0.7, 0.2, 0.1, 0.05])
+MEMBER = np.array([True, True, True, False, False, False, False])
+
+
+def test_vector():
+    found = figures(SCORES, MEMBER)
+    assert found["auc"] == pytest.approx(0.916667, abs=1e-6)
+    assert found["advantage"] == pytest.approx(0.75)
+    assert found["balanced_accuracy"] == pytest.approx(0.875)
+    curve = roc(SCORES, MEMBER)
+    assert tpr_at_fpr(curve, 0.0).value == pytest.approx(2 / 3)
+    assert tpr_at_fpr(curve, 0.25).value == 1
+    assert tpr_at_fpr(curve, 0.249).value == pytest.approx(2 / 3), "the curve is a step"
+
+
+def test_equal_scores_say_nothing():
+    found = figures(np.ones(7), MEMBER)
+    assert (found["auc"], found["tpr_1pct"], found["advantage"]) == (0.5, 0.0, 0.0)
+
+
+LABELED = st.integers(2, 30).flatmap(
+    lambda n: st.tuples(
+        arrays.arrays(np.float64, n, elements=st.integers(-3, 3).map(float)),
+        arrays.arrays(np.bool_, n).filter(lambda mask: mask.any() and not mask.all()),
+    )
+)
+
+
+@given(LABELED)
+def test_auc_is_the_share_of_pairs_in_order(pair):
+    scores, member = pair
+    found = auc(scores, member)
+    assert found.value == pytest.approx(roc_auc_score(member, scores))
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    # The area under the corners, by trapezoids, is the same number.
+    curve = roc(scores, member)
+    assert np.trapezoid(curve.tpr, curve.fpr) == pytest.approx(found.value)
+
+
+@given(LABELED, st.sampled_from([0.0, 0.01, 0.1, 0.25, 0.5, 1.0]))
+def test_step_rate_against_every_threshold(pair, max_fpr):
+    scores, member = pair
+    best = 0.0
+    for threshold in [*scores, np.inf]:
+        called = scores >= threshold
+        if called[~member].mean() <= max_fpr:
+            best = max(best, called[member].mean())
+    assert tpr_at_fpr(roc(scores, member), max_fpr).value == pytest.approx(best)
+
+
+def _hanley_mcneil(area: float, n: int) -> float:
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    return math.sqrt(
+        (area * (1 - area) + (n - 1) * (q1 - area**2) + (n - 1) * (q2 - area**2)) / n**2
+    )
+
+
+@pytest.mark.parametrize(("n", "expected"), [(2_642, 0.0077), (6_518, 0.0049)])
+def test_error_of_an_auc_of_a_real_corpus(n, expected):
+    shift = math.sqrt(2) * norm.ppf(0.6)
+    rng = np.random.default_rng(n)
+    scores = np.r_[rng.normal(shift, 1, n), rng.normal(0, 1, n)]
+    member = np.arange(2 * n) < n
+    assert _hanley_mcneil(0.6, n) == pytest.approx(expected, abs=1e-4)
+    assert auc(scores, member).standard_error == pytest.approx(expected, abs=1.5e-4)
+
+
+def test_delong_interval_covers_as_stated():
+    """400 draws at AUC 0.7: misses are Bin(400, .05), outside 7..36 with probability < 0.0002.
+
+    An error 2/3 as large would miss in 19 % of draws, one 3/2 as large in 0.3 %.
+    """
+    shift = math.sqrt(2) * norm.ppf(0.7)
+    misses = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        scores = np.r_[rng.normal(shift, 1, 120), rng.normal(0, 1, 80)]
+        found = auc(scores, np.arange(200) < 120)
+        misses += not found.low <= 0.7 <= found.high
+    assert 7 <= misses <= 36
+
+
+def test_perfect_separation_is_not_certainty():
+    found = auc(np.r_[np.ones(20), np.zeros(20)], np.arange(40) < 20)
+    assert found.value == found.high == 1
+    assert found.low == pytest.approx(0.025 ** (1 / 20))
+
+
+def test_paired_difference_is_narrower_than_its_parts():
+    rng = np.random.default_rng(0)
+    member = np.arange(2_000) < 1_000
+    shared = rng.normal(0, 1, 2_000) + 0.4 * member
+    first, second = shared + 0.3 * rng.normal(size=2_000), shared + 0.3 * rng.normal(size=2_000)
+    difference, low, high = auc_difference(first, second, member)
+    assert difference == pytest.approx(auc(first, member).value - auc(second, member).value)
+    assert high - low < 0.5 * math.hypot(
+        *(auc(side, member).high - auc(side, member).low for side in (first, second))
+    )
+
+
+def test_bootstrap_of_the_change_agrees_with_delong():
+    rng = np.random.default_rng(1)
+    member = np.arange(1_500) < 800
+    shared = rng.normal(0, 1, 1_500) + 0.5 * member
+    first, second = shared + rng.normal(size=1_500), shared + rng.normal(size=1_500)
+    found = auc_change((first, member), (second, member), samples=2_000, rng=rng)
+    base = auc(second, member).value
+    difference, low, high = auc_difference(first, second, member)
+    assert found["delta_mia_percent"] == pytest.approx(100 * difference / base)
+    width = found["delta_mia_percent_high"] - found["delta_mia_percent_low"]
+    assert width == pytest.approx(100 * (high - low) / base, rel=0.12)
+    same = auc_change((first, member), (first, member), samples=100, rng=rng)
+    assert same["delta_mia_significant"] == 0
+    strong = auc_change((shared + member, member), (second, member), samples=200, rng=rng)
+    assert strong["delta_mia_significant"] == 1
+
+
+def test_trials_with_masks_of_their_own_can_be_compared():
+    rng = np.random.default_rng(2)
+    masks = rng.random((2, 1_000)) < 0.5
+    sides = [(rng.normal(size=1_000) + mask, mask) for mask in masks]
+    found = auc_change(*sides, samples=300, rng=rng)
+    expected = 100 * (auc(*sides[0]).value / auc(*sides[1]).value - 1)
+    assert found["delta_mia_percent"] == pytest.approx(expected)
+    assert found["delta_mia_percent_low"] < expected < found["delta_mia_percent_high"]
+
+
+def test_clopper_pearson_covers_at_least_as_stated():
+    """Exact: the coverage over all outcomes, for shares on a grid."""
+    from scipy.stats import binom
+
+    n = 25
+    bounds = [clopper_pearson(hits, n) for hits in range(n + 1)]
+    for share in np.linspace(0.01, 0.99, 33):
+        covered = sum(
+            binom.pmf(hits, n, share)
+            for hits, (low, high) in enumerate(bounds)
+            if low <= share <= high
+        )
+        assert covered >= 0.95
+
+
+def test_resolution_mark():
+    rng = np.random.default_rng(0)
+    for others, marked in ((9_999, True), (10_000, False)):
+        member = np.arange(100 + others) < 100
+        found = figures(rng.normal(size=len(member)), member)
+        assert found["tpr_01pct_low_resolution"] == marked
+        assert found["tpr_1pct_low_resolution"] == 0
+
+
+@pytest.mark.parametrize(("epsilon", "bound"), [(0.1, 0.049958), (1, 0.462117), (2, 0.761594)])
+def test_advantage_that_dp_allows(epsilon, bound):
+    assert max_advantage(epsilon, 0.0) == pytest.approx(bound, abs=1e-6)
+    delta = 1e-3
+    factor = math.exp(epsilon)
+    assert max_advantage(epsilon, delta) == pytest.approx((factor - 1 + 2 * delta) / (factor + 1))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "mu", "area"),
+    [(1, 0.2681, 0.575), (2, 0.5016, 0.639), (4, 0.9249, 0.743), (8, 1.6660, 0.881)],
+)
+def test_consistency_checks_pass_at_the_claim_and_fail_far_below_it(epsilon, mu, area):
+    assert norm.cdf(mu / math.sqrt(2)) == pytest.approx(area, abs=1e-3)
+    rng = np.random.default_rng(epsilon)
+    member = np.arange(20_000) < 10_000
+    scores = rng.normal(size=20_000) + mu * member
+    assert (
+        membership.dp_inconsistencies(scores, member, epsilon=epsilon, delta=1e-5, gaussian_mu=mu)
+        == ()
+    )
+    broken = membership.dp_inconsistencies(
+        scores, member, epsilon=epsilon / 20, delta=1e-5, gaussian_mu=mu / 4
+    )
+    assert "auc" in broken
+    assert "advantage" in broken
+    assert membership.dp_inconsistencies(scores, member, epsilon=math.inf, delta=1e-5) == ()
+
+
+def test_log_curve_is_the_step_curve():
+    curve = roc(SCORES, MEMBER)
+    points = log_curve(curve, num_points=5)
+    assert points["fpr"][0] == 0.25
+    assert points["fpr"][-1] == 1
+    assert points["tpr"] == [tpr_at_fpr(curve, fpr).value for fpr in points["fpr"]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "member", "message"),
+    [
+        ([1.0, np.nan], [True, False], "without NaN, got 1"),
+        ([1.0, 2.0], [True, True], "members and non-members, got 2 members of 2"),
+        ([1.0], [True, False], "one shape"),
+    ],
+)
+def test_scores_that_cannot_be_judged_are_refused(scores, member, message):
+    with pytest.raises(InvalidInput, match=message):
+        figures(np.array(scores), np.array(member))
+
+
+def test_infinite_scores_are_only_very_high():
+    found = figures(np.array([np.inf, 1.0, -np.inf]), np.array([True, False, False]))
+    assert found["auc"] == 1
