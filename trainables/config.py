@@ -70,8 +70,13 @@ class ModelConfig(Frozen):
     encoder: str = Field(
         "scratch", description="bert: scratch | minilm (extra) | a local directory | a hub name"
     )
-    hidden_size: int = Field(384, ge=2, description="clc: biLSTM state; bert from scratch: 312")
-    num_layers: int = Field(2, ge=1, description="clc: biLSTM layers; bert: encoder layers")
+    hidden_size: int | None = Field(
+        None, ge=2, description="clc: biLSTM state of a direction (default 384); bert from scratch:"
+        " width (312)"
+    )
+    num_layers: int | None = Field(
+        None, ge=1, description="clc: biLSTM layers (default 2); bert: encoder layers (4)"
+    )
     num_heads: int = Field(12, ge=1, description="bert from scratch: attention heads")
     intermediate_size: int = Field(1_200, ge=1, description="bert from scratch: feed-forward width")
     dropout: float = Field(0.1, ge=0, lt=1)
