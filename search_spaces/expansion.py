@@ -1,0 +1,220 @@
+"""From a space to its points: frozen data, the same for the same space.
+
+A point that a constraint or a validator refuses is a point with a reason. A value that no point can
+have, such as a negative clip norm, is a mistake in the space and is raised.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from search_spaces import constraints
+from search_spaces.space import Axis, SearchSpace, Variant, set_path
+from trainables.config import TrialConfig, first_problem
+from trainables.errors import InvalidInput
+from trainables.seeding import generator
+
+# Names that a constraint may use and that only the plan knows; it checks those constraints.
+PLANNED_NAMES = frozenset({"epsilon", "epsilon_paper", "steps", "delta", "num_records"})
+_MAX_POINTS = 100_000
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One point of a space: `config` is None where the fields make no config; `reason` says why
+    the point is refused, and `rule` which constraint did it.
+    """
+
+    variant: str
+    baseline: bool
+    values: dict[str, Any]
+    fields: dict[str, Any]
+    config: TrialConfig | None = None
+    reason: str | None = None
+    rule: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expansion:
+    """All points in the order of the space; `merged` counts those that were equal to an earlier."""
+
+    points: tuple[Point, ...]
+    merged: int
+
+
+def expand(space: SearchSpace) -> Expansion:
+    """Every point of a space, equal ones merged.
+
+    Raises: InvalidInput for a space without a point: a value out of range, a range without `num` in
+    a grid, a constraint over an unknown name.
+    """
+    kept: dict[str, Point] = {}
+    merged = 0
+    every: list[Point] = []
+    for variant in space.variants or (Variant(name="all"),):
+        for point in _points(space, variant):
+            every.append(point)
+            key = point.config.id if point.config is not None else repr(point.fields)
+            if key in kept:
+                merged += 1
+                # A baseline stays one, whichever variant named the point first.
+                kept[key] = replace(kept[key], baseline=kept[key].baseline or point.baseline)
+            else:
+                kept[key] = point
+            if len(kept) > _MAX_POINTS:
+                raise InvalidInput(f"expected at most {_MAX_POINTS} points in a space")
+    _refuse_hopeless(every)
+    return Expansion(points=tuple(kept.values()), merged=merged)
+
+
+def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
+    """The axes of a variant: the space's, less those it drops or fixes, and its own."""
+    fixed = (*variant.fixed, *space.override)
+    shared = {} if variant.drop_axes == "all" else space.axes
+    axes = {**{p: a for p, a in shared.items() if p not in variant.drop_axes}, **variant.axes}
+    own = set(variant.axes)
+    return {
+        path: axis
+        for path, axis in axes.items()
+        if not any(
+            path == other or path.startswith(f"{other}.")
+            for other in (space.override if path in own else fixed)
+        )
+    }
+
+
+def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
+    axes = axes_of(space, variant)
+    seeds: tuple[int | None, ...] = space.repeats or (None,)
+    for drawn in _assignments(space, axes):
+        for seed in seeds:
+            values = dict(drawn)
+            if seed is not None and "training.seed" not in space.override:
+                values["training.seed"] = seed
+            fields = dict(space.base)
+            for path, value in (*variant.fixed.items(), *values.items(), *space.override.items()):
+                fields = set_path(fields, path, value)
+            yield _judge(space, variant, values=values, fields=fields)
+
+
+def _judge(
+    space: SearchSpace, variant: Variant, *, values: dict[str, Any], fields: dict[str, Any]
+) -> Point:
+    point = Point(variant=variant.name, baseline=variant.baseline, values=values, fields=fields)
+    try:
+        config = TrialConfig.model_validate(fields)
+    except ValidationError as error:
+        if error.errors(include_url=False)[0]["type"] != "value_error":
+            raise InvalidInput(first_problem(error)) from None
+        return replace(point, reason=first_problem(error), rule="config")
+    point = replace(point, config=config)
+    names = config.model_dump(mode="json")
+    for constraint in space.constraints:
+        if constraints.names(constraint.require) & PLANNED_NAMES:
+            continue
+        if not constraints.holds(constraint.require, names):
+            reason = constraint.reason or f"constraint {constraint.require}"
+            return replace(point, reason=reason, rule=constraint.require)
+    return point
+
+
+def _refuse_hopeless(points: list[Point]) -> None:
+    """Raise where a variant, or one value of an axis, is wrong in every point that has it."""
+    groups: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        groups.setdefault(("variant", point.variant), []).append(point)
+        for path, value in point.values.items():
+            groups.setdefault((path, repr(value)), []).append(point)
+    # A value drawn once from a range says nothing of the range: one bad partner is enough for it.
+    for (path, _), members in groups.items():
+        if path != "variant" and len(members) == 1 and len(points) > 1:
+            continue
+        if all(point.rule == "config" for point in members):
+            raise InvalidInput(str(members[0].reason))
+
+
+def _assignments(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
+    if space.search.strategy == "grid":
+        for path, axis in axes.items():
+            if axis.values is None:
+                raise InvalidInput(f"axes.{path}: expected num in a range with strategy grid")
+        yield from _product(axes)
+        return
+    crossed = {path: axis for path, axis in axes.items() if axis.grid is not None}
+    drawn = {path: axis for path, axis in axes.items() if axis.grid is None}
+    for sample in _distinct(space, drawn):
+        for corner in _product(crossed):
+            # In the order of the file, whichever way a value was found.
+            yield {path: {**sample, **corner}[path] for path in axes}
+
+
+def _product(axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
+    lists = [axis.values or () for axis in axes.values()]
+    if math.prod(len(values) for values in lists) > _MAX_POINTS:
+        raise InvalidInput(f"expected at most {_MAX_POINTS} points in a space")
+    for corner in itertools.product(*lists):
+        yield dict(zip(axes, corner, strict=True))
+
+
+def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
+    """Draws that all differ: `num_samples` of them, or fewer where there are not as many."""
+    wanted = space.search.num_samples or 1
+    seen: set[str] = set()
+    # A finite space is exhausted long before this many repeats in a row.
+    misses, patience = 0, 200 + 20 * wanted
+    for shares in _shares(space, num_axes=len(axes)):
+        if len(seen) == wanted or misses > patience:
+            return
+        sample = {
+            path: _draw(axis, share)
+            for (path, axis), share in zip(axes.items(), shares, strict=True)
+        }
+        if repr(sample) in seen:
+            misses += 1
+            continue
+        misses = 0
+        seen.add(repr(sample))
+        yield sample
+
+
+def _draw(axis: Axis, share: float) -> Any:
+    if axis.range is not None:
+        return axis.range.at(share)
+    choice = axis.choice or ()
+    return choice[min(int(share * len(choice)), len(choice) - 1)]
+
+
+def _shares(space: SearchSpace, *, num_axes: int) -> Iterator[list[float]]:
+    """Endless points of the unit cube: independent, or a shifted Halton sequence.
+
+    Halton (1960) with a random shift modulo 1 (Cranley & Patterson 1976): each point is uniform,
+    and together they leave smaller gaps than independent ones.
+    """
+    random = generator(space.search.seed, "search")
+    if space.search.strategy == "random":
+        while True:
+            yield random.random(num_axes).tolist()
+    if num_axes > len(_PRIMES):
+        raise InvalidInput(f"expected at most {len(_PRIMES)} drawn axes with quasi_random")
+    shift = random.random(num_axes)
+    for index in itertools.count(1):
+        point = [_radical_inverse(index, base=_PRIMES[axis]) for axis in range(num_axes)]
+        yield ((np.asarray(point) + shift) % 1.0).tolist()
+
+
+def _radical_inverse(index: int, *, base: int) -> float:
+    """The digits of `index` mirrored at the point: 6 = 110 in base 2 gives 0.011 = 0.375."""
+    value, scale = 0.0, 1.0 / base
+    while index:
+        index, digit = divmod(index, base)
+        value += digit * scale
+        scale /= base
+    return value

@@ -1,0 +1,400 @@
+"""A search space as frozen data, and reading one from a YAML file.
+
+A space names a base config, axes over dotted paths of it, variants (each with its own fixed values
+and axes), constraints, the search, repeats over seeds, the budget and the resources of a trial. A
+bare trial config, such as an exported one, is a space of one point.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from search_spaces import constraints
+from trainables import catalogue
+from trainables.config import TrialConfig, first_problem
+from trainables.errors import InvalidInput
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
+_PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
+
+
+class Part(BaseModel):
+    """Immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
+    )
+
+
+class Range(Part):
+    """Numbers between `low` and `high`, both included; `num` of them where a grid is asked for."""
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+    num: int | None = Field(None, ge=2)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if not self.low < self.high:
+            raise ValueError(f"expected low < high, got low={self.low} high={self.high}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"expected low > 0 with log, got low={self.low}")
+        return self
+
+    def at(self, share: float) -> float | int:
+        """The value at `share` in [0, 1] of the way, on the logarithm where `log`.
+
+        >>> Range(low=1, high=100, log=True).at(0.5)
+        10.0
+        """
+        if self.log:
+            value = math.exp(
+                math.log(self.low) + share * (math.log(self.high) - math.log(self.low))
+            )
+        else:
+            value = self.low + share * (self.high - self.low)
+        if self.integer:
+            return round(min(max(value, self.low), self.high))
+        # 12 digits: a rounding error in the last ones must not make a second, equal point.
+        return float(f"{min(max(value, self.low), self.high):.12g}")
+
+
+class Axis(Part):
+    """What one field runs over: exactly one of the three.
+
+    `grid`: every value, in each search. `choice` and `range`: every value in a grid search, drawn
+    in a random one.
+    """
+
+    grid: tuple[Any, ...] | None = Field(None, min_length=1)
+    choice: tuple[Any, ...] | None = Field(None, min_length=1)
+    range: Range | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Axis:
+        given = [name for name in ("grid", "choice", "range") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = ", ".join(given) or "none"
+            raise ValueError(f"expected one of grid, choice and range, got {found}")
+        return self
+
+    @property
+    def values(self) -> tuple[Any, ...] | None:
+        """The listed values; None for a range without `num`."""
+        if self.range is None:
+            return self.grid if self.grid is not None else self.choice
+        if self.range.num is None:
+            return None
+        last = self.range.num - 1
+        return tuple(dict.fromkeys(self.range.at(i / last) for i in range(last + 1)))
+
+
+def _axis(value: Any) -> Any:
+    return {"grid": value} if isinstance(value, list | tuple) else value
+
+
+def _check_paths(fields: dict[str, Any]) -> None:
+    for path in fields:
+        if not _PATH.fullmatch(path) or path.split(".")[0] not in CONFIG_FIELDS:
+            allowed = ", ".join(sorted(CONFIG_FIELDS))
+            raise ValueError(
+                f"expected a dotted path that starts with one of {allowed}, got {path}"
+            )
+
+
+class Variant(Part):
+    """One kind of trial, with values of its own. `baseline` exempts it from the epsilon budget."""
+
+    name: str = Field(min_length=1, max_length=80)
+    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
+    axes: dict[str, Axis] = Field(default_factory=dict)
+    drop_axes: tuple[str, ...] | Literal["all"] = ()
+    baseline: bool = False
+
+    @field_validator("axes", mode="before")
+    @classmethod
+    def _lists_are_grids(cls, axes: Any) -> Any:
+        return {path: _axis(a) for path, a in axes.items()} if isinstance(axes, dict) else axes
+
+    @field_validator("fixed", "axes")
+    @classmethod
+    def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        _check_paths(fields)
+        return fields
+
+
+class Constraint(Part):
+    """A point is refused, with `reason`, unless `require` is true of it."""
+
+    require: str
+    reason: str = ""
+
+    @field_validator("require")
+    @classmethod
+    def _parses(cls, text: str) -> str:
+        try:
+            constraints.parse(text)
+        except InvalidInput as problem:
+            raise ValueError(f"expected an expression: {problem}") from None
+        return text
+
+
+class Search(Part):
+    """How points are chosen. `num_samples` counts draws for each variant."""
+
+    strategy: Literal["grid", "random", "quasi_random"] = "grid"
+    num_samples: int | None = Field(None, ge=1, le=100_000)
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _samples(self) -> Search:
+        if (self.strategy == "grid") != (self.num_samples is None):
+            word = "no num_samples" if self.strategy == "grid" else "num_samples"
+            raise ValueError(f"expected {word} with strategy {self.strategy}")
+        return self
+
+
+class Budget(Part):
+    """What may be spent. `epsilon` is a trial's, `total` the whole sweep's; None: no bound."""
+
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    accountant: str = Field("sound", description="sound | paper | an entry of accountants")
+    total: Annotated[float, Field(gt=0)] | None = None
+    trials: int | None = Field(None, ge=1)
+    seconds: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("accountant")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        allowed = ("sound", "paper", *catalogue.names("accountants"))
+        if name not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}, got {name!r}")
+        return name
+
+
+class Resources(Part):
+    """What a trial runs on. No part of a trial's identity: none of it changes a result."""
+
+    executor: Literal["gang", "per_trial", "local"] = "gang"
+    workers: int | None = Field(
+        None,
+        ge=1,
+        description="processes a trial; default: training.num_workers",
+    )
+    slots: int | Literal["auto"] = Field("auto", description="trials at a time")
+    cpus_per_worker: float = Field(1.0, gt=0)
+    gpus_per_worker: float = Field(0.0, ge=0)
+
+    @field_validator("slots")
+    @classmethod
+    def _positive(cls, slots: int | str) -> int | str:
+        if isinstance(slots, int) and slots < 1:
+            raise ValueError(f"expected auto or at least 1, got {slots}")
+        return slots
+
+
+class SearchSpace(Part):
+    """All that a sweep is asked to run. `override` is applied last, to every trial."""
+
+    name: str
+    description: str = ""
+    source: str = ""
+    base: dict[str, Any] = Field(default_factory=dict)
+    variants: tuple[Variant, ...] = ()
+    axes: dict[str, Axis] = Field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    search: Search = Search()
+    repeats: tuple[int, ...] = Field((), description="values of training.seed; a number n: 0..n-1")
+    budget: Budget = Budget()
+    resources: Resources = Resources()
+    override: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        return check_name(name)
+
+    @field_validator("axes", mode="before")
+    @classmethod
+    def _lists_are_grids(cls, axes: Any) -> Any:
+        return {path: _axis(a) for path, a in axes.items()} if isinstance(axes, dict) else axes
+
+    @field_validator("axes", "override")
+    @classmethod
+    def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        _check_paths(fields)
+        return fields
+
+    @field_validator("constraints", mode="before")
+    @classmethod
+    def _texts(cls, items: Any) -> Any:
+        if not isinstance(items, list | tuple):
+            return items
+        return [{"require": item} if isinstance(item, str) else item for item in items]
+
+    @field_validator("repeats", mode="before")
+    @classmethod
+    def _count(cls, repeats: Any) -> Any:
+        if isinstance(repeats, dict) and set(repeats) == {"seeds"}:
+            repeats = repeats["seeds"]
+        if isinstance(repeats, int) and not isinstance(repeats, bool):
+            if not 1 <= repeats <= 1_000:
+                raise ValueError(f"expected 1 to 1000, got {repeats}")
+            return tuple(range(repeats))
+        return repeats
+
+    @model_validator(mode="after")
+    def _variants_differ(self) -> SearchSpace:
+        names = [variant.name for variant in self.variants]
+        if len(set(names)) < len(names):
+            raise ValueError(f"expected variants with different names, got {', '.join(names)}")
+        return self
+
+    def document(self) -> dict[str, Any]:
+        """The space as plain data that `parse` reads back to an equal space."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def check_name(name: str) -> str:
+    """`name`, where it is fit to be a folder's name.
+
+    Raises: ValueError otherwise.
+    """
+    if not NAME.fullmatch(name) or ".." in name:
+        raise ValueError(
+            f"expected a name of lower-case letters, digits, '_', '-' and '.', got {name!r}"
+        )
+    return name
+
+
+def parse(document: dict[str, Any]) -> SearchSpace:
+    """A space from plain data whose `base` is a mapping.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    try:
+        return SearchSpace.model_validate(document)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None
+
+
+def is_bare_config(document: dict[str, Any]) -> bool:
+    """Whether plain data is one trial's config and not a space."""
+    return bool(document) and set(document) <= CONFIG_FIELDS
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the spaces that come with the project, sorted."""
+    files = resources.files("search_spaces").iterdir()
+    return tuple(sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml")))
+
+
+def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:
+    """The space in a file, or the shipped one of that name, with `overrides` by dotted path.
+
+    Raises: InvalidInput for a file that is missing or no YAML, or the first thing wrong in it.
+    """
+    path = _locate(source)
+    document = _mapping(path)
+    if is_bare_config(document):
+        document = {"name": _as_name(path.stem), "base": document}
+    elif isinstance(document.get("base"), str):
+        base = path.parent / document["base"]
+        document = {**document, "base": _mapping(base)}
+    document.setdefault("name", _as_name(path.stem))
+    return parse(_with_overrides(document, overrides or {}))
+
+
+def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(document)
+    for path, value in overrides.items():
+        head = path.split(".")[0]
+        if head in CONFIG_FIELDS:
+            merged["override"] = {**(merged.get("override") or {}), path: value}
+        elif head in ("budget", "search", "resources", "repeats"):
+            merged = set_path(merged, path, value)
+        else:
+            allowed = ", ".join(sorted({*CONFIG_FIELDS, "budget", "search", "resources"}))
+            raise InvalidInput(f"expected a path that starts with one of {allowed}, got {path!r}")
+    return merged
+
+
+def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy of nested `fields` with `value` at the dotted `path`.
+
+    >>> set_path({"a": {"b": 1, "c": 2}}, "a.b", 3)
+    {'a': {'b': 3, 'c': 2}}
+    """
+    head, _, rest = path.partition(".")
+    if not rest:
+        return {**fields, head: value}
+    inner = fields.get(head)
+    return {**fields, head: set_path(inner if isinstance(inner, dict) else {}, rest, value)}
+
+
+def _locate(source: str | Path) -> Path:
+    path = Path(source)
+    if path.is_file():
+        return path
+    if isinstance(source, str) and source in shipped():
+        return Path(str(resources.files("search_spaces").joinpath(f"{source}.yaml")))
+    names = ", ".join(shipped()) or "none"
+    raise InvalidInput(f"expected SPACE to be a file or a shipped space ({names}), got '{source}'")
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # a SafeLoader
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"expected {path} to be UTF-8 text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "not readable"
+        raise InvalidInput(f"expected YAML in {path}{where}: {problem}") from None
+    if not isinstance(loaded, dict):
+        raise InvalidInput(f"expected a mapping in {path}, got {type(loaded).__name__}")
+    if any(not isinstance(key, str) for key in loaded):
+        raise InvalidInput(f"expected text keys in {path}")
+    return loaded
+
+
+def _as_name(stem: str) -> str:
+    cleaned = re.sub(r"[^a-z0-9_.-]+", "-", stem.lower()).strip("-._")
+    return cleaned or "sweep"
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML in which 1e-3 is a number and a key that comes twice is an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if isinstance(key, str) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key} comes twice", key_node.start_mark
+                )
+            if isinstance(key, str):
+                seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+# YAML 1.1, which PyYAML reads, takes 1e-3 for text: its floats need a dot.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?([0-9][0-9_]*)(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
