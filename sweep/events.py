@@ -86,6 +86,7 @@ class RunSettings:
     slots: int | None = None  # trials at a time; None: as many as the CPUs (and GPUs) carry
     cpus_per_worker: int = 1
     gpus_per_worker: float = 0.0
+    cpus: int | None = None  # of the local cluster; None: what this process may use
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Scheduler = "none"
     metric: str = "validation_ser"  # what the scheduler compares, from EpochReport.metrics

@@ -1,0 +1,46 @@
+"""`run_trials`: the one door to every executor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweep.events import Events, RunSettings, TrialJob
+from sweep.resources import choose_slots, machine_cpus
+from trainables.errors import InvalidInput
+
+
+def run_trials(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
+    """Run every job to its end, telling `events` in this process what happens.
+
+    A trial that fails is an event, not an exception. To go on after an interruption or a crash,
+    call this again with the jobs that had not finished: trials resume from their checkpoints.
+
+    Raises: InvalidInput, before anything starts, where two jobs share an id or a trial's workers
+    do not fit; sweep.events.Interrupted on SIGINT or SIGTERM; SweepError where Ray broke down;
+    whatever `events` raises. No worker is left running then.
+    """
+    ids = [job.trial_id for job in jobs]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise InvalidInput(f"expected distinct trial ids, got {twice[0]!r} twice")
+    if not jobs:
+        return
+    if settings.executor == "local":
+        from sweep.local import run_local
+
+        run_local(jobs, events=events, settings=settings)
+        return
+    if settings.address is None:
+        # The GPUs of a local cluster are counted by Ray, once it is up.
+        for workers in {job.workers for job in jobs}:
+            choose_slots(
+                workers=workers,
+                cpus_per_worker=settings.cpus_per_worker,
+                gpus_per_worker=0.0,
+                slots=settings.slots,
+                cpus=settings.cpus or machine_cpus(),
+                gpus=0.0,
+            )
+    from sweep.ray_gang import run_on_ray
+
+    run_on_ray(jobs, events=events, settings=settings)

@@ -1,0 +1,97 @@
+"""The executor without Ray: trials one after another in this process, for debugging and tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sweep.broker import Assignment
+from sweep.events import EventKind, Events, Interrupted, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.worker_loop import Workplace, work
+from trainables.communication import Alone, Communicator
+from trainables.errors import InvalidInput
+from trainables.result import EpochReport, TrialResult
+
+
+def run_local(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
+    """Run every job to its end with one process each, whatever its `workers`.
+
+    Raises: InvalidInput where a scheduler is asked for (nothing runs beside a trial that it could
+    be compared with); Interrupted on Ctrl-C.
+    """
+    if settings.scheduler != "none":
+        raise InvalidInput(
+            f"expected scheduler none with executor local, got scheduler={settings.scheduler!r}"
+        )
+    place = Workplace(
+        function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
+    )
+    try:
+        work(_LocalDesk(list(jobs), events), _OneProcess(), place)
+    except KeyboardInterrupt:
+        raise Interrupted("the sweep was interrupted") from None
+
+
+class _OneProcess:
+    """A team of one, without torch.distributed."""
+
+    def __init__(self) -> None:
+        self.control: Communicator = Alone()
+
+    def for_trial(self) -> Communicator:
+        return self.control
+
+    def regroup(self) -> None:
+        """Nobody to meet."""
+
+
+@dataclass
+class _LocalDesk:
+    """Hands out jobs in order and asks the driver directly."""
+
+    jobs: list[TrialJob]
+    events: Events
+    stop: dict[str, str] = field(default_factory=dict)
+
+    def take(self) -> Assignment | None:
+        while self.jobs:
+            job = self.jobs.pop(0)
+            if self._tell("started", job.trial_id).go_on:
+                return Assignment(job, attempt=1)
+        return None
+
+    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        verdict = self._tell("epoch", trial_id, report=report)
+        if not verdict.go_on:
+            self.stop[trial_id] = verdict.reason or "stopped by the driver"
+        return verdict
+
+    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        self._tell("finished", trial_id, result=result, reason=self.stop.get(trial_id, ""))
+
+    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        self._tell("failed", trial_id, reason=reason)
+
+    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        """Said again by `fail`: a process alone always comes to the meeting."""
+
+    def _tell(
+        self,
+        kind: EventKind,
+        trial_id: str,
+        *,
+        report: EpochReport | None = None,
+        result: TrialResult | None = None,
+        reason: str = "",
+    ) -> Verdict:
+        return self.events(
+            TrialEvent(
+                kind=kind,
+                trial_id=trial_id,
+                time=time.time(),
+                report=report,
+                result=result,
+                reason=reason,
+            )
+        )

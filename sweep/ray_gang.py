@@ -1,0 +1,264 @@
+"""Running trials on Ray: gangs of Ray Train workers that stay for the whole sweep.
+
+Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
+slot has one `TorchTrainer` whose workers take one trial after another from a broker actor
+(`executor: gang`); `per_trial` runs the same loop in a new `TorchTrainer` for every trial.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+import ray
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchConfig, TorchTrainer
+
+from sweep import ray_session, ray_tune
+from sweep.broker import Assignment, Broker
+from sweep.events import Events, Interrupted, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.resources import choose_slots
+from sweep.worker_loop import Workplace, work
+from trainables.errors import SweepError
+from trainables.result import EpochReport, TrialResult
+
+_POLL_SECONDS = 5.0
+_DRIVER_POLL_SECONDS = 0.5
+_FAREWELL_SECONDS = 15.0
+
+
+def run_on_ray(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
+    """Run every job to its end; `events` is called in this thread.
+
+    Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT or
+    SIGTERM; SweepError where no group of workers can be kept alive; what `events` raises. In all
+    these cases the workers are gone when this returns, and unfinished jobs can be run again.
+    """
+    jobs = sorted(jobs, key=lambda job: job.workers)
+    with _signals() as asked_to_stop, ray_session.session(settings):
+        cpus, gpus = ray_session.cluster_size()
+        groups = [
+            (list(group), _slots(workers, settings, cpus=cpus, gpus=gpus))
+            for workers, group in itertools.groupby(jobs, key=lambda job: job.workers)
+        ]
+        for group, slots in groups:
+            _Round(group, slots=slots, settings=settings).run(events, asked_to_stop)
+
+
+class _Round:
+    """All jobs that have the same number of workers: a broker, the gangs, the Tune trials."""
+
+    def __init__(self, jobs: list[TrialJob], *, slots: int, settings: RunSettings) -> None:
+        self._jobs = jobs
+        self._slots = min(slots, len(jobs))
+        self._settings = settings
+        self._folder = jobs[0].folder.resolve().parent.parent / ".ray" / uuid.uuid4().hex[:8]
+        self._name = f"broker-{uuid.uuid4().hex[:12]}"
+        self._broker = (
+            ray.remote(Broker)
+            .options(
+                name=self._name,
+                namespace=ray_session.NAMESPACE,
+                num_cpus=0,
+                max_concurrency=1_000,
+            )
+            .remote(
+                jobs,
+                max_failures=settings.max_failures,
+                lease_seconds=settings.lease_seconds,
+            )
+        )
+        self._errors: list[str] = []
+        self._gangs = [self._thread(self._keep_gang, slot) for slot in range(self._slots)]
+        self._tuner = self._thread(self._tune)
+
+    def run(self, events: Events, asked_to_stop: threading.Event) -> None:
+        """Answer the broker's questions until every job is over."""
+        self._folder.mkdir(parents=True)
+        try:
+            for thread in (*self._gangs, self._tuner):
+                thread.start()
+            while self._goes_on():
+                if asked_to_stop.is_set():
+                    raise Interrupted("the sweep was interrupted; its workers have stopped")
+                self._answer(events, wait=_DRIVER_POLL_SECONDS)
+            ray.get(self._broker.close.remote())
+            for thread in (*self._gangs, self._tuner):
+                thread.join(_FAREWELL_SECONDS)
+        finally:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(self._broker)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answer(self, events: Events, *, wait: float) -> None:
+        question: tuple[int, TrialEvent]
+        for question in ray.get(self._broker.questions.remote(wait=wait)):
+            number, event = question
+            self._broker.answer.remote(number, events(event))
+
+    def _goes_on(self) -> bool:
+        unfinished: list[str] = ray.get(self._broker.unfinished.remote())
+        if unfinished and not any(thread.is_alive() for thread in self._gangs):
+            why = self._errors[0] if self._errors else "no reason is known"
+            raise SweepError(f"no group of workers could be kept alive: {why}")
+        if unfinished and not self._tuner.is_alive():
+            why = self._errors[0] if self._errors else "no reason is known"
+            raise SweepError(f"Ray Tune ended before its trials: {why}")
+        return bool(unfinished)
+
+    def _keep_gang(self, slot: int) -> None:
+        """Keep the workers of one slot going for as long as trials get anywhere."""
+        alone = self._settings.executor == "per_trial"
+        while not alone or ray.get(self._broker.claim.remote()):
+            while True:
+                before = ray.get(self._broker.progress.remote())
+                try:
+                    self._trainer(slot, num_trials=1 if alone else None).fit()
+                    break
+                except ray.train.TrainingFailedError as error:
+                    self._errors.append(type(error).__name__)
+                    if ray.get(self._broker.progress.remote()) == before:
+                        return
+            if not alone:
+                return
+
+    def _trainer(self, slot: int, *, num_trials: int | None) -> TorchTrainer:
+        settings = self._settings
+        place = Workplace(
+            function=settings.function,
+            data_dir=settings.data_dir.resolve(),
+            cache_dir=settings.cache_dir.resolve(),
+        )
+        resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
+        if settings.gpus_per_worker > 0:
+            resources["GPU"] = settings.gpus_per_worker
+        return TorchTrainer(
+            gang_loop,
+            train_loop_config={
+                "broker": self._name,
+                "slot": f"slot-{slot}",
+                "place": place,
+                "num_trials": num_trials,
+                "threads": settings.cpus_per_worker,
+            },
+            scaling_config=ScalingConfig(
+                num_workers=self._jobs[0].workers,
+                use_gpu=settings.gpus_per_worker > 0,
+                resources_per_worker=resources,
+            ),
+            # NCCL refuses two workers on one GPU.
+            torch_config=TorchConfig(backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"),
+            run_config=RunConfig(
+                name=f"slot-{slot}-{uuid.uuid4().hex[:8]}",
+                storage_path=str(self._folder),
+                failure_config=FailureConfig(
+                    max_failures=settings.max_failures,
+                    controller_failure_limit=settings.max_failures,
+                ),
+            ),
+        )
+
+    def _tune(self) -> None:
+        ray_tune.run_tuner(
+            [job.trial_id for job in self._jobs],
+            broker=self._broker,
+            broker_name=self._name,
+            slots=self._slots,
+            settings=self._settings,
+            folder=self._folder,
+        )
+
+    def _thread(self, target: Callable[..., None], *arguments: Any) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                target(*arguments)
+            except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+                self._errors.append(f"{type(error).__name__}")
+
+        return threading.Thread(target=guarded, daemon=True)
+
+
+def gang_loop(config: dict[str, Any]) -> None:
+    """What each Ray Train worker of a gang runs."""
+    import torch
+
+    from sweep.torch_team import team
+
+    torch.set_num_threads(config["threads"])
+    broker = ray.get_actor(config["broker"], namespace=ray_session.NAMESPACE)
+    desk = _RayDesk(broker, slot=config["slot"])
+    work(desk, team(), config["place"], num_trials=config["num_trials"])
+
+
+class _RayDesk:
+    """The line of a worker to the broker actor."""
+
+    def __init__(self, broker: Any, *, slot: str) -> None:
+        self._broker = broker
+        self._slot = slot
+        self._generation = uuid.uuid4().hex
+
+    def take(self) -> Assignment | None:
+        while True:
+            taken: Any = ray.get(
+                self._broker.take.remote(self._slot, self._generation, wait=_POLL_SECONDS)
+            )
+            if isinstance(taken, Assignment):
+                return taken
+            if taken == "over":
+                return None
+
+    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        verdict: Verdict = ray.get(self._broker.report.remote(trial_id, attempt, report))
+        return verdict
+
+    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        ray.get(self._broker.finish.remote(trial_id, attempt, result))
+
+    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        ray.get(self._broker.fail.remote(trial_id, attempt, reason))
+
+    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        ray.get(self._broker.last_words.remote(trial_id, attempt, reason))
+
+
+def _slots(workers: int, settings: RunSettings, *, cpus: float, gpus: float) -> int:
+    return choose_slots(
+        workers=workers,
+        cpus_per_worker=settings.cpus_per_worker,
+        gpus_per_worker=settings.gpus_per_worker,
+        slots=settings.slots,
+        cpus=cpus,
+        gpus=gpus,
+    )
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, in place of what they did before; a second signal ends
+    the process at once. Outside the main thread Python lets nobody handle signals.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,120 @@
+"""Starting and ending Ray for one sweep: quiet, without telemetry, with our own packages."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sweep.events import RunSettings
+from sweep.resources import machine_cpus
+from trainables.errors import InvalidInput
+
+# A Tune trial holds one of these and nothing else: it only speaks for its workers, so it can never
+# keep the CPUs that those workers wait for.
+TRIAL_SLOT = "trial_slot"
+NAMESPACE = "dp-nlu-sweep"
+_OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
+
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_V2_ENABLED": "1",
+    # How soon the death of a worker is noticed.
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # Tune saves its own state for `Tuner.restore`, which is not used: the sweep's folder has more.
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+
+
+@contextmanager
+def session(settings: RunSettings) -> Iterator[None]:
+    """Ray for the time of the block: the cluster at `settings.address`, one that runs in this
+    process already (it is left as it is), or a local one that ends with the block.
+
+    Raises: InvalidInput where the address does not answer.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+    import ray  # after the environment: Ray reads it when imported
+
+    if ray.is_initialized():
+        yield
+        return
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    packages = _packages()
+    if settings.address is not None:
+        try:
+            ray.init(
+                address=settings.address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"py_modules": [str(package) for package in packages]},
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InvalidInput(
+                "expected address to be that of a running Ray cluster,"
+                f" got {settings.address!r} ({type(error).__name__})"
+            ) from None
+    else:
+        before = os.environ.get("PYTHONPATH")
+        ours = str(packages[0].parent)
+        # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
+        os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
+        cpus = settings.cpus or machine_cpus()
+        try:
+            ray.init(
+                num_cpus=cpus,
+                resources={TRIAL_SLOT: cpus},
+                namespace=NAMESPACE,
+                include_dashboard=settings.dashboard,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        finally:
+            if before is None:
+                del os.environ["PYTHONPATH"]
+            else:
+                os.environ["PYTHONPATH"] = before
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def cluster_size() -> tuple[float, float]:
+    """CPUs and GPUs of the cluster that this process is connected to."""
+    import ray
+
+    resources = ray.cluster_resources()
+    return float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
+
+
+def trial_resources() -> dict[str, float]:
+    """What a Tune trial asks for: a token of our own, or one byte where a cluster has none."""
+    import ray
+
+    if TRIAL_SLOT in ray.cluster_resources():
+        return {TRIAL_SLOT: 1}
+    return {"memory": 1}
+
+
+def _packages() -> list[Path]:
+    import search_spaces
+    import sweep
+    import trainables
+
+    found = []
+    for package in (sweep, trainables, search_spaces):
+        assert package.__file__ is not None
+        found.append(Path(package.__file__).parent)
+    return found

@@ -1,0 +1,115 @@
+"""The Tune side of a sweep: one light trial per job, which speaks to the scheduler for its workers.
+
+The Tune trial trains nothing. It takes each report of its workers from the broker, gives it to
+`ray.tune.report`, and acknowledges only when that has returned, that is, when the scheduler lets
+the trial go on. Its actor is reused by the next trial, which costs hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune.schedulers import (
+    ASHAScheduler,
+    FIFOScheduler,
+    MedianStoppingRule,
+    TrialScheduler,
+)
+
+from sweep.broker import News
+from sweep.events import RunSettings
+from sweep.ray_session import NAMESPACE, trial_resources
+
+TIME_ATTR = "epoch"  # never training_iteration: that counts again from 1 after a resume
+_POLL_SECONDS = 5.0
+
+
+def speak_for_workers(config: dict[str, Any]) -> None:
+    """The Tune trial of the job `config["trial"]` at the broker `config["broker"]`."""
+    broker = ray.get_actor(config["broker"], namespace=NAMESPACE)
+    trial_id = config["trial"]
+    ray.get(broker.enter.remote(trial_id))
+    seen = passed = 0
+    while True:
+        news: News | None = ray.get(broker.news.remote(trial_id, seen, wait=_POLL_SECONDS))
+        if news is None:
+            continue
+        if news.over:
+            return
+        seen = news.serial
+        # After a crash an epoch is reported once more; schedulers expect time to move.
+        if news.report is not None and news.report.epochs_done > passed:
+            passed = news.report.epochs_done
+            tune.report({**news.report.metrics, TIME_ATTR: passed})
+        ray.get(broker.acknowledge.remote(trial_id, seen))
+
+
+class _Notice(tune.Callback):  # type: ignore[misc]  # ray is untyped here
+    """Tells the broker, from the driver, that a Tune trial ended: its actor may be gone already."""
+
+    def __init__(self, broker: Any) -> None:
+        self._broker = broker
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """The scheduler stopped it, or its workers had finished (then this changes nothing)."""
+        self._broker.leave.remote(trial.config["trial"], stopped=True)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """Its actor died too often."""
+        self._broker.leave.remote(trial.config["trial"], stopped=False)
+
+
+def run_tuner(
+    trial_ids: Sequence[str],
+    *,
+    broker: Any,
+    broker_name: str,
+    slots: int,
+    settings: RunSettings,
+    folder: Path,
+) -> None:
+    """Run one Tune trial per job until all are over. `folder` takes Tune's own files."""
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    tuner = tune.Tuner(
+        tune.with_resources(speak_for_workers, trial_resources()),
+        param_space={"trial": tune.grid_search(list(trial_ids)), "broker": broker_name},
+        tune_config=tune.TuneConfig(
+            scheduler=scheduler(settings),
+            reuse_actors=True,
+            max_concurrent_trials=slots,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
+        ),
+        run_config=tune.RunConfig(
+            name="tune",
+            storage_path=str(folder),
+            failure_config=tune.FailureConfig(max_failures=settings.max_failures),
+            callbacks=[_Notice(broker)],
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+
+
+def scheduler(settings: RunSettings) -> TrialScheduler:
+    """Tune's scheduler for `settings.scheduler`, on the validation metric after each epoch."""
+    common = {"time_attr": TIME_ATTR, "metric": settings.metric, "mode": settings.mode}
+    if settings.scheduler == "asha":
+        return ASHAScheduler(
+            **common,
+            max_t=settings.max_epochs,
+            grace_period=settings.grace_epochs,
+            reduction_factor=settings.reduction_factor,
+        )
+    if settings.scheduler == "median":
+        return MedianStoppingRule(**common, grace_period=settings.grace_epochs)
+    return FIFOScheduler()
+
+
+def _name(trial: Any) -> str:
+    return str(trial.config["trial"])

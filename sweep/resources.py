@@ -1,0 +1,65 @@
+"""How many trials fit on a machine at a time, and the refusal where not even one does. Pure."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+from trainables.errors import InvalidInput
+
+
+def choose_slots(
+    *,
+    workers: int,
+    cpus_per_worker: int,
+    gpus_per_worker: float,
+    slots: int | None,
+    cpus: float,
+    gpus: float,
+) -> int:
+    """Trials at a time on `cpus` and `gpus`: as many as fit, or the `slots` that were asked for.
+
+    Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
+
+    >>> choose_slots(
+    ...     workers=2, cpus_per_worker=1, gpus_per_worker=0, slots=None, cpus=8, gpus=0)
+    4
+    """
+    for name, value in (("workers", workers), ("cpus_per_worker", cpus_per_worker)):
+        if value < 1:
+            raise InvalidInput(f"expected {name} >= 1, got {name}={value}")
+    if gpus_per_worker < 0:
+        raise InvalidInput(f"expected gpus_per_worker >= 0, got {gpus_per_worker}")
+    if slots is not None and slots < 1:
+        raise InvalidInput(f"expected slots >= 1, got slots={slots}")
+    fits = math.floor(cpus / (workers * cpus_per_worker))
+    if fits < (slots or 1):
+        raise InvalidInput(
+            f"expected slots * workers * cpus_per_worker <= {cpus:g} CPUs, got"
+            f" slots={slots or 1} * workers={workers} * cpus_per_worker={cpus_per_worker}"
+        )
+    if gpus_per_worker > 0:
+        # A worker's GPU share lies on one GPU.
+        per_gpu = math.floor(1 / gpus_per_worker + 1e-9)
+        seats = gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
+        fits_gpu = math.floor(seats / workers)
+        if fits_gpu < (slots or 1):
+            raise InvalidInput(
+                f"expected slots * workers * gpus_per_worker to fit on {gpus:g} GPUs, got"
+                f" slots={slots or 1} * workers={workers} * gpus_per_worker={gpus_per_worker:g}"
+            )
+        fits = min(fits, fits_gpu)
+    return slots or fits
+
+
+def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """CPUs that this process may use: its affinity, or its container's quota where that is less."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cpus = available or 1
+    try:
+        quota, period = cgroup.read_text().split()
+        limit = cpus if quota == "max" else int(quota) // int(period)
+    except (OSError, ValueError):
+        limit = cpus
+    return max(1, min(cpus, limit))

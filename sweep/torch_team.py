@@ -1,0 +1,108 @@
+"""Worker processes that speak through `torch.distributed` (gloo on CPU, NCCL between GPUs)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from trainables.communication import Alone, Communicator
+
+# Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out. A dead
+# peer is noticed by its closed connection and by Ray's health check, not by this.
+_PATIENCE = timedelta(days=7)
+# How long ranks wait for each other after a failure; one that does not come is stuck in a
+# collective call that will never complete.
+_MEETING = timedelta(seconds=20)
+
+
+class TorchComm:
+    """A Communicator over process groups: `objects` (gloo) carries plain data, `tensors` sums.
+
+    `all_reduce_sum` is one flat collective of the whole tensor, so that what is summed is what was
+    clipped and noised, whatever the number of parameters.
+    """
+
+    def __init__(self, objects: dist.ProcessGroup, tensors: dist.ProcessGroup) -> None:
+        self.rank = dist.get_rank(objects)
+        self.world_size = dist.get_world_size(objects)
+        self._objects = objects
+        self._tensors = tensors
+
+    def all_reduce_sum(self, tensor: torch.Tensor) -> None:
+        """Replace `tensor`, in place, by its sum over all processes."""
+        dist.all_reduce(tensor, group=self._group_for(tensor))
+
+    def broadcast(self, value: Any) -> Any:
+        """Rank 0's plain-data `value`, on every process."""
+        box = [value]
+        dist.broadcast_object_list(box, src=0, group=self._objects)
+        return box[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        """The plain-data values of all processes in rank order, on every process."""
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value, group=self._objects)
+        return values
+
+    def _group_for(self, tensor: torch.Tensor) -> dist.ProcessGroup:
+        return self._tensors if tensor.is_cuda else self._objects
+
+
+class TorchTeam:
+    """A Team of all processes of the default process group, which must exist.
+
+    Two sets of channels: `control` for the loop, another for trials, so that what a broken trial
+    left in a channel is never read by the next.
+    """
+
+    def __init__(self) -> None:
+        self._meeting = _gloo()
+        self.control: Communicator = _comm(self._meeting)
+        self._trial: Communicator = _comm(_gloo())
+
+    def for_trial(self) -> Communicator:
+        """The communicator that trials use."""
+        return self._trial
+
+    def regroup(self) -> None:
+        """Meet within 20 seconds, then open new channels for trials."""
+        dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
+        self._trial = _comm(_gloo())
+
+
+class LoneTeam:
+    """The team of a single process."""
+
+    def __init__(self) -> None:
+        self.control: Communicator = Alone()
+
+    def for_trial(self) -> Communicator:
+        """The communicator of a process alone."""
+        return self.control
+
+    def regroup(self) -> None:
+        """Nobody to meet."""
+
+
+def team() -> TorchTeam | LoneTeam:
+    """The team of this process: of its process group, or of itself alone."""
+    if dist.is_initialized() and dist.get_world_size() > 1:
+        return TorchTeam()
+    return LoneTeam()
+
+
+def _gloo() -> dist.ProcessGroup:
+    group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+    assert isinstance(group, dist.ProcessGroup)
+    return group
+
+
+def _comm(objects: dist.ProcessGroup) -> TorchComm:
+    if dist.get_backend() == "nccl":
+        tensors = dist.new_group(backend="nccl", timeout=_PATIENCE)
+        assert isinstance(tensors, dist.ProcessGroup)
+        return TorchComm(objects, tensors)
+    return TorchComm(objects, objects)

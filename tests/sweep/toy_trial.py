@@ -1,0 +1,89 @@
+"""A trial function of a few milliseconds: exact arithmetic, real checkpoints, faults on demand.
+
+The state is the sum, over epochs and the N logical workers, of small whole numbers, so any number
+of processes gives the same bits. Files in the trial's folder order a fault, once:
+`kill` ("rank epoch": SIGKILL before that epoch's report), `raise` ("rank epoch", rank -1: all).
+`slow` holds seconds per epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from trainables.communication import Communicator
+from trainables.config import TrialConfig
+from trainables.result import EpochReport, TrialResult
+from trainables.seeding import generator
+
+PRIVATE = "my account number is 12345"
+
+
+def run(
+    config: TrialConfig,
+    *,
+    folder: Path,
+    comm: Communicator,
+    report: Callable[[EpochReport], bool],
+    data_dir: Path,
+    cache_dir: Path,
+) -> TrialResult:
+    checkpoint = folder / "checkpoint.json"
+    saved = json.loads(checkpoint.read_text()) if checkpoint.exists() else None
+    saved = comm.broadcast(saved)
+    state, epoch = (saved["state"], saved["epoch"]) if saved else (0.0, 0)
+    go_on = True
+    if saved:
+        go_on = comm.broadcast(comm.rank == 0 and report(_epoch(epoch, state)))
+    while go_on and epoch < config.training.epochs:
+        _fault(folder, comm.rank, epoch)
+        started = time.perf_counter()
+        mine = torch.zeros((), dtype=torch.float64)
+        for worker in range(comm.rank, config.training.num_workers, comm.world_size):
+            draw = generator(config.training.seed, "worker", worker, "epoch", epoch)
+            mine += int(draw.integers(1_000_000))
+        comm.all_reduce_sum(mine)
+        state += float(mine) * config.training.learning_rate
+        epoch += 1
+        if comm.rank == 0:
+            with (folder / "trained.txt").open("a") as lines:
+                lines.write(f"{epoch} {os.getpid()} {comm.world_size}\n")
+            temporary = checkpoint.with_suffix(".new")
+            temporary.write_text(json.dumps({"state": state, "epoch": epoch}))
+            temporary.replace(checkpoint)
+        slow = folder / "slow"
+        if slow.exists():
+            time.sleep(float(slow.read_text()))
+        seconds = time.perf_counter() - started
+        go_on = comm.broadcast(comm.rank == 0 and report(_epoch(epoch, state, seconds)))
+    return TrialResult(
+        trial_id=config.id,
+        epochs_done=epoch,
+        stopped_early=epoch < config.training.epochs,
+        metrics={"ser": state, "threads": float(torch.get_num_threads())},
+        privacy={},
+    )
+
+
+def _epoch(epoch: int, state: float, seconds: float = 0.0) -> EpochReport:
+    return EpochReport(epochs_done=epoch, seconds=seconds, metrics={"validation_ser": state})
+
+
+def _fault(folder: Path, rank: int, epoch: int) -> None:
+    for name in ("kill", "raise"):
+        order = folder / name
+        if not order.exists():
+            continue
+        who, when = (int(word) for word in order.read_text().split())
+        if when != epoch or who not in (rank, -1):
+            continue
+        if name == "raise":
+            raise ValueError(f"bad utterance: {PRIVATE}")
+        order.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
