@@ -1,0 +1,162 @@
+"""The analytic CRF against enumeration, against pytorch-crf, and at extreme scores."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torchcrf import CRF
+
+from trainables.layers import crf_statistics
+from trainables.layers.crf import LinearChainCrf
+from trainables.layers.crf_statistics import Scores, forward_backward
+from trainables.layers.packing import TimeMajor, time_major
+
+
+def random_crf(num_tags: int, *, scale: float = 1.0) -> LinearChainCrf:
+    torch.manual_seed(0)
+    crf = LinearChainCrf(num_tags)
+    for parameter in crf.parameters():
+        torch.nn.init.uniform_(parameter, -scale, scale)
+    return crf
+
+
+def reference(crf: LinearChainCrf) -> CRF:
+    other = CRF(crf.num_tags, batch_first=True)
+    with torch.no_grad():
+        other.transitions.copy_(crf.transitions)
+        other.start_transitions.copy_(crf.start)
+        other.end_transitions.copy_(crf.end)
+    return other
+
+
+def padded(packed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(packed.split(lengths.tolist()), batch_first=True)
+
+
+def packed_batch(num_tags: int, lengths: list[int], *, scale: float = 2.0):
+    torch.manual_seed(1)
+    sizes = torch.tensor(lengths)
+    emissions = scale * torch.randn(int(sizes.sum()), num_tags)
+    tags = torch.randint(num_tags, (int(sizes.sum()),))
+    return sizes, time_major(sizes), emissions, tags
+
+
+LENGTHS = [[3, 1, 7, 2, 7], [1, 1], [1], [5]]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_loss_and_every_gradient_equal_pytorch_crf(lengths: list[int]) -> None:
+    sizes, layout, emissions, tags = packed_batch(6, lengths)
+    crf = random_crf(6)
+    other = reference(crf)
+    weights = torch.rand(len(lengths))
+    ours, theirs = emissions.clone().requires_grad_(), emissions.clone().requires_grad_()
+    loss = crf(ours[layout.source], tags[layout.source], layout)
+    mask = padded(torch.ones_like(tags), sizes).bool()
+    expected = -other(padded(theirs, sizes), padded(tags, sizes), mask, reduction="none")
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    (loss * weights).sum().backward()
+    (expected * weights).sum().backward()
+    # Without a pair of tokens pytorch-crf never touches its transitions.
+    transitions = other.transitions.grad
+    if transitions is None:
+        transitions = torch.zeros_like(other.transitions)
+    pairs = [
+        (ours.grad, theirs.grad),
+        (crf.transitions.grad, transitions),
+        (crf.start.grad, other.start_transitions.grad),
+        (crf.end.grad, other.end_transitions.grad),
+    ]
+    for mine, its in pairs:
+        torch.testing.assert_close(mine, its, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_viterbi_equals_pytorch_crf(lengths: list[int]) -> None:
+    sizes, layout, emissions, _ = packed_batch(6, lengths)
+    crf = random_crf(6)
+    tags, scores = crf.best_paths(emissions[layout.source], layout)
+    mask = padded(torch.ones(int(sizes.sum())), sizes).bool()
+    expected = reference(crf).decode(padded(emissions, sizes), mask)
+    assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
+    path = -crf(emissions[layout.source], tags, layout)
+    found = forward_backward(emissions[layout.source], crf.scores, layout)
+    torch.testing.assert_close(scores - found.log_partition[layout.rank], path.detach())
+
+
+def vector() -> tuple[torch.Tensor, Scores, TimeMajor]:
+    emissions = torch.tensor([[1.0, 0, -1], [0, 2, 0]])
+    transitions = torch.tensor([[0.5, 0, -0.5], [0, 0.5, 0], [-0.5, 0, 0.5]])
+    return (
+        emissions,
+        Scores(transitions, torch.zeros(3), torch.zeros(3)),
+        time_major(torch.tensor([2])),
+    )
+
+
+@pytest.mark.parametrize("largest", [crf_statistics.MAX_RANGE, -1.0], ids=["exp", "log"])
+def test_known_values(largest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crf_statistics, "MAX_RANGE", largest)
+    emissions, scores, layout = vector()
+    found = forward_backward(emissions, scores, layout)
+    torch.testing.assert_close(found.log_partition, torch.tensor([3.782970]), rtol=0, atol=1e-6)
+    marginals = [[0.596544, 0.322723, 0.080733], [0.129813, 0.796114, 0.074073]]
+    torch.testing.assert_close(found.marginals, torch.tensor(marginals), rtol=0, atol=1e-6)
+    pairs = found.pairs.sums(None, slice(None), 1, torch.ones(1))[0]
+    for (i, j), probability in {(0, 1): 0.457046, (1, 1): 0.277213, (2, 1): 0.061855}.items():
+        assert pairs[i, j] == pytest.approx(probability, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [14.0, 60.0, 500.0])
+def test_large_transitions_stay_exact(scale: float) -> None:
+    """Below and beyond the range of exponential space; enumeration in float64 is the truth."""
+    crf = random_crf(4, scale=scale)
+    _, layout, emissions, tags = packed_batch(4, [5, 2], scale=scale)
+    rows = emissions[layout.source].requires_grad_()
+    loss = crf(rows, tags[layout.source], layout)
+    loss.sum().backward()
+    truth = []
+    for record in emissions.double().split([5, 2]):
+        total = []
+        for path in itertools.product(range(4), repeat=len(record)):
+            score = crf.start[path[0]].double() + crf.end[path[-1]].double()
+            score = score + sum(record[t, k] for t, k in enumerate(path))
+            total.append(score + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path)))
+        truth.append(torch.logsumexp(torch.stack(total), 0))
+    found = forward_backward(rows.detach(), crf.scores, layout)
+    expected = torch.stack(truth)
+    torch.testing.assert_close(
+        found.log_partition[layout.rank].double(), expected.detach(), rtol=1e-5, atol=1e-4
+    )
+    own = crf.transitions.grad.clone()
+    crf.transitions.grad = None
+    expected.sum().backward()
+    seen = torch.zeros(4, 4)
+    for record in tags.split([5, 2]):
+        for a, b in itertools.pairwise(record.tolist()):
+            seen[a, b] += 1
+    torch.testing.assert_close(own + seen, crf.transitions.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_forbidden_transitions_are_allowed() -> None:
+    crf = random_crf(3)
+    with torch.no_grad():
+        crf.transitions[0, 1] = -torch.inf
+    _, layout, emissions, _ = packed_batch(3, [4, 2])
+    found = forward_backward(emissions[layout.source], crf.scores, layout)
+    pairs = found.pairs.sums(None, slice(None), 1, torch.ones(4))[0]
+    assert pairs[0, 1] == 0
+    assert pairs.sum() == pytest.approx(4, abs=1e-5)
+
+
+def test_a_broken_record_does_not_touch_the_others() -> None:
+    crf = random_crf(3)
+    _, layout, emissions, _ = packed_batch(3, [4, 2, 3])
+    whole = forward_backward(emissions[layout.source], crf.scores, layout)
+    emissions[4] = torch.nan  # the second record
+    found = forward_backward(emissions[layout.source], crf.scores, layout)
+    assert found.log_partition[layout.rank].isfinite().tolist() == [True, False, True]
+    kept = layout.record != 1
+    torch.testing.assert_close(found.marginals[kept], whole.marginals[kept])

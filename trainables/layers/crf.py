@@ -1,0 +1,197 @@
+"""A linear-chain conditional random field (Lafferty et al. 2001) as a layer.
+
+Its loss is one autograd node: `crf_statistics` finds the loss and every gradient in one pass, and
+nothing is left for autograd to unroll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from trainables.layers.crf_statistics import (
+    Pairs,
+    Scores,
+    forward_backward,
+    path_scores,
+)
+from trainables.layers.packing import Rows, TimeMajor
+from trainables.layers.tape import Tape, UnitRows, Units, Views, current, row_factors, trainable
+
+_CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at once
+
+
+@dataclass(eq=False)
+class CrfEntry:
+    """Gradients of the three parameters, each still apart by record or by row.
+
+    `start`, `end` [B, L] with their `records`; `pairs` with the `tags` (from, to) [T - B] that were
+    seen, the weight [T - B] of each row's record, and their `rows`.
+    """
+
+    crf: LinearChainCrf
+    start: Tensor
+    end: Tensor
+    records: Rows
+    pairs: Pairs
+    tags: tuple[Tensor, Tensor]
+    weight: Tensor
+    rows: Rows
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Transitions, start and end scores."""
+        return trainable(self.crf.transitions, self.crf.start, self.crf.end)
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """The per-unit gradients are small enough to be formed, a chunk of units at a time."""
+        unit = units.of(self.records).unit
+        total = self.start.new_zeros(units.num_units)
+        for parameter, values in ((self.crf.start, self.start), (self.crf.end, self.end)):
+            if parameter.requires_grad:
+                sums = values.new_zeros(units.num_units, values.shape[1]).index_add_(
+                    0, unit, values
+                )
+                total += sums.square_().sum(1).mul_(weights[parameter])
+        if self.crf.transitions.requires_grad and self.weight.numel():
+            total += self._transition_norms(units.of(self.rows)).mul_(weights[self.crf.transitions])
+        return total
+
+    def _transition_norms(self, rows: UnitRows) -> Tensor:
+        num_tags = self.crf.num_tags
+        at_once = max(1, _CHUNK // num_tags**2)
+        cells = rows.regroup(self.tags[0] * num_tags + self.tags[1])
+        weight = rows.regroup(self.weight)
+        found = []
+        for first, number, size in rows.groups:
+            for begin in range(0, number, at_once):
+                count = min(at_once, number - begin)
+                taken = slice(first + begin * size, first + (begin + count) * size)
+                sums = self.pairs.sums(rows.order, taken, count, weight[taken])
+                owner = torch.arange(count, device=cells.device).repeat_interleave(size)
+                flat = sums.view(-1)
+                flat.index_add_(0, owner * num_tags**2 + cells[taken], weight[taken], alpha=-1)
+                found.append(sums.view(count, -1).square_().sum(1))
+        return rows.scatter(torch.cat(found))
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """Expected minus seen, weighted by record."""
+        scale = row_factors(units, factors, self.records)
+        for parameter, values in ((self.crf.start, self.start), (self.crf.end, self.end)):
+            if parameter.requires_grad:
+                views[parameter].add_(values.sum(0) if scale is None else scale @ values)
+        if self.crf.transitions.requires_grad and self.weight.numel():
+            scale = row_factors(units, factors, self.rows)
+            weight = self.weight if scale is None else self.weight * scale
+            sums = self.pairs.sums(None, slice(None), 1, weight)[0]
+            sums.index_put_(self.tags, -weight, accumulate=True)
+            views[self.crf.transitions].add_(sums)
+
+
+class _NegativeLogLikelihood(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        emissions: Tensor,
+        transitions: Tensor,
+        start: Tensor,
+        end: Tensor,
+        tags: Tensor,
+        crf: LinearChainCrf,
+        layout: TimeMajor,
+        tape: Tape | None,
+    ) -> Tensor:
+        scores = Scores(transitions, start, end)
+        found = forward_backward(emissions, scores, layout)
+        ctx.save_for_backward(found.marginals, tags)
+        ctx.layer = (found.pairs, crf, layout, tape)
+        log_likelihood = path_scores(emissions, tags, scores, layout) - found.log_partition
+        return -log_likelihood.index_select(0, layout.rank)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        marginals, tags = ctx.saved_tensors
+        pairs, crf, layout, tape = ctx.layer
+        num = layout.num_records
+        weight = g.index_select(0, layout.record)
+        g_emissions = marginals.clone()
+        g_emissions[torch.arange(tags.numel(), device=tags.device), tags] -= 1
+        g_emissions *= weight.unsqueeze(1)
+        record = layout.rows.record
+        entry = CrfEntry(
+            crf,
+            start=g_emissions[:num],
+            end=g_emissions.index_select(0, layout.last),
+            records=Rows(record[:num], num),
+            pairs=pairs,
+            tags=(tags.index_select(0, layout.previous), tags[num:]),
+            weight=weight[num:],
+            rows=Rows(record[num:], num),
+        )
+        if tape is not None:
+            tape.receive(entry)
+            return g_emissions, None, None, None, None, None, None, None
+        views = {p: torch.zeros_like(p) for p in entry.parameters}
+        entry.add_gradient(None, None, views)
+        own = (views.get(crf.transitions), views.get(crf.start), views.get(crf.end))
+        return g_emissions, *own, None, None, None, None
+
+
+class LinearChainCrf(nn.Module):
+    """A CRF over `num_tags` tags: `transitions` [L, L] (from, to), `start` and `end` [L], in nats."""
+
+    def __init__(self, num_tags: int) -> None:
+        super().__init__()
+        self.num_tags = num_tags
+        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-0.1, 0.1))
+        self.start = nn.Parameter(torch.empty(num_tags).uniform_(-0.1, 0.1))
+        self.end = nn.Parameter(torch.empty(num_tags).uniform_(-0.1, 0.1))
+
+    @property
+    def scores(self) -> Scores:
+        """The parameters as plain tensors."""
+        return Scores(self.transitions.detach(), self.start.detach(), self.end.detach())
+
+    def forward(self, emissions: Tensor, tags: Tensor, layout: TimeMajor) -> Tensor:
+        """[B]: negative log-likelihood of each record's tags, in the batch's order.
+
+        `emissions` [T, L] and `tags` int64[T] are in the time-major order of `layout`.
+        """
+        loss = _NegativeLogLikelihood.apply(
+            emissions, self.transitions, self.start, self.end, tags, self, layout, current()
+        )
+        return cast(Tensor, loss)
+
+    @torch.no_grad()
+    def best_paths(self, emissions: Tensor, layout: TimeMajor) -> tuple[Tensor, Tensor]:
+        """Viterbi (1967): the best tags int64[T], time-major, and their unnormalised scores [B].
+
+        The scores are in the batch's order.
+        """
+        scores = self.scores
+        num, width = layout.num_records, emissions.shape[1]
+        best = torch.empty_like(emissions)
+        best[:num] = scores.start + emissions[:num]
+        pointers = torch.empty(emissions.shape, dtype=torch.int64, device=emissions.device)
+        earlier = 0
+        for size, first in zip(layout.sizes[1:], layout.starts[1:], strict=True):
+            rows = slice(first, first + size)
+            candidates = best[earlier : earlier + size].unsqueeze(2) + scores.transitions
+            best[rows], pointers[rows] = candidates.max(1)
+            best[rows] += emissions[rows]
+            earlier = first
+        final, tag = (best.index_select(0, layout.last) + scores.end).max(1)
+        tags = torch.empty(emissions.shape[0], dtype=torch.int64, device=emissions.device)
+        flat = pointers.view(-1)
+        tags[layout.last] = tag
+        for size, first in zip(layout.sizes[:0:-1], layout.starts[:0:-1], strict=True):
+            here = torch.arange(first, first + size, device=emissions.device)
+            before = layout.previous[first - num : first - num + size]
+            tags[before] = flat[here * width + tags[here]]
+        return tags, final.index_select(0, layout.rank)

@@ -1,0 +1,182 @@
+"""Forward-backward for a linear-chain CRF: log-partition, token marginals, pair posteriors.
+
+It works in exponential space with every row rescaled to sum 1, alpha and beta advancing together over
+the records that still have a token, one batched product of two a step (Rabiner 1989, scaled).
+
+Range. A path lost to float32 underflow (e^-87 of its row) may regain at most e^R a step against the
+paths that were kept, where R is the range of the finite transition, start and end scores, and one
+more R where it was lost: while 2 R < 70 what is lost stays below float32's rounding. Beyond
+`MAX_RANGE` the same quantities are computed in log space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from trainables.layers.packing import TimeMajor
+
+MAX_RANGE = 30.0  # nats
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A CRF's parameters: `transitions` [L, L] (from, to), `start` and `end` [L], in nats."""
+
+    transitions: Tensor
+    start: Tensor
+    end: Tensor
+
+
+class Pairs(Protocol):
+    """Posterior of (tag of the row before, tag of the row) for the T - B rows that have one before."""
+
+    def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
+        """[number, L, L]: weighted sums over `number` equal runs of rows.
+
+        The rows are regrouped by `order` (None: as they lie), then `taken`; `weight` is theirs.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ProductPairs:
+    """Row r's posterior is `factor * outer(left[r], right[r])`."""
+
+    factor: Tensor
+    left: Tensor
+    right: Tensor
+
+    def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
+        """One batched product."""
+        if order is None:
+            left, right = self.left[taken], self.right[taken]
+        else:
+            left, right = self.left[order[taken]], self.right[order[taken]]
+        left = (left * weight.unsqueeze(1)).view(number, -1, left.shape[1])
+        return left.transpose(1, 2).bmm(right.view(number, -1, right.shape[1])).mul_(self.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class LogPairs:
+    """Row r's posterior is the softmax of `left[r, i] + transitions[i, j] + right[r, j]`."""
+
+    transitions: Tensor
+    left: Tensor
+    right: Tensor
+
+    def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
+        """Row by row: slow, and safe at any range."""
+        width = self.left.shape[1]
+        rows = torch.arange(self.left.shape[0], device=self.left.device)
+        rows = (rows if order is None else order)[taken].view(number, -1)
+        total = self.left.new_zeros(number, width, width)
+        for step, weights in zip(rows.unbind(1), weight.view(number, -1).unbind(1), strict=True):
+            joint = self.left[step].unsqueeze(2) + self.transitions + self.right[step].unsqueeze(1)
+            posterior = joint.flatten(1).softmax(1).view_as(joint)
+            total += posterior * weights.view(-1, 1, 1)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What forward-backward finds, rows in time-major order.
+
+    `log_partition` [B], records in the layout's `order`; `marginals` [T, L].
+    """
+
+    log_partition: Tensor
+    marginals: Tensor
+    pairs: Pairs
+
+
+def path_scores(emissions: Tensor, tags: Tensor, scores: Scores, layout: TimeMajor) -> Tensor:
+    """[B]: unnormalised log-score of each record's path; records in the layout's `order`."""
+    token = emissions.gather(1, tags.unsqueeze(1)).squeeze(1)
+    token[layout.num_records :] += scores.transitions[
+        tags[layout.previous], tags[layout.num_records :]
+    ]
+    total = scores.start[tags[: layout.num_records]] + scores.end[tags[layout.last]]
+    return total.index_add_(0, place_of_record(layout), token)
+
+
+def place_of_record(layout: TimeMajor) -> Tensor:
+    """[T]: place in the layout's `order` of each row's record."""
+    return layout.rank.index_select(0, layout.record)
+
+
+def forward_backward(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:
+    """All statistics of packed `emissions` [T, L]; exact to float32 rounding.
+
+    A record whose emissions are not finite has statistics that are not finite; others keep theirs.
+    """
+    parts = torch.cat([scores.transitions.flatten(), scores.start, scores.end])
+    finite = parts[parts.isfinite()]
+    if finite.numel() and float(finite.max() - finite.min()) <= MAX_RANGE:
+        return _exponential(emissions, scores, layout)
+    return _logarithmic(emissions, scores, layout)
+
+
+def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:
+    num_rows, num_tags = emissions.shape
+    num = layout.num_records
+    top = emissions.max(1, keepdim=True).values
+    potentials = (emissions - top).exp_()
+    both = torch.stack([potentials, potentials.index_select(0, layout.reverse)])
+    shift, start, end = (v.max() for v in (scores.transitions, scores.start, scores.end))
+    factor = (scores.transitions - shift).exp_()
+    steps = torch.stack([factor, factor.t()])
+    # `before`: messages before the row's own potential; `after`: with it, rescaled to sum 1.
+    before = emissions.new_empty(2, num_rows, num_tags)
+    after = emissions.new_empty(2, num_rows, num_tags)
+    sums = emissions.new_empty(2, num_rows, 1)
+    before[0, :num] = (scores.start - start).exp_()
+    before[1, :num] = (scores.end - end).exp_()
+    earlier = 0
+    for size, first in zip(layout.sizes, layout.starts, strict=True):
+        rows = slice(first, first + size)
+        message = before[:, rows]
+        if first:
+            torch.bmm(after[:, earlier : earlier + size], steps, out=message)
+        belief = after[:, rows]
+        torch.mul(message, both[:, rows], out=belief)
+        torch.sum(belief, 2, keepdim=True, out=sums[:, rows])
+        belief /= sums[:, rows]
+        earlier = first
+    ending = (after[0].index_select(0, layout.last) * (scores.end - end).exp()).sum(1)
+    log_partition = ending.log_() + start + end
+    per_row = sums[0].log() + top
+    per_row[num:] += shift
+    log_partition.index_add_(0, place_of_record(layout), per_row.squeeze(1))
+    marginals = after[0] * before[1].index_select(0, layout.reverse)
+    total = marginals.sum(1, keepdim=True)
+    marginals /= total
+    left = (after[0] / total).index_select(0, layout.previous)
+    right = after[1].index_select(0, layout.reverse[num:])
+    return Statistics(log_partition, marginals, ProductPairs(factor, left, right))
+
+
+def _logarithmic(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:
+    num = layout.num_records
+    backwards = emissions.index_select(0, layout.reverse)
+    both = torch.stack([emissions, backwards])
+    steps = torch.stack([scores.transitions, scores.transitions.t()])
+    before, after = torch.empty_like(both), torch.empty_like(both)
+    before[0, :num], before[1, :num] = scores.start, scores.end
+    earlier = 0
+    for size, first in zip(layout.sizes, layout.starts, strict=True):
+        rows = slice(first, first + size)
+        if first:
+            state = after[:, earlier : earlier + size]
+            before[:, rows] = torch.logsumexp(state.unsqueeze(3) + steps.unsqueeze(1), 2)
+        after[:, rows] = before[:, rows] + both[:, rows]
+        earlier = first
+    log_partition = torch.logsumexp(after[0].index_select(0, layout.last) + scores.end, 1)
+    joint = after[0] + before[1].index_select(0, layout.reverse)
+    marginals = joint.softmax(1)
+    alpha = after[0].index_select(0, layout.previous)
+    beta = after[1].index_select(0, layout.reverse[num:])
+    return Statistics(log_partition, marginals, LogPairs(scores.transitions, alpha, beta))

@@ -1,0 +1,71 @@
+"""Dropout whose mask belongs to the record, not to the batch.
+
+Each mask bit is a hash of (seed, record, position, place in the model, feature): a record meets the
+same mask whatever stands beside it in the batch, however the batch is cut into physical batches, and
+on whichever worker. The seed is public; the noise of the mechanism comes from elsewhere.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_LEVELS = 1 << 16
+
+
+def _signed(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _mix(values: Tensor) -> Tensor:
+    """A fixed mixing of int32 (the rounds of MurmurHash3's finaliser), in place."""
+    values ^= (values >> 16) & 0xFFFF
+    values *= _signed(0x85EBCA6B)
+    values ^= (values >> 13) & 0x7FFFF
+    values *= _signed(0xC2B2AE35)
+    values ^= (values >> 16) & 0xFFFF
+    return values
+
+
+class Masks:
+    """The masks of one forward pass.
+
+    `seed`: the pass; `record` int64[n], `position` int64[n]: what each row is, rows packed.
+    """
+
+    def __init__(self, rate: float, *, seed: int, record: Tensor, position: Tensor) -> None:
+        if not 0 <= rate < 1:
+            raise ValueError(f"expected 0 <= dropout < 1, got dropout={rate}")
+        self.dropped = round(rate * _LEVELS)
+        self.scale = _LEVELS / (_LEVELS - self.dropped)
+        keys = record.to(torch.int32) * _signed(0x9E3779B1) + _signed(seed)
+        keys = _mix(keys) ^ (position.to(torch.int32) * _signed(0x7FEB352D) + _signed(seed >> 32))
+        self.rows = _mix(keys)
+
+    def drop(self, x: Tensor, site: int) -> Tensor:
+        """`x` [n, D] with a share `rate` of its numbers set to 0, the rest scaled up."""
+        if self.dropped == 0:
+            return x
+        return x * self.mask(x.shape[1], site).to(x.dtype).mul_(self.scale)
+
+    def mask(self, width: int, site: int, taken: slice = slice(None)) -> Tensor:
+        """bool[n, width], True where a number is kept. `site` tells places in the model apart."""
+        half = (width + 1) // 2
+        columns = torch.arange(half, dtype=torch.int32, device=self.rows.device)
+        columns = _mix(columns * _signed(0x9E3779B1) + _signed(0x632BE59B * (site + 1)))
+        bits = (self.rows[taken].unsqueeze(1) ^ columns).mul_(_signed(0xC2B2AE35))
+        bits ^= bits >> 15
+        bits *= _signed(0x2C1B3C6D)
+        bits ^= bits >> 13
+        kept = bits.view(torch.int16) >= self.dropped - _LEVELS // 2
+        return kept[:, :width]
+
+    def attention(self, taken: slice, number: int, size: int, heads: int, site: int) -> Tensor:
+        """Factors (0 or the scale) [number * heads, size, size] for attention weights.
+
+        Rows `taken` are the queries of `number` records of `size` tokens; a column is a (head, key).
+        """
+        kept = self.mask(heads * size, site, taken).view(number, size, heads, size)
+        factors = kept.permute(0, 2, 1, 3).reshape(number * heads, size, size)
+        return factors.to(torch.float32).mul_(self.scale)

@@ -1,0 +1,74 @@
+"""A table of vectors, looked up by packed ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from trainables.layers.packing import Rows
+from trainables.layers.tape import Tape, Units, Views, current, row_factors
+
+
+@dataclass(eq=False)
+class EmbeddingEntry:
+    """Looked-up `ids` [n] and the gradient of the loss by the vectors, `g` [n, D]."""
+
+    weight: nn.Parameter
+    ids: Tensor
+    g: Tensor
+    rows: Rows
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The table."""
+        return (self.weight,)
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """Sum the rows of equal (unit, id) first; then plain squares: no n x n Gram is needed."""
+        unit = units.of(self.rows).unit
+        pairs, place = torch.unique(unit * self.weight.shape[0] + self.ids, return_inverse=True)
+        if pairs.numel() == self.ids.numel():
+            squares, owner = self.g.square().sum(1), unit
+        else:
+            sums = self.g.new_zeros(pairs.numel(), self.g.shape[1]).index_add_(0, place, self.g)
+            squares, owner = sums.square_().sum(1), pairs // self.weight.shape[0]
+        out = squares.new_zeros(units.num_units).index_add_(0, owner, squares)
+        return out.mul_(weights[self.weight])
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """Only the rows that occur are touched."""
+        scale = row_factors(units, factors, self.rows)
+        g = self.g if scale is None else self.g * scale.unsqueeze(1)
+        views[self.weight].index_add_(0, self.ids, g)
+
+
+class _TapedEmbedding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, ids: Tensor, tape: Tape, rows: Rows) -> Tensor:
+        ctx.layer = (weight, ids, tape, rows)
+        return F.embedding(ids, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[None, None, None, None]:
+        weight, ids, tape, rows = ctx.layer
+        tape.receive(EmbeddingEntry(weight, ids, g, rows))
+        return None, None, None, None
+
+
+class Embedding(nn.Embedding):
+    """`nn.Embedding` on packed ids [n] -> [n, embedding_dim]; no padding index."""
+
+    def forward(self, ids: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
+        """`rows` says which record each id is of; only a tape reads it."""
+        tape = current()
+        if tape is None or not self.weight.requires_grad:
+            return F.embedding(ids, self.weight)
+        out: Tensor = _TapedEmbedding.apply(self.weight, ids, tape, rows)
+        return out

@@ -1,0 +1,84 @@
+"""Layer normalisation of packed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from trainables.layers.packing import Rows
+from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+
+
+@dataclass(eq=False)
+class LayerNormEntry:
+    """Normalised rows `x` [n, D] and the gradient of the loss by the output rows, `g` [n, D]."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter
+    x: Tensor
+    g: Tensor
+    rows: Rows
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Weight and bias, those that are trained."""
+        return trainable(self.weight, self.bias)
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """Vectors: the per-unit gradients themselves, [U, D], are small."""
+        unit = units.of(self.rows).unit
+        total = self.g.new_zeros(units.num_units)
+        for parameter, values in ((self.weight, self.g * self.x), (self.bias, self.g)):
+            if parameter.requires_grad:
+                sums = values.new_zeros(units.num_units, values.shape[1])
+                sums.index_add_(0, unit, values)
+                total += sums.square_().sum(1).mul_(weights[parameter])
+        return total
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """Column sums."""
+        scale = row_factors(units, factors, self.rows)
+        products = self.g * self.x if self.weight.requires_grad else None
+        for parameter, values in ((self.weight, products), (self.bias, self.g)):
+            if parameter.requires_grad and values is not None:
+                views[parameter].add_(values.sum(0) if scale is None else scale @ values)
+
+
+class _TapedLayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, tape: Tape, rows: Rows
+    ) -> Tensor:
+        out, mean, rstd = torch.native_layer_norm(x, [x.shape[1]], weight, bias, eps)
+        ctx.save_for_backward(x, mean, rstd)
+        ctx.layer = (weight, bias, tape, rows)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, mean, rstd = ctx.saved_tensors
+        weight, bias, tape, rows = ctx.layer
+        g_x, _, _ = torch.ops.aten.native_layer_norm_backward(
+            g, x, [x.shape[1]], mean, rstd, weight.detach(), bias.detach(), [True, False, False]
+        )
+        tape.receive(LayerNormEntry(weight, bias, (x - mean).mul_(rstd), g, rows))
+        return g_x, None, None, None, None, None
+
+
+class LayerNorm(nn.LayerNorm):
+    """`nn.LayerNorm` over the last dimension of packed rows [n, D]."""
+
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
+        """`rows` says which record each row is of; only a tape reads it."""
+        tape = current()
+        if tape is None or not trainable(self.weight, self.bias):
+            return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+        out: Tensor = _TapedLayerNorm.apply(x, self.weight, self.bias, self.eps, tape, rows)
+        return out

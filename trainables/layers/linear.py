@@ -1,0 +1,77 @@
+"""A linear map of packed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from trainables.layers.gram import gram_norms
+from trainables.layers.packing import Rows
+from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+
+
+@dataclass(eq=False)
+class LinearEntry:
+    """Rows `x` [n, I] and the gradient of the loss by the output rows, `g` [n, O]."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    x: Tensor
+    g: Tensor
+    rows: Rows
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Weight and bias, those that are trained."""
+        return trainable(self.weight, self.bias)
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """|sum g x^T|^2 = sum over row pairs of (x.x')(g.g'); the bias adds 1 to x.x'."""
+        terms = [(self.x, weights[self.weight])] if self.weight.requires_grad else []
+        ones = 0.0 if self.bias is None or not self.bias.requires_grad else weights[self.bias]
+        return gram_norms(units.of(self.rows), terms, self.g, ones)
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """One matrix product straight into the flat buffer."""
+        scale = row_factors(units, factors, self.rows)
+        g = self.g if scale is None else self.g * scale.unsqueeze(1)
+        if self.weight.requires_grad:
+            views[self.weight].addmm_(g.t(), self.x)
+        if self.bias is not None and self.bias.requires_grad:
+            views[self.bias].add_(g.sum(0))
+
+
+class _TapedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tape: Tape, rows: Rows
+    ) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.layer = (weight, bias, tape, rows)
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        weight, bias, tape, rows = ctx.layer
+        tape.receive(LinearEntry(weight, bias, x, g, rows))
+        return g @ weight.detach() if ctx.needs_input_grad[0] else None, None, None, None, None
+
+
+class Linear(nn.Linear):
+    """`nn.Linear` on packed rows [n, in_features] -> [n, out_features]."""
+
+    def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
+        """`rows` says which record each row is of; only a tape reads it."""
+        tape = current()
+        if tape is None or not trainable(self.weight, self.bias):
+            return F.linear(x, self.weight, self.bias)
+        out: Tensor = _TapedLinear.apply(x, self.weight, self.bias, tape, rows)
+        return out

@@ -1,0 +1,210 @@
+"""A bidirectional LSTM layer over token-packed rows, with its own backward.
+
+Both directions advance together, one batched product of two a time step, over the records that still
+have a token (time-major rows). The backward direction reads each record from its end, so both have
+the same active rows. What the backward pass keeps is the gradient `dz` of the gates: input, recurrent
+and bias weights of a direction share it, so their per-unit norms need one Gram of `dz` (platform
+notes; Bu et al. 2023 for book-keeping in general).
+
+Equations: Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000), as in `nn.LSTM`;
+gates in the order input, forget, output, cell; one bias (the two of `nn.LSTM` only ever add up).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from trainables.layers.gram import gram_norms
+from trainables.layers.packing import TimeMajor
+from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+
+
+@dataclass(eq=False)
+class LstmEntry:
+    """Inputs `x` [2][T, I], earlier states `h` [2, T, H] and gate gradients `dz` [2, T, 4H].
+
+    Direction 1 has its rows in reversed time; within a direction all three agree.
+    """
+
+    layer: BiLstm
+    x: tuple[Tensor, Tensor]
+    h: Tensor
+    dz: Tensor
+    layout: TimeMajor
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """Input and recurrent weights and bias."""
+        return trainable(self.layer.weight_ih, self.layer.weight_hh, self.layer.bias)
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """Sum over row pairs of (x.x' w_ih + h.h' w_hh + w_b)(dz.dz'), over both directions."""
+        layer = self.layer
+        rows = units.of(self.layout.rows)
+        total = self.dz.new_zeros(units.num_units)
+        for direction in (0, 1):
+            terms = [
+                (a[direction], weights[w])
+                for a, w in ((self.x, layer.weight_ih), (self.h, layer.weight_hh))
+                if w.requires_grad
+            ]
+            ones = weights[layer.bias] if layer.bias.requires_grad else 0.0
+            total += gram_norms(rows, terms, self.dz[direction], ones)
+        return total
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """Three products a direction."""
+        scale = row_factors(units, factors, self.layout.rows)
+        dz = self.dz if scale is None else self.dz * scale.view(1, -1, 1)
+        layer = self.layer
+        later = self.layout.num_records  # the first rows have no earlier state
+        for direction in (0, 1):
+            if layer.weight_ih.requires_grad:
+                views[layer.weight_ih][direction].addmm_(dz[direction].t(), self.x[direction])
+            if layer.weight_hh.requires_grad:
+                views[layer.weight_hh][direction].addmm_(
+                    dz[direction, later:].t(), self.h[direction, later:]
+                )
+            if layer.bias.requires_grad:
+                views[layer.bias][direction].add_(dz[direction].sum(0))
+
+
+def _forward(
+    x: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Tensor, bias: Tensor, layout: TimeMajor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gates after their non-linearity, cells, tanh of cells, states; each [2, T, .]."""
+    width = w_hh.shape[2]
+    num_rows = x[0].shape[0]
+    gates = x[0].new_empty(2, num_rows, 4 * width)
+    for direction in (0, 1):
+        torch.addmm(bias[direction], x[direction], w_ih[direction].t(), out=gates[direction])
+    cells, tanh_cells, states = (x[0].new_empty(2, num_rows, width) for _ in range(3))
+    recurrent = w_hh.transpose(1, 2)
+    earlier = 0
+    for size, start in zip(layout.sizes, layout.starts, strict=True):
+        rows, before = slice(start, start + size), slice(earlier, earlier + size)
+        z, c, tanh_c = gates[:, rows], cells[:, rows], tanh_cells[:, rows]
+        if start:
+            z.baddbmm_(states[:, before], recurrent)
+        z[..., : 3 * width].sigmoid_()
+        z[..., 3 * width :].tanh_()
+        i, f, o, g = z.split(width, 2)
+        torch.mul(i, g, out=c)
+        if start:
+            c.addcmul_(f, cells[:, before])
+        torch.tanh(c, out=tanh_c)
+        torch.mul(o, tanh_c, out=states[:, rows])
+        earlier = start
+    return gates, cells, tanh_cells, states
+
+
+def _backward(
+    dh: Tensor, gates: Tensor, cells: Tensor, tanh_cells: Tensor, w_hh: Tensor, layout: TimeMajor
+) -> Tensor:
+    """Gradient of the gates before their non-linearity, [2, T, 4H]. `dh` is used up."""
+    width = w_hh.shape[2]
+    i, f, o, g = gates.split(width, 2)
+    dz = torch.empty_like(gates)
+    d_i, d_f, d_o, d_g = dz.split(width, 2)
+    # Everything that does not depend on the recurrence, for all steps at once.
+    to_cell = torch.addcmul(o, o, tanh_cells.square(), value=-1)  # d state / d cell
+    torch.mul(tanh_cells, torch.addcmul(o, o, o, value=-1), out=d_o)
+    torch.mul(g, torch.addcmul(i, i, i, value=-1), out=d_i)
+    torch.addcmul(i, i, g.square(), value=-1, out=d_g)
+    torch.addcmul(f, f, f, value=-1, out=d_f)
+    later = layout.num_records
+    if layout.previous.numel():
+        d_f[:, later:].mul_(cells.index_select(1, layout.previous))
+    d_f[:, :later].zero_()
+    dc = torch.empty_like(to_cell)
+    following = 0
+    for time in range(len(layout.sizes) - 1, -1, -1):
+        size, start = layout.sizes[time], layout.starts[time]
+        rows = slice(start, start + size)
+        h, c = dh[:, rows], dc[:, rows]
+        torch.mul(h, to_cell[:, rows], out=c)
+        if following:
+            after = slice(start + size, start + size + following)
+            c[:, :following].addcmul_(dc[:, after], f[:, after])
+        d_o[:, rows].mul_(h)
+        d_i[:, rows].mul_(c)
+        d_f[:, rows].mul_(c)
+        d_g[:, rows].mul_(c)
+        if time:
+            before = slice(layout.starts[time - 1], layout.starts[time - 1] + size)
+            dh[:, before].baddbmm_(dz[:, rows], w_hh)
+        following = size
+    return dz
+
+
+class _BiLstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        w_ih: Tensor,
+        w_hh: Tensor,
+        bias: Tensor,
+        layer: BiLstm,
+        layout: TimeMajor,
+        tape: Tape | None,
+    ) -> Tensor:
+        both = (x, x.index_select(0, layout.reverse))
+        gates, cells, tanh_cells, states = _forward(both, w_ih, w_hh, bias, layout)
+        ctx.save_for_backward(x, both[1], w_ih, w_hh, gates, cells, tanh_cells, states)
+        ctx.layer = (layer, layout, tape)
+        return torch.cat([states[0], states[1].index_select(0, layout.reverse)], dim=1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, x_reversed, w_ih, w_hh, gates, cells, tanh_cells, states = ctx.saved_tensors
+        layer, layout, tape = ctx.layer
+        width = w_hh.shape[2]
+        dh = torch.stack([g[:, :width], g[:, width:].index_select(0, layout.reverse)])
+        dz = _backward(dh, gates, cells, tanh_cells, w_hh, layout)
+        g_x = None
+        if ctx.needs_input_grad[0]:
+            g_x = (dz[1] @ w_ih[1]).index_select(0, layout.reverse).addmm_(dz[0], w_ih[0])
+        h = torch.zeros_like(states)
+        h[:, layout.num_records :] = states.index_select(1, layout.previous)
+        entry = LstmEntry(layer, (x, x_reversed), h, dz, layout)
+        if tape is not None:
+            tape.receive(entry)
+            return g_x, None, None, None, None, None, None
+        views = {p: torch.zeros_like(p) for p in entry.parameters}
+        entry.add_gradient(None, None, views)
+        weights = (views.get(layer.weight_ih), views.get(layer.weight_hh), views.get(layer.bias))
+        return g_x, *weights, None, None, None
+
+
+class BiLstm(nn.Module):
+    """Both directions of one LSTM layer: packed rows [T, input_size] -> [T, 2 * hidden_size].
+
+    Parameters (direction first): `weight_ih` [2, 4H, I], `weight_hh` [2, 4H, H], `bias` [2, 4H].
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.weight_ih = nn.Parameter(torch.empty(2, 4 * hidden_size, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(2, 4 * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(2, 4 * hidden_size))
+        bound = 1 / math.sqrt(hidden_size)
+        for weight in (self.weight_ih, self.weight_hh):
+            nn.init.uniform_(weight, -bound, bound)
+        with torch.no_grad():  # remember at first (Jozefowicz et al. 2015)
+            self.bias[:, hidden_size : 2 * hidden_size] = 1.0
+
+    def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
+        """Rows of `x` and of the result are in the time-major order of `layout`."""
+        out: Tensor = _BiLstm.apply(
+            x, self.weight_ih, self.weight_hh, self.bias, self, layout, current()
+        )
+        return out

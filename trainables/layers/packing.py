@@ -1,0 +1,150 @@
+"""Token-packed layouts: how the rows of an activation lie, so that no padding is computed.
+
+A batch arrives *packed*: its records' tokens one after another. Two orders of the same rows are
+used inside the models:
+
+- time-major (`TimeMajor`): records by falling length, the first token of each, then the second of
+  each that has one, ... A recurrence over time then works on the first `sizes[t]` rows of a state.
+- record-major by falling length (`ByLength`): records of equal length lie side by side, so they can
+  be viewed as (records, length, width) without a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Which record (0..num_records-1, in the batch's order) each row of an activation is of."""
+
+    record: np.ndarray  # int64[n]
+    num_records: int
+
+
+@dataclass(frozen=True, eq=False)
+class TimeMajor:
+    """The time-major order of a packed batch of B records and T tokens."""
+
+    rows: Rows
+    record: Tensor  # int64[T], record of each row, in the batch's order
+    position: Tensor  # int64[T], time of each row
+    order: Tensor  # int64[B], records by falling length
+    rank: Tensor  # int64[B], the place of each record in `order`
+    sizes: tuple[int, ...]  # records that have a token at time t; falling
+    starts: tuple[int, ...]  # first row of time t
+    source: Tensor  # int64[T], row here -> row of the packed batch
+    place: Tensor  # int64[T], row of the packed batch -> row here
+    reverse: Tensor  # int64[T], row of (t, b) -> row of (length_b - 1 - t, b); its own inverse
+    last: Tensor  # int64[B], row of each record's last token, records in `order`
+    previous: Tensor  # int64[T-B], row of (t - 1, b) for the rows after the first B
+
+    @property
+    def num_records(self) -> int:
+        """B."""
+        return self.rows.num_records
+
+
+@dataclass(frozen=True, eq=False)
+class ByLength:
+    """Record-major rows of records by falling length."""
+
+    rows: Rows
+    record: Tensor  # int64[T], record of each row, in the batch's order
+    source: Tensor  # int64[T], row here -> row of the packed batch
+    place: Tensor  # int64[T], row of the packed batch -> row here
+    position: Tensor  # int64[T], place of the row within its record
+    first: Tensor  # int64[B], row of the first token of each record, in the batch's order
+    groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
+
+
+def _checked(lengths: Tensor) -> np.ndarray:
+    sizes = lengths.detach().cpu().numpy().astype(np.int64)
+    if sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
+        raise InvalidInput("expected lengths to be a non-empty vector of numbers >= 1")
+    return sizes
+
+
+def _tensor(values: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
+
+
+def _inverse(permutation: np.ndarray) -> np.ndarray:
+    inverse = np.empty_like(permutation)
+    inverse[permutation] = np.arange(permutation.size)
+    return inverse
+
+
+def time_major(lengths: Tensor) -> TimeMajor:
+    """The time-major order of records of these `lengths` (int64[B], each >= 1).
+
+    >>> layout = time_major(torch.tensor([1, 3]))
+    >>> layout.sizes, layout.source.tolist()
+    ((2, 1, 1), [1, 0, 2, 3])
+    """
+    sizes = _checked(lengths)
+    order = np.argsort(-sizes, kind="stable")
+    falling = sizes[order]
+    longest = int(falling[0])
+    active = np.searchsorted(-falling, -np.arange(longest), side="left")
+    starts = np.concatenate([[0], np.cumsum(active)[:-1]])
+    time = np.repeat(np.arange(longest), active)
+    record = np.arange(time.size) - starts[time]
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    source = offsets[order[record]] + time
+    later = np.arange(sizes.size, time.size)
+    return TimeMajor(
+        rows=Rows(order[record], sizes.size),
+        record=_tensor(order[record], lengths),
+        position=_tensor(time, lengths),
+        order=_tensor(order, lengths),
+        rank=_tensor(_inverse(order), lengths),
+        sizes=tuple(active.tolist()),
+        starts=tuple(starts.tolist()),
+        source=_tensor(source, lengths),
+        place=_tensor(_inverse(source), lengths),
+        reverse=_tensor(starts[falling[record] - 1 - time] + record, lengths),
+        last=_tensor(starts[falling - 1] + np.arange(sizes.size), lengths),
+        previous=_tensor(starts[time[later] - 1] + record[later], lengths),
+    )
+
+
+def by_length(lengths: Tensor) -> ByLength:
+    """Record-major rows of records of these `lengths` (int64[B], each >= 1), the longest first.
+
+    >>> by_length(torch.tensor([1, 2, 1])).groups
+    ((0, 1, 2), (2, 2, 1))
+    """
+    sizes = _checked(lengths)
+    order = np.argsort(-sizes, kind="stable")
+    falling = sizes[order]
+    starts = np.concatenate([[0], np.cumsum(falling)[:-1]])
+    record = np.repeat(order, falling)
+    position = np.arange(record.size) - np.repeat(starts, falling)
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    source = offsets[record] + position
+    values, firsts, counts = np.unique(-falling, return_index=True, return_counts=True)
+    groups = tuple(
+        (int(starts[first]), int(count), int(-value))
+        for value, first, count in zip(values, firsts, counts, strict=True)
+    )
+    return ByLength(
+        rows=Rows(record, sizes.size),
+        record=_tensor(record, lengths),
+        source=_tensor(source, lengths),
+        place=_tensor(_inverse(source), lengths),
+        position=_tensor(position, lengths),
+        first=_tensor(starts[_inverse(order)], lengths),
+        groups=groups,
+    )
+
+
+def one_row_each(num_records: int) -> Rows:
+    """Rows of an activation with one row a record, in the batch's order."""
+    return Rows(np.arange(num_records, dtype=np.int64), num_records)

@@ -1,0 +1,159 @@
+"""The tape: what the layers write down during one backward pass instead of weight gradients.
+
+While a tape is active, a layer's backward returns only the gradient of its input and hands the tape
+an `Entry`: the activations and output gradients from which any weighted sum of per-record weight
+gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023). Without
+a tape the layers are ordinary autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.layers.packing import Rows
+
+Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable parameter is added
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """The rows of an activation regrouped so that the rows of one unit are contiguous.
+
+    Units with equally many rows stand side by side: each group can be viewed as
+    (units, rows of each, width). A unit without rows is in no group.
+    """
+
+    unit: Tensor  # int64[n], unit of each row, in the activation's own order
+    order: Tensor | None  # int64[n], rows regrouped; None: they already lie so
+    groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
+    units: Tensor  # int64[number of units with rows], in the order of the groups
+    num_units: int
+
+    def regroup(self, values: Tensor) -> Tensor:
+        """The rows of `values` in group order (no copy where they already lie so)."""
+        values = values.contiguous()
+        return values if self.order is None else values.index_select(0, self.order)
+
+    def scatter(self, per_unit: Tensor) -> Tensor:
+        """Values in the order of `units` -> one value for each of all units (0 without rows)."""
+        out = per_unit.new_zeros(self.num_units)
+        return out.index_copy_(0, self.units, per_unit)
+
+
+class Units:
+    """Which unit (micro-batch) each record of a batch belongs to."""
+
+    def __init__(self, of_record: Tensor, num_units: int) -> None:
+        self.of_record = of_record.detach().cpu().numpy().astype(np.int64)
+        self.num_units = num_units
+        self.device = of_record.device
+        self._of: dict[int, UnitRows] = {}
+        self._kept: list[Rows] = []  # so that no id is reused while this object lives
+
+    def of(self, rows: Rows) -> UnitRows:
+        """The regrouping of one activation's rows; computed once for each `rows`."""
+        found = self._of.get(id(rows))
+        if found is None:
+            found = self._group(rows)
+            self._of[id(rows)] = found
+            self._kept.append(rows)
+        return found
+
+    def _group(self, rows: Rows) -> UnitRows:
+        unit = self.of_record[rows.record]
+        counts = np.bincount(unit, minlength=self.num_units)
+        # Largest units first; within one size the order in which the units first appear.
+        first = np.full(self.num_units, unit.size)
+        np.minimum.at(first, unit, np.arange(unit.size))
+        order = np.lexsort((np.arange(unit.size), first[unit], -counts[unit]))
+        units = np.lexsort((first, -counts))[: int((counts > 0).sum())]
+        groups: list[tuple[int, int, int]] = []
+        start = 0
+        sizes, numbers = np.unique(-counts[units], return_counts=True)
+        for size, number in zip((-sizes).tolist(), numbers.tolist(), strict=True):
+            groups.append((start, number, size))
+            start += number * size
+        in_place = bool((order == np.arange(unit.size)).all())
+
+        def tensor(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(values).to(self.device)
+
+        return UnitRows(
+            unit=tensor(unit),
+            order=None if in_place else tensor(order),
+            groups=tuple(groups),
+            units=tensor(units),
+            num_units=self.num_units,
+        )
+
+
+class Entry(Protocol):
+    """What one use of a layer left on the tape."""
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The trainable parameters whose gradient this entry determines."""
+        ...
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2."""
+        ...
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for all."""
+        ...
+
+
+@dataclass(eq=False)
+class Tape:
+    """Entries in the order of the backward pass; with `views`, gradients are added at once."""
+
+    views: Views | None = None
+    entries: list[Entry] = field(default_factory=list)
+    seen: set[nn.Parameter] = field(default_factory=set)
+
+    def receive(self, entry: Entry) -> None:
+        """Called by a layer's backward."""
+        self.seen.update(entry.parameters)
+        if self.views is None:
+            self.entries.append(entry)
+        else:
+            entry.add_gradient(None, None, self.views)
+
+
+_ACTIVE: ContextVar[Tape | None] = ContextVar("tape", default=None)
+
+
+def current() -> Tape | None:
+    """The active tape, if any. Layers ask in `forward`; their backward uses what forward saw."""
+    return _ACTIVE.get()
+
+
+@contextmanager
+def recording(tape: Tape) -> Iterator[Tape]:
+    """Make `tape` the active one for the forward passes inside."""
+    token = _ACTIVE.set(tape)
+    try:
+        yield tape
+    finally:
+        _ACTIVE.reset(token)
+
+
+def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tensor | None:
+    """[n]: the factor of each row's unit, or None where all are 1."""
+    if units is None or factors is None:
+        return None
+    return factors.index_select(0, units.of(rows).unit)
+
+
+def trainable(*parameters: nn.Parameter | None) -> tuple[nn.Parameter, ...]:
+    """Those that are there and are trained."""
+    return tuple(p for p in parameters if p is not None and p.requires_grad)

