@@ -41,7 +41,7 @@ class Range(Part):
     high: float
     log: bool = False
     integer: bool = False
-    num: int | None = Field(None, ge=2)
+    num: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")
     def _ordered(self) -> Range:
@@ -76,8 +76,8 @@ class Axis(Part):
     in a random one.
     """
 
-    grid: tuple[Any, ...] | None = Field(None, min_length=1)
-    choice: tuple[Any, ...] | None = Field(None, min_length=1)
+    grid: tuple[Any, ...] | None = Field(default=None, min_length=1)
+    choice: tuple[Any, ...] | None = Field(default=None, min_length=1)
     range: Range | None = None
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class Search(Part):
     """How points are chosen. `num_samples` counts draws for each variant."""
 
     strategy: Literal["grid", "random", "quasi_random"] = "grid"
-    num_samples: int | None = Field(None, ge=1, le=100_000)
+    num_samples: int | None = Field(default=None, ge=1, le=100_000)
     seed: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -168,9 +168,9 @@ class Budget(Part):
     """What may be spent. `epsilon` is a trial's, `total` the whole sweep's; None: no bound."""
 
     epsilon: Annotated[float, Field(gt=0)] | None = None
-    accountant: str = Field("sound", description="sound | paper | an entry of accountants")
+    accountant: str = Field(default="sound", description="sound | paper | an entry of accountants")
     total: Annotated[float, Field(gt=0)] | None = None
-    trials: int | None = Field(None, ge=1)
+    trials: int | None = Field(default=None, ge=1)
     seconds: Annotated[float, Field(gt=0)] | None = None
 
     @field_validator("accountant")
@@ -187,13 +187,13 @@ class Resources(Part):
 
     executor: Literal["gang", "per_trial", "local"] = "gang"
     workers: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="processes a trial; default: training.num_workers",
     )
-    slots: int | Literal["auto"] = Field("auto", description="trials at a time")
-    cpus_per_worker: float = Field(1.0, gt=0)
-    gpus_per_worker: float = Field(0.0, ge=0)
+    slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
+    cpus_per_worker: int = Field(default=1, ge=1)
+    gpus_per_worker: float = Field(default=0.0, ge=0)
 
     @field_validator("slots")
     @classmethod
@@ -214,7 +214,9 @@ class SearchSpace(Part):
     axes: dict[str, Axis] = Field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     search: Search = Search()
-    repeats: tuple[int, ...] = Field((), description="values of training.seed; a number n: 0..n-1")
+    repeats: tuple[int, ...] = Field(
+        default=(), description="values of training.seed; a number n: 0..n-1"
+    )
     budget: Budget = Budget()
     resources: Resources = Resources()
     override: dict[str, Any] = Field(default_factory=dict)
@@ -382,7 +384,7 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if isinstance(key, str) and key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key} comes twice", key_node.start_mark
