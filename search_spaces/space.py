@@ -154,7 +154,7 @@ class Search(Part):
 
     strategy: Literal["grid", "random", "quasi_random"] = "grid"
     num_samples: int | None = Field(default=None, ge=1, le=100_000)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _samples(self) -> Search:

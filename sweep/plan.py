@@ -1,0 +1,295 @@
+"""What a sweep will run and what it refuses, with every epsilon, before anything starts. Pure.
+
+How a config is accounted for and how long its trials take are arguments, so that the plan itself
+needs neither disk nor an accounting library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
+
+from search_spaces import constraints
+from search_spaces.expansion import PLANNED_NAMES, Point, expand
+from search_spaces.space import SearchSpace
+from trainables.config import TrialConfig
+from trainables.errors import InvalidInput
+from trainables.privacy.summary import PrivacySummary, plain
+
+RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accounted:
+    """What accounting says of a config: its figures and the public sizes they rest on."""
+
+    summary: PrivacySummary
+    num_records: int
+    steps: int
+
+
+class Account(Protocol):
+    """Accounts for one config; `accountant` None means the tightest sound one.
+
+    Raises: InvalidInput for a mechanism that is refused.
+    """
+
+    def __call__(self, config: TrialConfig, *, accountant: str | None) -> Accounted:
+        """The figures of a config."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """One trial of a plan. `reason` says why it is refused; None: it will run.
+
+    `group` is equal for trials that differ by their seed alone. `epsilon` is the sound figure
+    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs.
+    `seconds` is an estimate, None where nothing like it has been measured.
+    """
+
+    id: str
+    name: str
+    variant: str
+    baseline: bool
+    values: dict[str, Any]
+    config: dict[str, Any]
+    group: str
+    engine: str
+    seed: int
+    epochs: int
+    steps: int | None = None
+    num_records: int | None = None
+    noise_multiplier: float | None = None
+    delta: float | None = None
+    epsilon: float | None = None
+    epsilon_paper: float | None = None
+    epsilon_budget: float | None = None
+    accountant: str | None = None
+    warnings: tuple[str, ...] = ()
+    seconds: float | None = None
+    reason: str | None = None
+    refused_by: RefusedBy | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the trial is not refused."""
+        return self.reason is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All trials of a sweep in order; `merged` counts points that were equal to an earlier one."""
+
+    name: str
+    trials: tuple[PlannedTrial, ...]
+    merged: int = 0
+
+    @property
+    def to_run(self) -> tuple[PlannedTrial, ...]:
+        """The trials that are not refused."""
+        return tuple(trial for trial in self.trials if trial.runs)
+
+    @property
+    def refused(self) -> tuple[PlannedTrial, ...]:
+        """The trials that are refused."""
+        return tuple(trial for trial in self.trials if not trial.runs)
+
+    @property
+    def seconds(self) -> float | None:
+        """Estimated seconds of all trials one after another; None where one is unknown."""
+        known = [trial.seconds for trial in self.to_run]
+        return None if None in known else math.fsum(s for s in known if s is not None)
+
+    def require_trials(self) -> None:
+        """Raises: InvalidInput where every trial is refused, naming what bites most."""
+        if self.to_run or not self.trials:
+            if not self.trials:
+                raise InvalidInput(f"space {self.name} has no point")
+            return
+        reasons = Counter(_kind(trial) for trial in self.refused)
+        worst, count = reasons.most_common(1)[0]
+        example = next(trial for trial in self.refused if _kind(trial) == worst)
+        cheapest = min(
+            (t.epsilon_budget for t in self.refused if t.epsilon_budget is not None),
+            default=None,
+        )
+        hint = (
+            f"; the smallest epsilon of any trial is {cheapest:.4g}"
+            if worst == "budget" and cheapest is not None
+            else ""
+        )
+        raise InvalidInput(
+            f"every one of the {len(self.trials)} points is refused, {count} of them by"
+            f" {worst}: {example.reason}{hint}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; infinity is the string "inf"."""
+        return {
+            "name": self.name,
+            "merged": self.merged,
+            "num_trials": len(self.trials),
+            "num_refused": len(self.refused),
+            "seconds": self.seconds,
+            "trials": [plain(asdict(trial)) for trial in self.trials],
+        }
+
+
+def from_dict(fields: dict[str, Any]) -> Plan:
+    """The plan that `to_dict` wrote."""
+    numbers = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
+    trials = []
+    for row in fields["trials"]:
+        read = {key: float(row[key]) for key in numbers if isinstance(row[key], str)}
+        trials.append(PlannedTrial(**{**row, **read, "warnings": tuple(row["warnings"])}))
+    return Plan(name=fields["name"], merged=fields["merged"], trials=tuple(trials))
+
+
+def make(
+    space: SearchSpace,
+    *,
+    account: Account,
+    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
+) -> Plan:
+    """The plan of a space.
+
+    `seconds_of(config, steps)` estimates a trial's duration.
+
+    Raises: InvalidInput for a space that is wrong in itself (see `expansion.expand`).
+    """
+    expansion = expand(space)
+    trials = [
+        _plan_point(space, point, account=account, seconds_of=seconds_of)
+        for point in expansion.points
+    ]
+    return Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
+
+
+def group_of(config: dict[str, Any]) -> str:
+    """A name shared by configs that differ by `training.seed` alone."""
+    training = {**config.get("training", {}), "seed": 0}
+    canonical = json.dumps({**config, "training": training}, sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _plan_point(
+    space: SearchSpace,
+    point: Point,
+    *,
+    account: Account,
+    seconds_of: Callable[[TrialConfig, int], float | None],
+) -> PlannedTrial:
+    config = point.config
+    fields = config.model_dump(mode="json") if config is not None else point.fields
+    name = ", ".join(
+        (point.variant, *(f"{p.split('.')[-1]}={_short(v)}" for p, v in point.values.items()))
+    )
+    trial = PlannedTrial(
+        id=config.id if config is not None else _digest(fields),
+        name=name,
+        variant=point.variant,
+        baseline=point.baseline,
+        values=point.values,
+        config=fields,
+        group=group_of(fields),
+        engine=config.engine if config is not None else str(fields.get("engine", "")),
+        seed=config.training.seed if config is not None else 0,
+        epochs=config.training.epochs if config is not None else 0,
+    )
+    if config is None:
+        return replace(trial, reason=point.reason, refused_by="config")
+    if point.reason is not None:
+        return replace(trial, reason=point.reason, refused_by="constraint")
+    try:
+        accounted = account(config, accountant=None)
+        budgeted = _budgeted(space, config, accounted=accounted, account=account)
+    except InvalidInput as problem:
+        return replace(trial, reason=str(problem), refused_by="mechanism")
+    summary = accounted.summary
+    trial = replace(
+        trial,
+        steps=accounted.steps,
+        num_records=accounted.num_records,
+        noise_multiplier=summary.noise_multiplier,
+        delta=summary.delta,
+        epsilon=summary.epsilon,
+        epsilon_paper=summary.epsilon_paper,
+        epsilon_budget=budgeted,
+        accountant=summary.accountant,
+        warnings=summary.warnings,
+        seconds=seconds_of(config, accounted.steps),
+    )
+    return _within_epsilon(space, _within_constraints(space, trial))
+
+
+def _budgeted(
+    space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Account
+) -> float | None:
+    """The figure that the budget goes by; None where the paper's is asked for and undefined."""
+    by = space.budget.accountant
+    if by == "sound" or space.budget.epsilon is None:
+        return accounted.summary.epsilon
+    if by == "paper":
+        return accounted.summary.epsilon_paper
+    return account(config, accountant=by).summary.epsilon
+
+
+def _within_constraints(space: SearchSpace, trial: PlannedTrial) -> PlannedTrial:
+    """The constraints over what only the plan knows."""
+    for constraint in space.constraints:
+        if not constraints.names(constraint.require) & PLANNED_NAMES:
+            continue
+        known = {name: getattr(trial, name) for name in PLANNED_NAMES}
+        if not constraints.holds(constraint.require, {**trial.config, **known}):
+            reason = constraint.reason or f"constraint {constraint.require}"
+            return replace(trial, reason=reason, refused_by="constraint")
+    return trial
+
+
+def _within_epsilon(space: SearchSpace, trial: PlannedTrial) -> PlannedTrial:
+    limit = space.budget.epsilon
+    if limit is None or trial.baseline or not trial.runs:
+        return trial
+    by = space.budget.accountant
+    if trial.epsilon_budget is None:
+        reason = f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
+        return replace(trial, reason=reason, refused_by="budget")
+    if trial.epsilon_budget > limit:
+        name = trial.accountant if by == "sound" else by
+        reason = f"epsilon {trial.epsilon_budget:.4g} ({name}) exceeds budget.epsilon={limit:g}"
+        return replace(trial, reason=reason, refused_by="budget")
+    return trial
+
+
+def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[PlannedTrial, ...]:
+    limit = space.budget.trials
+    if limit is None:
+        return tuple(trials)
+    kept, running = [], 0
+    for trial in trials:
+        running += trial.runs
+        if trial.runs and running > limit:
+            trial = replace(trial, reason=f"budget.trials={limit} reached", refused_by="budget")
+        kept.append(trial)
+    return tuple(kept)
+
+
+def _kind(trial: PlannedTrial) -> str:
+    return str(trial.refused_by)
+
+
+def _digest(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return ":".join(_short(part) for part in value.values())
+    return str(value)
