@@ -1,0 +1,145 @@
+"""Packed batches from a memory-mapped corpus: tokens one record after another, no padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Ids sorted by length at a time: what evaluation holds does not grow with the corpus.
+_WINDOW = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class PackedBatch:
+    """B records with T tokens in all.
+
+    `inputs` is what the model's feature table made of the tokens. `lengths` int64[B], at least 1
+    each; `intents` int64[B] and `tags` int64[T] are indices in the label schema, -1 where the
+    schema lacks the label; `records` int64[B] are ids in the corpus.
+    """
+
+    inputs: dict[str, Tensor] = field(repr=False)
+    lengths: Tensor
+    intents: Tensor
+    tags: Tensor
+    records: Tensor
+
+    @property
+    def num_records(self) -> int:
+        """B."""
+        return int(self.lengths.shape[0])
+
+    def to(self, device: torch.device | str) -> PackedBatch:
+        """The same batch on another device; itself where it is there already."""
+        if self.lengths.device == torch.device(device):
+            return self
+        return replace(
+            self,
+            inputs={name: tensor.to(device) for name, tensor in self.inputs.items()},
+            lengths=self.lengths.to(device),
+            intents=self.intents.to(device),
+            tags=self.tags.to(device),
+            records=self.records.to(device),
+        )
+
+
+class FeatureTable(Protocol):
+    """What a model knows of each distinct token of a corpus."""
+
+    def collate(
+        self, token_ids: NDArray[np.int32], lengths: NDArray[np.int64]
+    ) -> dict[str, Tensor]:
+        """Model inputs of packed tokens: `token_ids` [T] index the corpus' types, `lengths` [B]."""
+
+
+class Columns(Protocol):
+    """The part of a corpus that batches are cut from (see `corpus.Corpus`)."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """[n + 1]: where each record's tokens start."""
+
+    @property
+    def tokens(self) -> NDArray[np.int32]:
+        """[total]: indices of the distinct tokens."""
+
+    @property
+    def intents(self) -> NDArray[np.int16]:
+        """[n]."""
+
+    @property
+    def tags(self) -> NDArray[np.int16]:
+        """[total]."""
+
+
+class Loader:
+    """Cuts batches of a corpus, ready for one model."""
+
+    def __init__(self, corpus: Columns, table: FeatureTable) -> None:
+        self._corpus = corpus
+        self._table = table
+
+    def batch(self, ids: NDArray[np.int64]) -> PackedBatch:
+        """The records `ids` in that order, at least one; a record may occur twice.
+
+        Raises: ValueError where `ids` is empty (there is nothing to collate).
+        """
+        if len(ids) == 0:
+            raise ValueError("expected at least one record in a batch, got none")
+        corpus = self._corpus
+        records = np.asarray(ids, dtype=np.int64)
+        starts = corpus.offsets[records]
+        lengths = corpus.offsets[records + 1] - starts
+        where = token_places(starts, lengths)
+        return PackedBatch(
+            inputs=self._table.collate(corpus.tokens[where], lengths),
+            lengths=torch.from_numpy(lengths),
+            intents=torch.from_numpy(corpus.intents[records].astype(np.int64)),
+            tags=torch.from_numpy(corpus.tags[where].astype(np.int64)),
+            records=torch.from_numpy(records.copy()),
+        )
+
+    def evaluation_batches(
+        self, ids: NDArray[np.int64], *, max_tokens: int
+    ) -> Iterator[tuple[NDArray[np.int64], PackedBatch]]:
+        """Every record of `ids` once, records of like length together: (places in `ids`, batch).
+
+        A batch holds at most `max_tokens` tokens, or one record that alone is longer. The order
+        depends on `ids` and the corpus only.
+        """
+        for low in range(0, len(ids), _WINDOW):
+            window = np.asarray(ids[low : low + _WINDOW], dtype=np.int64)
+            lengths = self._corpus.offsets[window + 1] - self._corpus.offsets[window]
+            order = np.argsort(lengths, kind="stable")
+            for cut in _cuts(lengths[order], max_tokens):
+                places = order[cut]
+                yield places + low, self.batch(window[places])
+
+
+def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices of the tokens of records that start at `starts`, one record after another.
+
+    >>> token_places(np.array([7, 0]), np.array([2, 3])).tolist()
+    [7, 8, 0, 1, 2]
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def _cuts(lengths: NDArray[np.int64], max_tokens: int) -> Iterator[slice]:
+    """Consecutive runs whose lengths sum to at most `max_tokens`, each at least one long."""
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(lengths):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + max_tokens, side="right"))
+        stop = max(stop, start + 1)
+        yield slice(start, stop)
+        start = stop
