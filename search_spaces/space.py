@@ -155,6 +155,10 @@ class Search(Part):
     strategy: Literal["grid", "random", "quasi_random"] = "grid"
     num_samples: int | None = Field(default=None, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0)
+    scheduler: Literal["none", "asha", "median"] = Field(
+        default="none", description="stops trials early, by validation SER"
+    )
+    grace_epochs: int = Field(default=1, ge=1, description="no trial is stopped before")
 
     @model_validator(mode="after")
     def _samples(self) -> Search:

@@ -1,0 +1,114 @@
+"""Files that survive a crash: written beside their place, flushed, then renamed; private to their
+owner. JSON that holds infinities as text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import InvalidData
+from trainables.privacy.summary import plain
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file by `text` at once: a reader sees the old file or the new one, whole."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Force a folder's list of names to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def dump(value: Any) -> str:
+    """JSON of plain data; an infinity is the string "inf", a NaN is null."""
+    return json.dumps(_without_nan(plain(value)), allow_nan=False)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace a file by the JSON of `value`, indented for people."""
+    text = json.dumps(_without_nan(plain(value)), allow_nan=False, indent=1)
+    write_text(path, text + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The plain data in a JSON file.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidData(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise InvalidData(f"expected JSON in {path}") from None
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Add the JSON of `value` as one line, on the disk when this returns.
+
+    A line that a crash cut in the middle is removed first.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        file.seek(0, os.SEEK_END)
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+        file.seek(0, os.SEEK_END)
+        file.write(dump(value).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects in a file of JSON lines; none for no file; a cut last line is left out.
+
+    Raises: InvalidData for any other damaged line.
+    """
+    if not path.exists():
+        return []
+    rows = []
+    *lines, _cut = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            raise InvalidData(f"expected JSON in line {number} of {path}") from None
+    return rows
+
+
+def number(value: Any) -> float | None:
+    """A figure as `plain` wrote it, back as a float.
+
+    >>> number("inf"), number(None), number(1)
+    (inf, None, 1.0)
+    """
+    return None if value is None else float(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,321 @@
+"""Sweeps on disk. What is written here is the truth; MLflow and every table follow it.
+
+    $SWEEP_HOME/<sweep>/
+      space.yaml        the search space as it was run
+      plan.json         every trial and every refusal
+      sweep.json        when, by which command, with which versions
+      lock              held by the process that runs the sweep
+      stop              its presence asks that process to stop
+      trials/<id>/
+        config.yaml     fields of the TrialConfig; `sweep run` accepts it
+        epochs.jsonl    one line for each finished epoch
+        result.json     what was measured, once the trial has ended well
+        failed.json     why it broke
+        ...             checkpoint, weights and signals, by the trial itself
+
+Folders are the owner's alone (0700). A trial's status is read off these files, never kept beside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from search_spaces.space import SearchSpace, check_name, parse
+from sweep import plan as planning
+from sweep.files import append_line, flush_folder, read_json, read_lines, write_json, write_text
+from trainables.errors import InvalidData, InvalidInput
+from trainables.privacy.summary import plain
+from trainables.result import EpochReport, TrialResult
+
+Status = Literal["planned", "refused", "running", "interrupted", "done", "stopped", "failed"]
+_NOT_SWEEPS = ("cache",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """What the disk says of one trial. `metrics` are the final ones, else the last epoch's."""
+
+    plan: planning.PlannedTrial
+    status: Status
+    epochs_done: int
+    metrics: dict[str, float | None]
+    seconds: float
+    reason: str | None
+    notes: tuple[str, ...] = ()
+    privacy: dict[str, Any] | None = None
+
+
+class SweepFolder:
+    """One sweep's folder. Reading needs no lock; writing belongs to whoever holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """The sweep's name, which is the folder's."""
+        return self.path.name
+
+    def trial_folder(self, trial_id: str) -> Path:
+        """Where a trial's files lie."""
+        return self.path / "trials" / trial_id
+
+    def space(self) -> SearchSpace:
+        """The space as it was run."""
+        return parse(_read_yaml(self.path / "space.yaml"))
+
+    def plan(self) -> planning.Plan:
+        """The plan as it was made."""
+        return planning.from_dict(read_json(self.path / "plan.json"))
+
+    def about(self) -> dict[str, Any]:
+        """When the sweep was made, by which command, with which versions."""
+        about: dict[str, Any] = read_json(self.path / "sweep.json")
+        return about
+
+    # ---- the one process that runs it
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the process that runs the sweep. The lock falls with the process, however it ends.
+
+        Raises: InvalidInput where another one is.
+        """
+        with (self.path / "lock").open("a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InvalidInput(f"sweep {self.name} is running already") from None
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            (self.path / "stop").unlink(missing_ok=True)
+            yield
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process holds the lock."""
+        try:
+            with (self.path / "lock").open("r", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def ask_to_stop(self) -> None:
+        """Ask the running process to stop; it looks about once a second."""
+        write_text(self.path / "stop", "")
+
+    @property
+    def stop_is_asked(self) -> bool:
+        """Whether somebody asked for a stop since the sweep was started."""
+        return (self.path / "stop").exists()
+
+    # ---- trials
+
+    def epochs(self, trial_id: str) -> list[dict[str, Any]]:
+        """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
+        return read_lines(self.trial_folder(trial_id) / "epochs.jsonl")
+
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
+        """Write an epoch down; False where it had been already (a trial resumed there)."""
+        rows = self.epochs(trial_id)
+        if rows and rows[-1]["epochs_done"] >= report.epochs_done:
+            return False
+        append_line(self.trial_folder(trial_id) / "epochs.jsonl", {**asdict(report), "time": when})
+        return True
+
+    def start_trial(self, trial: planning.PlannedTrial) -> Path:
+        """The trial's folder, with its config in it; what an earlier failure left is removed."""
+        folder = self.trial_folder(trial.id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (folder / "config.yaml").exists():
+            write_text(folder / "config.yaml", _yaml(trial.config))
+        (folder / "failed.json").unlink(missing_ok=True)
+        return folder
+
+    def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
+        """Write a trial's result down."""
+        document = {**asdict(result), "time": when, "reason": reason or None}
+        write_json(self.trial_folder(result.trial_id) / "result.json", document)
+
+    def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
+        """Write down why a trial broke."""
+        write_json(self.trial_folder(trial_id) / "failed.json", {"reason": reason, "time": when})
+
+    def result(self, trial_id: str) -> dict[str, Any] | None:
+        """The fields of a trial's result, None before there is one."""
+        path = self.trial_folder(trial_id) / "result.json"
+        if not path.exists():
+            return None
+        document: dict[str, Any] = read_json(path)
+        return document
+
+    def record(self, trial: planning.PlannedTrial, *, running: bool) -> TrialRecord:
+        """What the disk says of a trial; `running`: whether the sweep has a live process."""
+        rows = self.epochs(trial.id)
+        result = self.result(trial.id)
+        failed = self.trial_folder(trial.id) / "failed.json"
+        status: Status
+        reason = trial.reason
+        if not trial.runs:
+            status = "refused"
+        elif result is not None:
+            status = "stopped" if result["stopped_early"] else "done"
+            reason = result["reason"]
+        elif failed.exists():
+            status, reason = "failed", read_json(failed)["reason"]
+        elif (self.trial_folder(trial.id) / "config.yaml").exists():
+            status = "running" if running else "interrupted"
+        else:
+            status = "planned"
+        metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
+        times = result["seconds"] if result else {}
+        return TrialRecord(
+            plan=trial,
+            status=status,
+            epochs_done=result["epochs_done"] if result else len(rows),
+            metrics={key: _float(value) for key, value in metrics.items()},
+            seconds=float(times.get("total") or sum(row["seconds"] for row in rows)),
+            reason=reason,
+            notes=tuple(result["notes"]) if result else (),
+            privacy=result["privacy"] if result else None,
+        )
+
+    def records(self) -> list[TrialRecord]:
+        """Every trial of the plan, in its order."""
+        running = self.is_running
+        return [self.record(trial, running=running) for trial in self.plan().trials]
+
+    # ---- the whole
+
+    def replace_plan(self, space: SearchSpace, plan: planning.Plan) -> None:
+        """Put a changed space and its plan in the place of the old ones; trials are kept."""
+        write_json(self.path / "plan.json", plan.to_dict())
+        write_text(self.path / "space.yaml", _yaml(space.document()))
+
+    def delete(self) -> None:
+        """Remove the sweep and all that it made.
+
+        Raises: InvalidInput where it is running.
+        """
+        if self.is_running:
+            raise InvalidInput(f"sweep {self.name} is running; stop it first")
+        shutil.rmtree(self.path)
+
+
+def create(
+    home: Path, space: SearchSpace, plan: planning.Plan, *, about: dict[str, Any]
+) -> SweepFolder:
+    """A new sweep's folder, whole or not at all.
+
+    Raises: InvalidInput for a name that exists already.
+    """
+    place = _place(home, space.name)
+    taken = (
+        f"a sweep named {space.name} exists in {home}; expected another --name, or `sweep resume`"
+    )
+    if place.exists():
+        raise InvalidInput(taken)
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
+        fresh.mkdir(mode=0o700)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
+    (fresh / "trials").mkdir(mode=0o700)
+    write_text(fresh / "space.yaml", _yaml(space.document()))
+    write_json(fresh / "plan.json", plan.to_dict())
+    write_json(fresh / "sweep.json", {"created": time.time(), **about})
+    try:
+        fresh.rename(place)
+    except OSError:
+        shutil.rmtree(fresh)
+        raise InvalidInput(taken) from None
+    flush_folder(home)
+    return SweepFolder(place)
+
+
+def open_sweep(home: Path, name: str) -> SweepFolder:
+    """The folder of a sweep that exists.
+
+    Raises: InvalidInput for a name that is none, or that no sweep has.
+    """
+    place = _place(home, name)
+    if not (place / "sweep.json").exists():
+        known = ", ".join(names(home)) or "none"
+        raise InvalidInput(f"no sweep named {name} in {home}; there are: {known}")
+    return SweepFolder(place)
+
+
+def names(home: Path) -> list[str]:
+    """The names of all sweeps, oldest first."""
+    if not home.is_dir():
+        return []
+    found = [entry for entry in home.iterdir() if (entry / "sweep.json").is_file()]
+    found = [entry for entry in found if not entry.name.startswith(".")]
+    return [entry.name for entry in sorted(found, key=lambda entry: _created(entry))]
+
+
+def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
+    """What differs between two spaces, one sentence each."""
+    before, after = _flat(old.document()), _flat(new.document())
+    absent = "nothing"
+    return [
+        f"{path}: {before.get(path, absent)!r} became {after.get(path, absent)!r}"
+        for path in sorted(before.keys() | after.keys())
+        if before.get(path, absent) != after.get(path, absent)
+    ]
+
+
+def _created(folder: Path) -> tuple[float, str]:
+    return float(read_json(folder / "sweep.json").get("created", 0.0)), folder.name
+
+
+def _place(home: Path, name: str) -> Path:
+    try:
+        check_name(name)
+    except ValueError as problem:
+        raise InvalidInput(f"name: {problem}") from None
+    if name in _NOT_SWEEPS:
+        raise InvalidInput(f"name: expected a name other than {', '.join(_NOT_SWEEPS)}")
+    return home / name
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flat(inner, f"{prefix}.{key}" if prefix else key)
+    return flat
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(plain(document), sort_keys=False, allow_unicode=True)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError):
+        raise InvalidData(f"expected a readable {path}") from None
+    if not isinstance(document, dict):
+        raise InvalidData(f"expected a mapping in {path}")
+    return document
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
