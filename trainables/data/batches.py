@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trainables.data.storage import token_places
+
 # Ids sorted by length at a time: what evaluation holds does not grow with the corpus.
 _WINDOW = 65_536
 
@@ -120,17 +122,6 @@ class Loader:
             for cut in _cuts(lengths[order], max_tokens):
                 places = order[cut]
                 yield places + low, self.batch(window[places])
-
-
-def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Indices of the tokens of records that start at `starts`, one record after another.
-
-    >>> token_places(np.array([7, 0]), np.array([2, 3])).tolist()
-    [7, 8, 0, 1, 2]
-    """
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
 
 
 def _cuts(lengths: NDArray[np.int64], max_tokens: int) -> Iterator[slice]:
