@@ -57,10 +57,16 @@ def noise_for(
 
 
 def smallest_noise_multiplier(
-    epsilon_of: Callable[[float], float], *, target_epsilon: float, start: float = 1.0
+    epsilon_of: Callable[[float], float],
+    *,
+    target_epsilon: float,
+    start: float = 1.0,
+    stride: float = 2.0,
+    precision: float = 1e-6,
 ) -> float:
     """The smallest z with epsilon_of(z) <= target, rounded up to 5 digits; epsilon_of must not
-    rise with z. The answer itself has been evaluated: it meets the target.
+    rise with z. The answer itself has been evaluated: it meets the target. The search leaves
+    `start` in steps of factor `stride` and ends within `precision`, relative.
 
     Raises: InvalidInput where no z up to 10^12 does.
     """
@@ -74,18 +80,20 @@ def smallest_noise_multiplier(
         return gaps[z]
 
     while gap(high) > 0:
-        low, high = high, high * 2
+        low, high = high, high * stride
         if high > _MOST:
             raise InvalidInput(f"no noise multiplier reaches target_epsilon={target_epsilon:g}")
     while low > _LEAST and gap(low) <= 0:
-        low, high = low / 2, low
+        low, high = low / stride, low
     if low < high and gap(low) > 0:  # else every z tried meets the target
         # In logarithms epsilon is nearly a line, so that few evaluations are needed.
-        root = brentq(lambda log_z: gap(math.exp(log_z)), math.log(low), math.log(high), xtol=1e-6)
+        root = brentq(
+            lambda log_z: gap(math.exp(log_z)), math.log(low), math.log(high), xtol=precision
+        )
         high = math.exp(root)
     z = _round_up(high)
     while gap(z) > 0:  # the root is found from either side
-        z = _round_up(z * (1 + 10.0**-_DIGITS))
+        z = _round_up(z * (1 + max(precision, 10.0**-_DIGITS)))
     return z
 
 
@@ -95,9 +103,17 @@ def _calibrated(
 ) -> float:
     """For a release with noise multiplier 1: its noise is proportional to it."""
     if accountant is None:
+        # The planning bound is cheap and a little above the answer.
+        guess = smallest_noise_multiplier(
+            lambda z: best(unit.scaled(z), delta=delta, effort="plan")[0],
+            target_epsilon=target_epsilon,
+            precision=0.05,
+        )
         return smallest_noise_multiplier(
             lambda z: best(unit.scaled(z), delta=delta, effort="running")[0],
             target_epsilon=target_epsilon,
+            start=guess,
+            stride=1.1,
         )
     if accountant not in ("gaussian", "pld", "rdp"):
         catalogue.entry("accountants", accountant)

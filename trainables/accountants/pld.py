@@ -50,8 +50,8 @@ def of_release(
 ) -> float:
     """Epsilon of a Poisson-sampled release under add-or-remove, or under replace-one.
 
-    `points` sets the grid: FINE, MEDIUM, QUICK or COARSE, each an upper bound of the one before. Under
-    replace-one both records move the sum by up to the add-or-remove sensitivity.
+    `points` sets the grid: FINE, MEDIUM, QUICK or COARSE, each an upper bound of the one before.
+    Under replace-one both records move the sum by up to the add-or-remove sensitivity.
     """
     if not what.is_finite:
         return math.inf

@@ -116,6 +116,7 @@ class _WorstOf(RdpAccountant):  # type: ignore[misc]  # the library has no types
 
     def __init__(self, divergences: NDArray[np.float64]) -> None:
         super().__init__(rdp.ORDERS)
+        self._rdp: NDArray[np.float64] = np.zeros(len(rdp.ORDERS))
         self._divergences = divergences
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
