@@ -1,1 +1,9 @@
-"""How a step is taken: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD."""
+"""How a step is taken: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD.
+
+An entry has `make(model, mechanism, setup) -> Engine`. The engine takes steps; its `mechanism()`
+says what they release.
+"""
+
+from trainables.engines._engine import Engine, Loader, Setup, StepStats
+
+__all__ = ["Engine", "Loader", "Setup", "StepStats"]

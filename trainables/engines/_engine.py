@@ -1,0 +1,264 @@
+"""What all engines share: the order of a step, Adam, what is counted, what is saved.
+
+A step: draw the records, put this process' share of the gradient into one flat buffer, sum it over
+the processes with one all-reduce, divide by a fixed number, let Adam have it. Engines differ in the
+share and the divisor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from trainables.communication import Communicator
+from trainables.engines._gradient import GradientSource
+from trainables.engines._passes import Pass
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy.flat import FlatGradient, Layout
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import SecretKey
+from trainables.privacy.sampling import Draw, Ids, Sampler, sampler
+
+
+class Loader(Protocol):
+    """Where a step's records come from."""
+
+    def batch(self, ids: Ids) -> Any:
+        """The batch of these records in this order, as the model's `losses` takes it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class StepStats:
+    """Sums over this process' part of one step, all for the curator only. Tensors: reading one
+    waits for the device, so they are read once an epoch.
+
+    `loss` over `records`; `norm` (before clipping, scaled space) and `clipped` over `units` that
+    have records; `nonfinite` counts the units left out because their gradient was not finite.
+    """
+
+    loss: Tensor
+    records: int
+    norm: Tensor
+    clipped: Tensor
+    nonfinite: Tensor
+    units: int
+
+    def vector(self) -> Tensor:
+        """float64[6], in the order of the fields."""
+        numbers = (self.loss, self.records, self.norm, self.clipped, self.nonfinite, self.units)
+        device = self.loss.device
+        return torch.stack(
+            [torch.as_tensor(x, dtype=torch.float64, device=device) for x in numbers]
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setup:
+    """What an engine works with, beside the model and the mechanism.
+
+    `ids` int64[n] are the training records; `groups` int[n] whose record each is, with unit group.
+    `key` is the attempt's secret, equal on every process, `seed` the public seed. `trial_id` and
+    `attempt` keep the streams of noise apart. `physical_batch_size` bounds the records a process
+    forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
+    `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
+    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch.
+    """
+
+    loader: Loader
+    ids: Ids
+    learning_rate: float
+    key: SecretKey
+    comm: Communicator
+    seed: int = 0
+    trial_id: str = ""
+    attempt: int = 0
+    groups: NDArray[np.integer] | None = None
+    physical_batch_size: int | None = None
+    public_batch: Any | None = None
+    secure_noise: bool = False
+    sampler: Sampler | None = None
+
+    def sampler_for(self, mechanism: Mechanism) -> Sampler:
+        """The sampler of this process."""
+        return self.sampler or sampler(
+            self.ids,
+            mechanism,
+            seed=self.seed,
+            key=self.key,
+            trial_id=self.trial_id,
+            attempt=self.attempt,
+            groups=self.groups,
+            rank=self.comm.rank,
+            world_size=self.comm.world_size,
+        )
+
+
+class Engine(ABC):
+    """Takes the steps of one trial on one process of its group.
+
+    Every process of `comm` makes the same calls. `released` is the flat gradient that the last step
+    gave to Adam: all that the step makes known of its records.
+    """
+
+    def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
+        comm = setup.comm
+        if mechanism.num_workers % comm.world_size:
+            raise InvalidInput(
+                "expected the number of processes to divide training.num_workers"
+                f" ({mechanism.num_workers}), got {comm.world_size}"
+            )
+        self.model = model
+        self.comm = comm
+        self.layout = Layout.of(model)
+        self.released = torch.empty(0)
+        self._mechanism = mechanism
+        self._loader = setup.loader
+        self._sampler = setup.sampler_for(mechanism)
+        self._physical = setup.physical_batch_size
+        self._source = GradientSource(model)
+        self._flat = FlatGradient(self.layout)
+        self._adam = torch.optim.Adam(self.layout.parameters, lr=setup.learning_rate, fused=True)
+        self._next_step = 0
+        self._local_workers = mechanism.num_workers // comm.world_size
+        _refuse_different_weights(self.layout, comm)
+
+    def mechanism(self) -> Mechanism:
+        """What the steps release, as accountants read it."""
+        return self._mechanism
+
+    @abstractmethod
+    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+        """Put this process' share of the step's sum into `self._flat`, noise included."""
+
+    @abstractmethod
+    def _divisor(self, draw: Draw) -> float:
+        """What the sum over all processes is divided by."""
+
+    def step(self, epoch: int, step: int) -> StepStats:
+        """Take step `step` (from 0) of epoch `epoch`.
+
+        Raises: TrialFailed where the step was taken before (its noise must not meet another
+            gradient) or a worker's share is missing from the sum: nothing is released then.
+        """
+        index = self._mechanism.steps_until(epoch) + step
+        if index < self._next_step:
+            raise TrialFailed(
+                f"expected step {self._next_step} or later, got step {index} again: its noise was"
+                " used"
+            )
+        self._next_step = index + 1
+        draw = self._sampler.draw(epoch, step)
+        begin_step = getattr(self.model, "begin_step", None)
+        if begin_step is not None:
+            begin_step(epoch, step)
+        self.model.train()
+        self._flat.zero_()
+        stats = self._fill(draw, epoch=epoch, index=index)
+        self._flat.message[-1] = self._local_workers
+        self.comm.all_reduce_sum(self._flat.message)
+        self._refuse_missing_share()
+        self._flat.data.div_(self._divisor(draw))
+        self.released = self._flat.data
+        self._flat.attach()
+        self._adam.step()
+        return stats
+
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        """All steps of an epoch. The figures, over all processes, are for the curator only."""
+        sums = torch.zeros(6, dtype=torch.float64, device=self.layout.device)
+        for step in range(self._mechanism.steps_in(epoch)):
+            sums += self.step(epoch, step).vector()
+        self.comm.all_reduce_sum(sums)
+        loss, records, norm, clipped, nonfinite, units = sums.tolist()
+        return {
+            "train_loss": loss / max(1.0, records),
+            "gradient_norm": norm / max(1.0, units),
+            "clip_fraction": clipped / max(1.0, units),
+            "nonfinite_gradients": nonfinite,
+        }
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Flat tensors: Adam's moments, the steps taken, what a subclass adds."""
+        state = {"next_step": torch.tensor(self._next_step)}
+        for moment in ("exp_avg", "exp_avg_sq"):
+            flat = torch.zeros(self.layout.size, dtype=self.layout.dtype, device=self.layout.device)
+            for k, parameter in enumerate(self.layout.parameters):
+                if parameter in self._adam.state:
+                    flat[self.layout.segment(k)] = self._adam.state[parameter][moment].flatten()
+            state[f"adam.{moment}"] = flat
+        first = self._adam.state.get(self.layout.parameters[0], {})
+        state["adam.step"] = torch.as_tensor(first.get("step", 0.0)).detach().clone()
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from what `state_dict` gave, on a model whose weights are already restored."""
+        if state["adam.exp_avg"].numel() != self.layout.size:
+            raise InvalidInput(
+                f"expected optimiser state of {self.layout.size} numbers,"
+                f" got {state['adam.exp_avg'].numel()}"
+            )
+        self._next_step = int(state["next_step"])
+        for k, parameter in enumerate(self.layout.parameters):
+            segment, shape = self.layout.segment(k), parameter.shape
+            device = self.layout.device
+            self._adam.state[parameter] = {
+                "step": state["adam.step"].to(device, torch.float32).clone(),
+                "exp_avg": state["adam.exp_avg"].to(device)[segment].view(shape).clone(),
+                "exp_avg_sq": state["adam.exp_avg_sq"].to(device)[segment].view(shape).clone(),
+            }
+
+    def _add_piece(
+        self, draw: Draw, part: Pass, weights: NDArray[Any], out: FlatGradient
+    ) -> Tensor:
+        """Add the weighted gradients of a pass' records, unclipped, to `out`; their losses."""
+        where = slice(part.start, part.stop)
+        tensor = self._tensor(weights[where], self.layout.dtype)
+        return self._source.add(self._batch(draw.records[where]), tensor, out)
+
+    def _batch(self, ids: Ids) -> Any:
+        """The loader's batch, on the model's device."""
+        batch = self._loader.batch(ids)
+        if self.layout.device.type != "cpu" and hasattr(batch, "to"):
+            batch = batch.to(self.layout.device)
+        return batch
+
+    def _tensor(self, values: np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.layout.device, dtype)
+
+    def _refuse_missing_share(self) -> None:
+        """The sum must hold the share, and so the noise, of each of the N workers."""
+        counted, expected = self._flat.message[-1], self._mechanism.num_workers
+        if counted.is_cuda:
+            torch._assert_async(counted == expected)
+        elif counted != expected:
+            raise TrialFailed(
+                f"expected the shares of {expected} workers in the sum, got {float(counted):g}:"
+                " the step is aborted, its noise is incomplete"
+            )
+
+
+def refuse_other(engine: str, mechanism: Mechanism) -> None:
+    """Raises: InvalidInput where the mechanism was built for another engine."""
+    if mechanism.engine != engine:
+        raise InvalidInput(
+            f"expected a mechanism of engine {engine}, got one of {mechanism.engine}"
+        )
+
+
+def finite_sum(losses: Tensor) -> Tensor:
+    """float64 scalar: the sum of the finite losses."""
+    return losses.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).sum()
+
+
+def _refuse_different_weights(layout: Layout, comm: Communicator) -> None:
+    """Processes that start from different weights would average unrelated gradients."""
+    sums = [float(p.detach().double().sum()) for p in layout.parameters]
+    if any(other != sums for other in comm.gather(sums)):
+        raise TrialFailed("expected equal weights on every worker at the start, got different ones")

@@ -1,0 +1,86 @@
+"""Sums of gradients into a flat buffer: by the layers' books where they keep them, else autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainables.layers import bookkeeping
+from trainables.privacy.flat import FlatGradient
+
+
+class GradientSource:
+    """Adds weighted sums of a model's per-record gradients to flat buffers.
+
+    `per_unit` says whether many units can be clipped in one backward pass; otherwise each unit
+    takes a pass of its own, which is slower and gives the same sum.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.per_unit = bookkeeping.supports(model)
+
+    def add_mean(self, batch: Any, out: FlatGradient) -> None:
+        """Add the mean gradient of a batch to `out`."""
+        with torch.no_grad():
+            losses = _Watched(self.model).losses(batch)
+        self.add(batch, torch.full_like(losses, 1.0 / len(losses)), out)
+
+    def add(self, batch: Any, weights: Tensor, out: FlatGradient) -> Tensor:
+        """Add sum_i weights_i grad loss_i to `out`; the losses [B], detached."""
+        watched = _Watched(self.model)
+        if self.per_unit:
+            bookkeeping.gradient(watched, batch, weights, out.data)
+        else:
+            out.attach()
+            watched.losses(batch).backward(weights)
+            out.collect()
+            out.detach()
+        return watched.seen
+
+    def add_clipped(
+        self,
+        batch: Any,
+        weights: Tensor,
+        out: FlatGradient,
+        *,
+        unit_of_record: Tensor,
+        num_units: int,
+        max_grad_norm: float,
+        group_scale: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached)."""
+        watched = _Watched(self.model)
+        norms = bookkeeping.clipped_sum(
+            watched,
+            batch,
+            unit_of_record=unit_of_record,
+            num_units=num_units,
+            weight_of_record=weights,
+            max_grad_norm=max_grad_norm,
+            group_scale=group_scale,
+            out=out.data,
+        )
+        return norms, watched.seen
+
+
+class _Watched:
+    """A model that remembers the losses it gave, so that nobody computes them twice."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self.seen = torch.empty(0)
+
+    def losses(self, batch: Any) -> Tensor:
+        losses: Tensor = self._model.losses(batch)  # type: ignore[operator]  # see LossModel
+        self.seen = losses.detach()
+        return losses
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        return self._model.named_parameters()
+
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        return self._model.named_modules()

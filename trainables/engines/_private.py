@@ -1,0 +1,195 @@
+"""The step of both private engines: clip each unit, sum, add noise. They differ in the mechanism.
+
+Where a unit is one record this is DP-SGD (Abadi et al. 2016), where it is a worker's batch it is
+eDP-SGD (Dupuy et al. 2021, Algorithm 1); between them lies every micro-batch size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from trainables.engines._engine import Engine, Setup, StepStats, finite_sum
+from trainables.engines._passes import Pass, passes
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy import scaling
+from trainables.privacy.clipping import GradientHook, refuse_mixing
+from trainables.privacy.flat import FlatGradient
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import add_noise_
+from trainables.privacy.sampling import Draw
+
+
+class PrivateEngine(Engine):
+    """Releases, a step, (sum of clipped units + Gaussian noise) / M as its mechanism says.
+
+    `group_scale` float64[K] is the alpha_k of the next step.
+    """
+
+    def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
+        refuse_mixing(model)
+        super().__init__(model, mechanism, setup)
+        self._key = setup.key
+        self._stream = ("noise", setup.trial_id, setup.attempt)
+        self._secure = setup.secure_noise
+        self._scratch: FlatGradient | None = None
+        self._buffers = [(name, b, b._version) for name, b in model.named_buffers()]
+        # 1 for all until a data-dependent source has had its first step.
+        self.group_scale: Tensor
+        self._set_scale(scaling.fixed(len(self.layout.names)))
+        self._scale_is_known = mechanism.group_scale == "none"
+        if mechanism.group_scale == "public":
+            self._take_public_scale(setup.public_batch)
+
+    def _divisor(self, draw: Draw) -> float:
+        """M, fixed: dividing by what was drawn would release how much that was."""
+        return float(self._mechanism.num_microbatches)
+
+    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+        if self._mechanism.group_scale == "first_step" and not self._scale_is_known:
+            self._take_raw_scale(draw)
+        stats = self._add_clipped(draw)
+        self._refuse_changed_buffers()
+        self._add_noise(epoch, index)
+        return stats
+
+    def step(self, epoch: int, step: int) -> StepStats:
+        """As `Engine.step`; the first one also settles `first_step_noised`."""
+        stats = super().step(epoch, step)
+        if not self._scale_is_known:
+            # Read off what the step released: post-processing, so free.
+            self._set_scale(scaling.from_norms(self._flat.group_norms()))
+        return stats
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Also alpha_k, and whether it is settled."""
+        return super().state_dict() | {
+            "group_scale": self.group_scale.clone(),
+            "group_scale_is_known": torch.tensor(self._scale_is_known),
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from what `state_dict` gave."""
+        super().load_state_dict(state)
+        self._set_scale(state["group_scale"])
+        self._scale_is_known = bool(state["group_scale_is_known"])
+
+    def _add_clipped(self, draw: Draw) -> StepStats:
+        """The sum of this process' clipped units, in original scale, in the flat buffer."""
+        bound = self._mechanism.max_grad_norm
+        hook = GradientHook(max_grad_norm=bound, group_scale=self.group_scale)
+        plan = list(passes(draw, limit=self._physical, units_apart=not self._source.per_unit))
+        weights = draw.weights
+        # A lone unit is clipped where it lies; others are summed from a second buffer.
+        lone = int((draw.sizes > 0).sum()) == 1
+        norms = []
+        loss = torch.zeros((), dtype=torch.float64, device=self.layout.device)
+        for part in plan:
+            if part.whole and part.last - part.first > 1:
+                found, losses = self._add_units(draw, part, weights)
+                norms.append(found)
+            else:
+                gradient = self._flat if lone else self._second_buffer()
+                losses = self._add_piece(draw, part, weights, gradient)
+                if part.ends:
+                    norms.append(hook.clip_(gradient).reshape(1))
+                    if not lone:
+                        self._flat.data.add_(gradient.data)
+                        gradient.zero_()
+            loss += finite_sum(losses)
+        return _stats(loss, norms, records=len(draw.records), bound=bound)
+
+    def _add_units(
+        self, draw: Draw, part: Pass, weights: NDArray[np.float32]
+    ) -> tuple[Tensor, Tensor]:
+        """Several whole units in one pass: (norms of those with records, losses)."""
+        where = slice(part.start, part.stop)
+        present, local = draw.present(where)
+        return self._source.add_clipped(
+            self._batch(draw.records[where]),
+            self._tensor(weights[where], self.layout.dtype),
+            self._flat,
+            unit_of_record=self._tensor(local, torch.int64),
+            num_units=present,
+            max_grad_norm=self._mechanism.max_grad_norm,
+            group_scale=self.group_scale,
+        )
+
+    def _second_buffer(self) -> FlatGradient:
+        if self._scratch is None:
+            self._scratch = FlatGradient(self.layout)
+        return self._scratch
+
+    def _add_noise(self, epoch: int, index: int) -> None:
+        """The noise of this process' logical workers: one draw of their summed variance."""
+        std = self._mechanism.worker_noise_std_at(epoch) * math.sqrt(self._local_workers)
+        if std == 0.0:
+            return
+        segments = [(slice(0, self.layout.size), std)]
+        # `paper` adds after the rescale by alpha_k, `central` before it.
+        if self._mechanism.noise_calibration == "central":
+            segments = self._segments(std)
+        first_worker = self.comm.rank * self._local_workers
+        stream = self._key.stream(*self._stream, first_worker, index)
+        add_noise_(self._flat.data, stream=stream, segments=segments, secure=self._secure)
+
+    def _segments(self, std: float) -> list[tuple[slice, float]]:
+        """Each group with std * alpha_k; neighbours that share it are one segment."""
+        merged: list[tuple[slice, float]] = []
+        for k, alpha in enumerate(self._alphas):
+            where = self.layout.segment(k)
+            if merged and merged[-1][1] == std * alpha:
+                where = slice(merged.pop()[0].start, where.stop)
+            merged.append((where, std * alpha))
+        return merged
+
+    def _set_scale(self, alpha: Tensor) -> None:
+        self.group_scale = alpha.to(self.layout.device)
+        self._alphas: list[float] = alpha.tolist()
+        self._scale_is_known = True
+
+    def _take_public_scale(self, batch: Any | None) -> None:
+        if batch is None:
+            raise InvalidInput("expected a public batch with group_scale public, got none")
+        self._flat.zero_()
+        self._source.add_mean(batch, self._flat)
+        alpha = scaling.from_norms(self._flat.group_norms())
+        # The accounting relies on the declared bound.
+        self._set_scale(scaling.capped(alpha, self._mechanism.max_group_scale))
+
+    def _take_raw_scale(self, draw: Draw) -> None:
+        """The paper's alpha_k: norms of the first mean gradient, a release that no noise covers."""
+        self._flat.zero_()
+        for part in passes(draw, limit=self._physical, units_apart=False):
+            self._add_piece(draw, part, draw.weights, self._flat)
+        self.comm.all_reduce_sum(self._flat.message)
+        self._set_scale(scaling.from_norms(self._flat.group_norms()))
+        self._flat.zero_()
+
+    def _refuse_changed_buffers(self) -> None:
+        """A buffer that a training pass writes would carry private statistics past the noise."""
+        now = dict(self.model.named_buffers())
+        for name, buffer, version in self._buffers:
+            if now.get(name) is not buffer or buffer._version != version:
+                raise TrialFailed(
+                    f"expected buffers that training leaves alone, got buffer {name} changed: it"
+                    " would carry statistics of the records past the noise"
+                )
+
+
+def _stats(loss: Tensor, norms: list[Tensor], *, records: int, bound: float) -> StepStats:
+    every = torch.cat([n.double() for n in norms]) if norms else loss.new_zeros(0)
+    finite = every.isfinite()
+    return StepStats(
+        loss=loss,
+        records=records,
+        norm=torch.where(finite, every, 0.0).sum(),
+        clipped=(finite & (every > bound)).sum(),
+        nonfinite=(~finite).sum(),
+        units=len(every),
+    )

@@ -1,0 +1,40 @@
+"""Plain data-parallel Adam: the mean gradient of a step's records; no clip, noise or epsilon."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from trainables.engines._engine import Engine, Setup, StepStats, finite_sum, refuse_other
+from trainables.engines._passes import passes
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.sampling import Draw
+
+
+class SgdEngine(Engine):
+    """Divides by the number of records drawn: nothing is claimed that this could give away."""
+
+    def _divisor(self, draw: Draw) -> float:
+        return float(max(1, draw.num_drawn))
+
+    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+        loss = torch.zeros((), dtype=torch.float64, device=self.layout.device)
+        weights = np.ones(len(draw.records))
+        for part in passes(draw, limit=self._physical, units_apart=False):
+            loss += finite_sum(self._add_piece(draw, part, weights, self._flat))
+        # The norm of this process' mean gradient; nothing is clipped.
+        norm = self._flat.group_norms().square().sum().sqrt() / max(1, len(draw.records))
+        none = torch.zeros_like(loss)
+        return StepStats(
+            loss=loss, records=len(draw.records), norm=norm, clipped=none, nonfinite=none, units=1
+        )
+
+
+def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
+    """The engine of one trial on one process.
+
+    Raises: InvalidInput where `mechanism` or `setup` do not belong together.
+    """
+    refuse_other("sgd", mechanism)
+    return SgdEngine(model, mechanism, setup)

@@ -1,0 +1,132 @@
+"""Clipping: a unit's whole gradient, over all parameter groups together, to norm at most C.
+
+A unit is what is clipped as one: a record (DP-SGD) or a micro-batch (eDP-SGD, Dupuy et al. 2021,
+Algorithm 1). Group k is divided by alpha_k before its norm is taken and multiplied by it after: the
+two cancel but for the norm, so a unit costs one norm and one multiplication by its factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import InvalidInput
+from trainables.privacy.flat import FlatGradient
+
+
+class LossModel(Protocol):
+    """What a model must offer to be trained here: one loss a record."""
+
+    def losses(self, batch: Any) -> Tensor:
+        """[B], differentiable, record i's loss depending on record i alone."""
+        ...
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """As `nn.Module` has it."""
+        ...
+
+
+def clip_factor(norms: Tensor, max_grad_norm: float) -> Tensor:
+    """min(1, C / norm), and 0 where the norm is not finite.
+
+    >>> clip_factor(torch.tensor([0.0, 1.0, 4.0, float("nan")]), 2.0)
+    tensor([1.0000, 1.0000, 0.5000, 0.0000])
+    """
+    # A norm that overflowed says nothing about direction: that unit contributes zero as well.
+    factor = (max_grad_norm / norms).clamp(max=1.0)
+    return torch.where(torch.isfinite(norms), factor, torch.zeros_like(factor))
+
+
+def clipped_sum(
+    model: LossModel,
+    batch: Any,
+    *,
+    unit_of_record: Tensor,
+    num_units: int,
+    weight_of_record: Tensor,
+    max_grad_norm: float,
+    group_scale: Tensor,
+    out: Tensor,
+) -> Tensor:
+    """Add sum_u factor_u g_u to `out`, one backward pass a unit; the norms [U] before clipping.
+
+    The slow, exact reference for any model; `layers.bookkeeping` has a fast one, same contract.
+    g_u = sum over records i of unit u of weight_i grad loss_i; factor_u = min(1, C / norm_u) with
+    norm_u^2 = sum_k |g_u,k|^2 / alpha_k^2. A unit whose norm is not finite adds nothing, a unit
+    without records has norm 0. `unit_of_record` int64[B] in 0..U-1, `weight_of_record` [B];
+    `group_scale` [K] and the flat `out` [D] follow the trainable `model.named_parameters()`.
+    """
+    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
+    places = out.split([p.numel() for p in parameters])
+    losses = model.losses(batch)
+    norms = losses.new_zeros(num_units)
+    for unit in unit_of_record.unique().tolist():
+        mine = unit_of_record == unit
+        # A weight of 0 times a NaN of another unit would be NaN: select, do not mask.
+        value = (losses[mine] * weight_of_record[mine]).sum()
+        grads = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
+        dense = [
+            (place, (grad.to_dense() if grad.is_sparse else grad).flatten(), float(alpha))
+            for place, grad, alpha in zip(places, grads, group_scale, strict=True)
+            if grad is not None
+        ]
+        norm = (
+            torch.stack([(g.double() / alpha).square().sum() for _, g, alpha in dense]).sum().sqrt()
+        )
+        norms[unit] = norm
+        factor = float(clip_factor(norm, max_grad_norm))
+        if factor > 0.0:  # 0 times inf would be NaN
+            for place, grad, _ in dense:
+                place.add_(grad, alpha=factor)
+    return norms
+
+
+class GradientHook:
+    """Algorithm 1's hook: works on the whole gradient of a unit where it lies, in few passes.
+
+    `group_scale` float64[K] is alpha_k in the order of the layout.
+    """
+
+    def __init__(self, *, max_grad_norm: float, group_scale: Tensor) -> None:
+        self.max_grad_norm = max_grad_norm
+        self._inverse_squares = group_scale.double().reciprocal().square()
+
+    def norm(self, gradient: FlatGradient) -> Tensor:
+        """float64 scalar: the norm in scaled space."""
+        squares = gradient.group_norms().square()
+        return torch.dot(squares, self._inverse_squares).sqrt()
+
+    def clip_(self, gradient: FlatGradient) -> Tensor:
+        """Clip `gradient` in place (zero it where it is not finite); its norm before that."""
+        norm = self.norm(gradient)
+        factor = clip_factor(norm, self.max_grad_norm)
+        if norm.is_cuda:  # no branch on the host: the device need not be waited for
+            gradient.data.mul_(factor.to(gradient.data.dtype))
+            gradient.data.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        elif factor == 0.0:
+            gradient.data.zero_()
+        elif factor != 1.0:
+            gradient.data.mul_(float(factor))
+        return norm
+
+
+# Layers whose output for a record depends on other records, or that keep statistics of them.
+_MIXING = (nn.modules.batchnorm._BatchNorm,)
+_TRACKING = (nn.modules.instancenorm._InstanceNorm,)
+
+
+def refuse_mixing(model: nn.Module) -> None:
+    """Raises: InvalidInput naming the first layer through which records meet each other."""
+    for name, layer in model.named_modules():
+        mixes = isinstance(layer, _MIXING) or (
+            isinstance(layer, _TRACKING) and layer.track_running_stats
+        )
+        if mixes:
+            raise InvalidInput(
+                f"expected layers that treat each record by itself, got {type(layer).__name__}"
+                f" at {name or 'the root'}: its statistics mix records, so clipping bounds nothing"
+                " (use layer norm)"
+            )

@@ -1,0 +1,107 @@
+"""One contiguous gradient buffer over all trainable parameters of a model.
+
+Clipping, noise and the all-reduce see one vector, so none of them can miss a parameter: one whose
+gradient is None or sparse has its place, and a tied parameter has it once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each trainable parameter lies in a flat vector of `size` numbers.
+
+    A parameter tensor is a group k of alpha_k. `names`, `parameters`, `starts` go together, in the
+    order of `named_parameters()`.
+    """
+
+    names: tuple[str, ...]
+    parameters: tuple[nn.Parameter, ...]
+    starts: tuple[int, ...]
+    size: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Layout:
+        """The layout of a model's trainable parameters.
+
+        Raises: InvalidInput where there is none, or they differ in dtype or device.
+        """
+        # named_parameters() yields a tied parameter once, under its first name.
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        if not named:
+            raise InvalidInput("expected a model with trainable parameters, got none")
+        first = named[0][1]
+        starts, size = [], 0
+        for name, parameter in named:
+            if parameter.dtype != first.dtype or parameter.device != first.device:
+                raise InvalidInput(
+                    f"expected every parameter as {first.dtype} on {first.device}, got {name} as"
+                    f" {parameter.dtype} on {parameter.device}"
+                )
+            starts.append(size)
+            size += parameter.numel()
+        return cls(
+            names=tuple(name for name, _ in named),
+            parameters=tuple(parameter for _, parameter in named),
+            starts=tuple(starts),
+            size=size,
+            dtype=first.dtype,
+            device=first.device,
+        )
+
+    def segment(self, group: int) -> slice:
+        """The place of parameter `group`."""
+        start = self.starts[group]
+        return slice(start, start + self.parameters[group].numel())
+
+
+class FlatGradient:
+    """A flat vector `data` [D] and its views, one for each parameter, keyed by the parameter.
+
+    `message` [D + 1] is the same memory with one more number behind it: what a process sends, and
+    a count that tells how many shares are in the sum.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.message = torch.zeros(layout.size + 1, dtype=layout.dtype, device=layout.device)
+        self.data = self.message[: layout.size]
+        self.views: dict[nn.Parameter, Tensor] = {
+            p: self.data[layout.segment(k)].view(p.shape) for k, p in enumerate(layout.parameters)
+        }
+        self._groups = [self.data[layout.segment(k)] for k in range(len(layout.names))]
+
+    def zero_(self) -> None:
+        """Set every number to 0, the count included."""
+        self.message.zero_()
+
+    def attach(self) -> None:
+        """Make the views the parameters' `.grad`, so that a backward pass adds into `data`."""
+        for parameter, view in self.views.items():
+            parameter.grad = view
+
+    def collect(self) -> None:
+        """Take in what a backward pass put beside the views instead of adding to them."""
+        for parameter, view in self.views.items():
+            grad = parameter.grad
+            if grad is not None and grad.data_ptr() != view.data_ptr():
+                view.add_(grad.to_dense() if grad.is_sparse else grad)
+                parameter.grad = view
+
+    def detach(self) -> None:
+        """Take the views away from the parameters."""
+        for parameter in self.views:
+            parameter.grad = None
+
+    def group_norms(self) -> Tensor:
+        """float64[K]: L2 norm of each group's part."""
+        return torch.stack(torch._foreach_norm(self._groups)).double()

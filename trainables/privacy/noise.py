@@ -1,0 +1,161 @@
+"""The secret key of a trial attempt, and the Gaussian noise that is drawn from it.
+
+A key is 32 bytes of the operating system. Streams are named by (purpose, trial, attempt, worker,
+step) through keyed BLAKE2b, so two names give independent streams and none gives away the key. It
+is never shown, logged or derived from a seed (`reproducible_noise` does derive it, and then no
+epsilon holds).
+
+On a CPU the noise is AES-256-CTR and Box-Muller with a 63-bit radius. That is as fast as torch's
+own `normal_`, whose 24-bit radius ends at 5.8 standard deviations (63 bits: 9.3) and whose
+generator takes only 32 bits of a seed. On a GPU it is the device's generator under a 64-bit seed of
+the stream, unless `secure` asks for the CPU's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from torch import Tensor
+
+from trainables.communication import Communicator
+from trainables.errors import InvalidData
+
+_KEY_BYTES = 32
+_CHUNK = 1 << 17  # numbers drawn at once: they stay in the cache until they are added
+
+
+class SecretKey:
+    """32 secret bytes. Its text form shows nothing; it does not pickle."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != _KEY_BYTES:
+            raise ValueError(f"expected a key of {_KEY_BYTES} bytes, got {len(secret)} bytes")
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return "SecretKey(...)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret key is not pickled; save_key writes it to its owner's file")
+
+    def stream(self, *names: str | int) -> bytes:
+        """64 bytes for the stream called `names`, independent between different names."""
+        text = json.dumps(names).encode()
+        return hashlib.blake2b(text, key=self._secret, person=b"dp-nlu-sweep").digest()
+
+    def coins(self, *names: str | int) -> np.random.Generator:
+        """A NumPy generator for secret choices (who is sampled, which micro-batch)."""
+        digest = self.stream("coins", *names)
+        key = np.frombuffer(digest[:16], dtype=np.uint64)
+        counter = np.frombuffer(digest[16:48], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def new_key(comm: Communicator) -> SecretKey:
+    """A fresh key from the operating system, the same on every process of a trial."""
+    secret = os.urandom(_KEY_BYTES) if comm.rank == 0 else None
+    return SecretKey(comm.broadcast(secret))
+
+
+def public_key(seed: int, trial_id: str) -> SecretKey:
+    """The key of a `reproducible_noise` trial: anybody can compute it, so it protects nobody."""
+    return SecretKey(hashlib.sha256(f"public noise/{seed}/{trial_id}".encode()).digest())
+
+
+def save_key(path: Path, key: SecretKey) -> None:
+    """Write the key to a new file that only its owner may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(key._secret)
+
+
+def load_key(path: Path) -> SecretKey:
+    """The key that `save_key` wrote.
+
+    Raises: InvalidData where it is no key, or others than its owner may read it.
+    """
+    try:
+        mode, secret = path.stat().st_mode & 0o777, path.read_bytes()
+    except OSError as error:
+        raise InvalidData(f"expected a key file at {path}, got {error.strerror}") from None
+    if mode & 0o077:
+        raise InvalidData(f"expected key file {path} with mode 600, got {mode:o}")
+    if len(secret) != _KEY_BYTES:
+        raise InvalidData(
+            f"expected {_KEY_BYTES} bytes in key file {path}, got {len(secret)} bytes"
+        )
+    return SecretKey(secret)
+
+
+class GaussianSource:
+    """Independent N(0, 1) float32 from one stream, in order, by AES-256-CTR and Box-Muller."""
+
+    def __init__(self, stream: bytes) -> None:
+        cipher = Cipher(algorithms.AES(stream[:32]), modes.CTR(stream[32:48]))
+        self._encryptor = cipher.encryptor()
+
+    def fill_(self, out: Tensor) -> Tensor:
+        """Overwrite `out` (float32, CPU, contiguous, one dimension) with N(0, 1)."""
+        for start in range(0, out.numel(), _CHUNK):
+            part = out[start : start + _CHUNK]
+            half = (part.numel() + 1) // 2
+            raw = bytearray(12 * half + 15)  # update_into wants room for one more block
+            self._encryptor.update_into(bytes(12 * half), raw)
+            bits = torch.frombuffer(raw, dtype=torch.uint8, count=12 * half)
+            # float32 keeps 24 significant bits of each 63-bit number, however small it is.
+            radius = bits[: 8 * half].view(torch.int64).to(torch.float32)
+            radius.abs_().mul_(2.0**-63).clamp_(min=2.0**-63)
+            radius.log_().mul_(-2.0).sqrt_()
+            angle = bits[8 * half :].view(torch.int32).to(torch.float32).mul_(math.pi / 2**31)
+            torch.mul(radius, angle.cos(), out=part[:half])
+            rest = part.numel() - half
+            torch.mul(radius[:rest], angle[:rest].sin_(), out=part[half:])
+        return out
+
+
+def add_noise_(
+    target: Tensor,
+    *,
+    stream: bytes,
+    segments: Sequence[tuple[slice, float]],
+    secure: bool = False,
+) -> None:
+    """Add to `target` [D] independent Gaussian noise of each segment's standard deviation.
+
+    `segments` cover `target` in order, without gaps or overlap. The same stream gives the same
+    noise: use each for one step of one worker. `secure` draws on the CPU for a GPU's target.
+    """
+    if target.is_cuda and not secure:
+        _add_device_noise_(target, stream, segments)
+        return
+    source = GaussianSource(stream)
+    buffer = torch.empty(min(_CHUNK, target.numel()), dtype=torch.float32)
+    for start in range(0, target.numel(), _CHUNK):
+        stop = min(start + _CHUNK, target.numel())
+        noise = source.fill_(buffer[: stop - start])
+        for where, std in segments:
+            low, high = max(where.start, start), min(where.stop, stop)
+            if low < high:
+                part = noise[low - start : high - start]
+                target[low:high].add_(part.to(target.device), alpha=std)
+
+
+def _add_device_noise_(
+    target: Tensor, stream: bytes, segments: Sequence[tuple[slice, float]]
+) -> None:
+    generator = torch.Generator(device=target.device)
+    generator.manual_seed(int.from_bytes(stream[:8], "little", signed=True))
+    noise = torch.empty(target.numel(), dtype=torch.float32, device=target.device)
+    noise.normal_(generator=generator)
+    for where, std in segments:
+        target[where].add_(noise[where], alpha=std)

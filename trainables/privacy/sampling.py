@@ -1,0 +1,256 @@
+"""Which records meet in a step, on which worker, in which unit.
+
+`shuffle`: a public permutation an epoch; every member in exactly one step, none twice. `poisson`:
+every member in each step with probability q, by coins from the secret key over all workers jointly;
+those drawn join one of the M micro-batches independently of each other, or stand alone where a
+micro-batch holds one record. Every process computes the whole step and keeps its workers' part.
+
+A member is a record, or a group of records where that is the unit of privacy: its records are
+always together in one unit, which is clipped as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import SecretKey
+from trainables.seeding import generator, stream_seed
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One process' part of a step. Records of a unit lie together, units in rising order.
+
+    `records` int64[R] ids; `unit` int64[R] in 0..U-1; `sizes` int64[U] records of each unit (0
+    allowed); `worker` int64[U] the logical worker of each. `num_drawn` counts the whole step's
+    records, over all processes; private under Poisson sampling.
+    """
+
+    records: Ids
+    unit: Ids
+    sizes: Ids
+    worker: Ids
+    num_drawn: int
+
+    @property
+    def num_units(self) -> int:
+        """U."""
+        return len(self.sizes)
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """float32[R]: 1 / size of the record's unit, so that a unit's gradient is a mean."""
+        return (1.0 / self.sizes[self.unit]).astype(np.float32)
+
+    def present(self, where: slice) -> tuple[int, Ids]:
+        """Of the records `where`: how many units they are of, and each one's unit among those."""
+        units, local = np.unique(self.unit[where], return_inverse=True)
+        return len(units), local
+
+
+class Sampler(Protocol):
+    """Whatever decides who is in a step."""
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """This process' part of step `step` (from 0) of epoch `epoch`."""
+        ...
+
+
+class Population:
+    """The members that are sampled, and the records of each.
+
+    `ids` int64[n] are the training records. With `groups` int[n] (whose record each is) a member is
+    a group with at most `max_records_per_group` of its records; which ones is decided beforehand
+    from a public seed and the record's own id, so no group's choice depends on another group.
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        *,
+        groups: NDArray[Any] | None = None,
+        max_records_per_group: int = 1,
+        seed: int = 0,
+    ) -> None:
+        ids = np.asarray(ids, dtype=np.int64)
+        repeats = len(ids) - len(np.unique(ids))
+        if repeats:
+            raise InvalidInput(f"expected each training record once, got {repeats} repeats")
+        self.records, self.sizes = ids, np.ones(len(ids), dtype=np.int64)
+        if groups is not None:
+            if len(groups) != len(ids):
+                raise InvalidInput(f"expected {len(ids)} groups, got {len(groups)}")
+            order = np.lexsort((_priority(ids, seed), groups))
+            _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
+            place = np.arange(len(ids)) - np.repeat(first, counts)
+            self.records = ids[order[place < max_records_per_group]]
+            self.sizes = np.minimum(counts, max_records_per_group).astype(np.int64)
+        self.starts: Ids = np.cumsum(self.sizes) - self.sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def expand(self, members: Ids) -> tuple[Ids, Ids]:
+        """The records of `members`, and for each record the place of its member in `members`."""
+        sizes = self.sizes[members]
+        place = np.repeat(np.arange(len(members)), sizes)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return self.records[self.starts[members][place] + within], place
+
+
+def _priority(ids: Ids, seed: int) -> NDArray[np.uint64]:
+    """A mixed 64-bit number of each id (SplitMix64, Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed += np.uint64(stream_seed(seed, "contributions"))
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))
+
+
+class _Assigned:
+    """What both samplings share: from members and their micro-batches to a process' part."""
+
+    def __init__(
+        self, population: Population, mechanism: Mechanism, *, rank: int, world_size: int
+    ) -> None:
+        workers = mechanism.num_workers
+        if workers % world_size:
+            raise InvalidInput(
+                "expected the number of processes to divide training.num_workers"
+                f" ({workers}), got {world_size}"
+            )
+        self.population = population
+        self.mechanism = mechanism
+        each = workers // world_size
+        self._first, self._last = rank * each, (rank + 1) * each
+
+    def _part(self, members: Ids, microbatch: Ids) -> Draw:
+        """`microbatch` int64[len(members)]: where each goes; ignored where each stands alone."""
+        mechanism = self.mechanism
+        if mechanism.microbatch_size == 1:
+            # As many for each worker as possible; where one stands changes nothing in the sum.
+            worker = np.arange(len(members)) * mechanism.num_workers // max(1, len(members))
+            mine = (worker >= self._first) & (worker < self._last)
+            unit_of_member, worker_of_unit = np.arange(mine.sum()), worker[mine]
+        else:
+            per_worker = mechanism.num_microbatches // mechanism.num_workers
+            low, high = self._first * per_worker, self._last * per_worker
+            mine = (microbatch >= low) & (microbatch < high)
+            unit_of_member = microbatch[mine] - low
+            worker_of_unit = np.arange(low, high) // per_worker
+        records, place = self.population.expand(members[mine])
+        unit = unit_of_member[place]
+        order = np.argsort(unit, kind="stable")
+        return Draw(
+            records=records[order],
+            unit=unit[order],
+            sizes=np.bincount(unit, minlength=len(worker_of_unit)).astype(np.int64),
+            worker=worker_of_unit,
+            num_drawn=int(self.population.sizes[members].sum()),
+        )
+
+
+class Shuffle(_Assigned):
+    """Each member in exactly one step of an epoch; steps differ by at most one member in size.
+
+    What a smaller last batch would hold is so spread over all steps, and within a step over the
+    workers and their micro-batches, as evenly as it goes.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        mechanism: Mechanism,
+        *,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(population, mechanism, rank=rank, world_size=world_size)
+        self._seed = seed
+        self._epoch: tuple[int, Ids] | None = None
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """This process' part of the step."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            rng = generator(self._seed, "shuffle", epoch)
+            self._epoch = (epoch, rng.permutation(len(self.population)))
+        order, steps = self._epoch[1], self.mechanism.steps_in(epoch)
+        members = order[step * len(order) // steps : (step + 1) * len(order) // steps]
+        microbatches = self.mechanism.num_microbatches
+        microbatch = np.arange(len(members)) * microbatches // max(1, len(members))
+        return self._part(members, microbatch)
+
+
+class Poisson(_Assigned):
+    """Each member in each step with probability q = B / n of the mechanism, independently."""
+
+    def __init__(
+        self,
+        population: Population,
+        mechanism: Mechanism,
+        *,
+        key: SecretKey,
+        trial_id: str = "",
+        attempt: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(population, mechanism, rank=rank, world_size=world_size)
+        self._key, self._names = key, (trial_id, attempt)
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """This process' part of the step."""
+        index = self.mechanism.steps_until(epoch) + step
+        rng = self._key.coins(*self._names, index)
+        # n independent coins: their number of heads is binomial, and given it every set of that
+        # size is equally likely.
+        count = rng.binomial(len(self.population), self.mechanism.sample_rate)
+        members = rng.choice(len(self.population), size=count, replace=False)
+        microbatch = rng.integers(self.mechanism.num_microbatches, size=count)
+        return self._part(members, microbatch)
+
+
+def sampler(
+    ids: Ids,
+    mechanism: Mechanism,
+    *,
+    seed: int,
+    key: SecretKey,
+    trial_id: str = "",
+    attempt: int = 0,
+    groups: NDArray[Any] | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Sampler:
+    """The sampler that a mechanism names. `seed` is public, `key` is not; `groups` int[n] say whose
+    record each of `ids` is, where the unit of privacy is a group.
+    """
+    if (mechanism.unit == "group") != (groups is not None):
+        raise InvalidInput(
+            "expected groups of the records exactly with privacy.unit=group, got unit"
+            f" {mechanism.unit} {'without' if groups is None else 'with'} groups"
+        )
+    population = Population(
+        ids, groups=groups, max_records_per_group=mechanism.max_records_per_group, seed=seed
+    )
+    if mechanism.sampling == "shuffle":
+        return Shuffle(population, mechanism, seed=seed, rank=rank, world_size=world_size)
+    return Poisson(
+        population,
+        mechanism,
+        key=key,
+        trial_id=trial_id,
+        attempt=attempt,
+        rank=rank,
+        world_size=world_size,
+    )
