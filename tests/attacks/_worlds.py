@@ -1,0 +1,58 @@
+"""Small worlds in which it is known who is a member: models as draws of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainables.attacks import Signals, gather
+
+
+def signals(
+    member: np.ndarray,
+    strength: float = 0.0,
+    *,
+    seed: int = 0,
+    mode: str = "bernoulli",
+    corpus: str = "corpus",
+    pairs: np.ndarray | None = None,
+    population: np.ndarray | None = None,
+    difficulty: np.ndarray | None = None,
+    trial: str = "",
+) -> Signals:
+    """Signals of a model that is surer of its members by `strength` (in units of the noise).
+
+    `difficulty` [n] shifts a record's confidence in every model alike.
+    """
+    rng = np.random.default_rng(seed)
+    n = len(member)
+    shift = np.zeros(n) if difficulty is None else difficulty
+    logit = 1.0 + strength * member + shift + rng.normal(size=n)
+    top = 1 / (1 + np.exp(-logit))
+    second = (1 - top) * 0.7
+    features = np.column_stack(
+        [top, second, (1 - top) * 0.2, top, second, (1 - top) * 0.2, top**2, np.log(top)]
+    )
+    return gather(
+        records=np.arange(n),
+        member=member,
+        mode=mode,
+        features=features,
+        log_confidence=np.log(top),
+        pairs=pairs,
+        population=population,
+        corpus=corpus,
+        trial=trial,
+    )
+
+
+def coins(n: int, seed: int) -> np.ndarray:
+    """An independent fair coin for each of n records."""
+    return np.random.default_rng([seed, 1]).random(n) < 0.5
+
+
+def paired_coins(num_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(member, pairs) of 2 n records, one of each pair a member by a fair coin."""
+    first = coins(num_pairs, seed)
+    member = np.empty(2 * num_pairs, dtype=bool)
+    member[::2], member[1::2] = first, ~first
+    return member, np.repeat(np.arange(num_pairs), 2)

@@ -1,0 +1,110 @@
+"""The paper's attack: it reads another model's members, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.attacks._worlds import coins, signals
+from trainables.attacks import Knowledge, shadow
+from trainables.errors import InvalidInput
+from trainables.metrics.membership import auc
+
+N = 3_000
+
+
+def _auc(target, **options):
+    teacher = signals(coins(1_500, 7), 1.0, seed=8, corpus="public")
+    return auc(shadow.scores(target, Knowledge(shadow=teacher), **options), target.member)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "mlp", "best"])
+def test_finds_members_of_a_model_it_never_saw(learner):
+    target = signals(coins(N, 0), 1.0, seed=1)
+    found = _auc(target, learner=learner)
+    best_possible = auc(target.log_confidence, target.member).value
+    assert found.value == pytest.approx(best_possible, abs=0.03)
+
+
+@pytest.mark.parametrize("columns", ["ic_only", "ner_only"])
+def test_ablations_use_their_columns_alone(columns):
+    target = signals(coins(N, 0), 1.0, seed=1)
+    teacher = signals(coins(1_500, 7), 1.0, seed=8, corpus="public")
+    knowledge = Knowledge(shadow=teacher)
+    blurred = target.features.copy()
+    other = [i for i in range(8) if i not in shadow.COLUMNS[columns]]
+    blurred[:, other] = 0.5
+    assert len(other) == {"ic_only": 5, "ner_only": 3}[columns]
+    changed = type(target)(**{**vars(target), "features": blurred})
+    np.testing.assert_array_equal(
+        shadow.scores(target, knowledge, columns=columns),
+        shadow.scores(changed, knowledge, columns=columns),
+    )
+
+
+def test_a_model_that_does_not_leak_gives_one_half():
+    """The interval misses 0.5 with probability 5 % a draw: at most 5 of 20 (< 0.0003)."""
+    misses = 0
+    for seed in range(20):
+        found = _auc(signals(coins(600, seed), 0.0, seed=seed + 100))
+        misses += not found.low <= 0.5 <= found.high
+    assert misses <= 5
+
+
+def test_upper_bound_learns_on_the_other_half_only():
+    noise = signals(coins(2_000, 0), 0.0, seed=1)
+    found = auc(shadow.upper_bound(noise), noise.member)
+    assert found.value == pytest.approx(0.5, abs=0.06), "answers leaked into their own scores"
+    leaky = signals(coins(2_000, 0), 1.5, seed=1)
+    assert auc(shadow.upper_bound(leaky), leaky.member).value > 0.8
+
+
+def test_same_seed_same_scores():
+    target = signals(coins(400, 0), 1.0, seed=1)
+    teacher = Knowledge(shadow=signals(coins(500, 7), 1.0, seed=8, corpus="public"))
+    first, again = (shadow.scores(target, teacher, learner="mlp", seed=3) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_probabilities_of_0_and_1_are_no_trouble():
+    features = np.zeros((4, 8))
+    features[:2, 0] = 1.0
+    assert np.isfinite(shadow.transform(features)).all()
+
+
+def test_refusals():
+    target = signals(coins(50, 0))
+    with pytest.raises(InvalidInput, match="expected shadow for the attack shadow, got none"):
+        shadow.scores(target, Knowledge())
+    with pytest.raises(InvalidInput, match="another corpus"):
+        shadow.scores(target, Knowledge(shadow=target))
+    few = signals(np.arange(50) < 3, corpus="public")
+    with pytest.raises(InvalidInput, match="at least 5 shadow members"):
+        shadow.scores(target, Knowledge(shadow=few))
+
+
+def test_one_shadow_for_each_architecture_and_corpus():
+    base = {"architecture": "clc", "corpus": "f00", "split_seed": 0, "epochs": 3}
+    key = shadow.cache_key(**base)
+    assert key == shadow.cache_key(**base)
+    for name, other in (
+        ("architecture", "bert"),
+        ("corpus", "f01"),
+        ("split_seed", 1),
+        ("epochs", 4),
+    ):
+        assert shadow.cache_key(**(base | {name: other})) != key
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("atis", "nlu_eval"), ("snips", "nlu_eval"), ("nlu_eval", "snips"), ("mine", "nlu_eval")],
+)
+def test_default_shadow_corpus(target, expected):
+    assert shadow.default_corpus(target, ("atis", "nlu_eval", "snips")) == expected
+    with pytest.raises(InvalidInput, match=r"evaluation\.shadow_corpus"):
+        shadow.default_corpus("atis", ("atis",))
+
+
+def test_shared_texts_are_left_out_of_the_shadow():
+    assert shadow.disjoint([b"a", b"b", b"c"], [b"b", b"x"]).tolist() == [True, False, True]

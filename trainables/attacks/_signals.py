@@ -1,0 +1,258 @@
+"""What a trained model shows of its records to an attack: numbers, never text.
+
+One inference pass gives all of it. The features need no label and have one width for every label
+set, so that an attack learnt on one corpus reads the signals of another.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.config import SplitMode
+from trainables.errors import InvalidData, InvalidInput
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+# Sorted intent probabilities; per-token sorted tag posteriors, averaged over the tokens; the least
+# sure token; log p(best path) / T.
+FEATURES = (
+    "intent_1",
+    "intent_2",
+    "intent_3",
+    "slots_mean_1",
+    "slots_mean_2",
+    "slots_mean_3",
+    "slots_min_1",
+    "path",
+)
+_TOP = 3
+# log p and log(1 - p) of a float32 loss mean nothing closer to 0 than this.
+_FLOOR = 1e-7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signals:
+    """One trial's signals on the records that an attack may judge.
+
+    `records` are ids in the corpus, strictly increasing. `member`: whether the trial trained on the
+    record. `features` is [n, 8] (see `FEATURES`), probabilities as they are. `log_confidence` is
+    log p(x) = -(L_intent + L_slots / T) of the true labels, at most 0. `pairs` has the pair's
+    number where the split is `paired` and -1 elsewhere. `population` marks records that no trial of
+    the sweep ever trains on (validation, common test): attacks compare with them, none is judged.
+    `corpus` is the fingerprint of the corpus, `mode` the split.
+    """
+
+    records: Integers
+    member: Bools
+    features: Floats
+    log_confidence: Floats
+    pairs: Integers
+    population: Bools
+    mode: SplitMode
+    corpus: str = ""
+    trial: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.records)
+        shapes = {
+            "records": (self.records, (n,)),
+            "member": (self.member, (n,)),
+            "features": (self.features, (n, len(FEATURES))),
+            "log_confidence": (self.log_confidence, (n,)),
+            "pairs": (self.pairs, (n,)),
+            "population": (self.population, (n,)),
+        }
+        for name, (values, shape) in shapes.items():
+            if values.shape != shape:
+                raise InvalidInput(f"expected signals.{name} of shape {shape}, got {values.shape}")
+        if n and (np.diff(self.records) <= 0).any():
+            raise InvalidInput("expected signals.records strictly increasing, got repeats")
+        for name in ("features", "log_confidence"):
+            bad = int((~np.isfinite(getattr(self, name))).sum())
+            if bad:
+                raise InvalidInput(f"expected finite signals.{name}, got {bad} that are not")
+        if (self.member & self.population).any():
+            raise InvalidInput("expected no member in the population that no trial trains on")
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def psi(self) -> Floats:
+        """log p - log(1 - p) of the confidence: near Gaussian (Carlini et al. 2022)."""
+        return logit_of_log(self.log_confidence)
+
+    def take(self, rows: NDArray[np.int64] | Bools) -> Signals:
+        """The signals of some rows, in the same order."""
+        return Signals(
+            records=self.records[rows],
+            member=self.member[rows],
+            features=self.features[rows],
+            log_confidence=self.log_confidence[rows],
+            pairs=self.pairs[rows],
+            population=self.population[rows],
+            mode=self.mode,
+            corpus=self.corpus,
+            trial=self.trial,
+        )
+
+    @property
+    def judged(self) -> Bools:
+        """Rows that an attack is measured on: all but the population."""
+        return ~self.population
+
+
+def logit_of_log(log_p: Floats) -> Floats:
+    """log p - log(1 - p) from log p <= 0, finite also where p rounds to 0 or 1.
+
+    >>> round(float(logit_of_log(np.log(np.array(0.9)))), 6)
+    2.197225
+    """
+    bounded = np.clip(log_p, np.log(_FLOOR), -_FLOOR)
+    return np.asarray(bounded - np.log(-np.expm1(bounded)))
+
+
+def features_of(
+    *,
+    intent_log_probs: Floats,
+    token_marginals: Floats,
+    lengths: Integers,
+    path_log_prob: Floats,
+) -> Floats:
+    """phi(x), [B, 8]: see `FEATURES`; padded with 0 where there are fewer than 3 labels.
+
+    `intent_log_probs` [B, K]; `token_marginals` [T, L], the posteriors of all tokens of the batch,
+    one record after another; `lengths` [B], each at least 1; `path_log_prob` [B]. A record's
+    features depend on that record alone, not on its batch.
+    """
+    if token_marginals.shape[0] != lengths.sum() or len(lengths) != len(intent_log_probs):
+        raise InvalidInput(
+            f"expected {int(lengths.sum())} rows of token marginals for {len(lengths)} records,"
+            f" got {token_marginals.shape[0]}"
+        )
+    starts = np.r_[0, np.cumsum(lengths)[:-1]]
+    tokens = _top(np.asarray(token_marginals, dtype=np.float64))
+    # A token's sorted posteriors are summed in its record's own order of tokens.
+    mean = np.add.reduceat(tokens, starts, axis=0) / lengths[:, None]
+    least = np.minimum.reduceat(tokens[:, 0], starts)
+    intents = _top(np.exp(np.asarray(intent_log_probs, dtype=np.float64)))
+    path = np.asarray(path_log_prob, dtype=np.float64) / lengths
+    return np.column_stack([intents, mean, least, path])
+
+
+def signals_from(
+    *,
+    records: Integers,
+    member: Bools,
+    mode: SplitMode,
+    intent_log_probs: Floats,
+    token_marginals: Floats,
+    lengths: Integers,
+    path_log_prob: Floats,
+    intent_losses: Floats,
+    slot_losses: Floats,
+    pairs: Integers | None = None,
+    population: Bools | None = None,
+    corpus: str = "",
+    trial: str = "",
+) -> Signals:
+    """Signals of an inference pass, from what a model's `Predictions` hold as NumPy arrays.
+
+    `intent_losses` and `slot_losses` [B] are the negative log-likelihoods of the true intent and of
+    the true tag sequence (summed over tokens). Rows come in any order; they are sorted by record.
+    """
+    features = features_of(
+        intent_log_probs=intent_log_probs,
+        token_marginals=token_marginals,
+        lengths=lengths,
+        path_log_prob=path_log_prob,
+    )
+    losses = np.asarray(intent_losses, np.float64) + np.asarray(slot_losses, np.float64) / lengths
+    return gather(
+        records=records,
+        member=member,
+        mode=mode,
+        features=features,
+        log_confidence=-losses,
+        pairs=pairs,
+        population=population,
+        corpus=corpus,
+        trial=trial,
+    )
+
+
+def gather(
+    *,
+    records: Integers,
+    member: Bools,
+    mode: SplitMode,
+    features: Floats,
+    log_confidence: Floats,
+    pairs: Integers | None = None,
+    population: Bools | None = None,
+    corpus: str = "",
+    trial: str = "",
+) -> Signals:
+    """Signals of rows in any order, for passes that compute `features_of` batch by batch."""
+    ids = np.asarray(records, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    none = np.full(len(ids), -1) if pairs is None else pairs
+    outside = np.zeros(len(ids), dtype=np.bool_) if population is None else population
+    return Signals(
+        records=ids[order],
+        member=np.asarray(member, dtype=np.bool_)[order],
+        features=np.asarray(features, dtype=np.float64)[order],
+        # A likelihood above 1 is rounding; path sums in float32 give some.
+        log_confidence=np.minimum(np.asarray(log_confidence, dtype=np.float64), 0.0)[order],
+        pairs=np.asarray(none, dtype=np.int64)[order],
+        population=np.asarray(outside, dtype=np.bool_)[order],
+        mode=mode,
+        corpus=corpus,
+        trial=trial,
+    )
+
+
+_ARRAYS = ("records", "member", "features", "log_confidence", "pairs", "population")
+
+
+def write_signals(path: Path, signals: Signals) -> None:
+    """Write `signals.npz`; it appears whole or not at all. Features are kept in 32 bits."""
+    arrays = {name: getattr(signals, name) for name in _ARRAYS}
+    arrays["features"] = arrays["features"].astype(np.float32)
+    labels = {name: np.array(getattr(signals, name)) for name in ("mode", "corpus", "trial")}
+    partial = path.with_suffix(".partial.npz")
+    np.savez_compressed(partial, allow_pickle=False, **arrays, **labels)
+    os.replace(partial, path)
+
+
+def read_signals(path: Path) -> Signals:
+    """Read what `write_signals` wrote, without pickle.
+
+    Raises: InvalidData for a file that is missing, damaged or something else.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in _ARRAYS}
+            labels = {name: str(stored[name]) for name in ("mode", "corpus", "trial")}
+        arrays["features"] = arrays["features"].astype(np.float64)
+        return Signals(**arrays, **labels)  # type: ignore[arg-type]  # mode is checked by use
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, InvalidInput) as error:
+        raise InvalidData(
+            f"expected signals of a trial in {path}, got a file that cannot be read"
+            f" ({type(error).__name__})"
+        ) from None
+
+
+def _top(probabilities: Floats) -> Floats:
+    """The three largest of each row, descending, padded with 0: [n, 3]."""
+    width = min(_TOP, probabilities.shape[1])
+    top = -np.sort(-probabilities, axis=1)[:, :width]
+    return np.pad(top, ((0, 0), (0, _TOP - width)))

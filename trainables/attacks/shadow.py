@@ -1,0 +1,198 @@
+"""The paper's attack: learn on a shadow model what members look like, read the target with it.
+
+Dupuy et al. 2021, section 4.2, after Shokri et al. 2017 and Salem et al. 2019 (one shadow, data of
+another kind). The shadow has the target's architecture and is trained without noise on half of a
+public corpus; features are the sorted scores of the intent head and of the tagger. What the paper
+leaves open is decided here: one shadow; three sorted intent probabilities; CRF posteriors brought
+to a fixed width (`FEATURES`); logistic regression.
+
+Training the shadow is the caller's work (it needs a training loop): this attack sees signals only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.neural_network import MLPClassifier
+
+from trainables.attacks._knowledge import Knowledge, require
+from trainables.attacks._signals import FEATURES, Bools, Floats, Signals
+from trainables.errors import InvalidInput
+from trainables.seeding import generator, stream_seed
+
+NEEDS = frozenset({"shadow"})
+
+Learner = Literal["logistic", "mlp", "best"]
+COLUMNS = {
+    "all": tuple(range(len(FEATURES))),
+    "ic_only": tuple(i for i, name in enumerate(FEATURES) if name.startswith("intent")),
+    "ner_only": tuple(i for i, name in enumerate(FEATURES) if not name.startswith("intent")),
+}
+Columns = Literal["all", "ic_only", "ner_only"]
+_EPSILON = 1e-6  # bounds the logit of a probability that is 0 or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A trained attack model: shadow statistics, and what was learnt on them."""
+
+    columns: tuple[int, ...]
+    mean: Floats
+    scale: Floats
+    learner: str
+    decide: Callable[[Floats], Floats]
+
+    def read(self, features: Floats) -> Floats:
+        """Scores [n] of features [n, 8]; higher says member."""
+        chosen = transform(features)[:, self.columns]
+        return self.decide((chosen - self.mean) / self.scale)
+
+
+def transform(features: Floats) -> Floats:
+    """Logit of the probabilities, which bunch at 0 and 1; the last column is a log already."""
+    bounded = np.clip(features[:, :-1], _EPSILON, 1 - _EPSILON)
+    return np.column_stack([np.log(bounded) - np.log1p(-bounded), features[:, -1]])
+
+
+def fit(
+    features: Floats,
+    member: Bools,
+    *,
+    columns: Columns = "all",
+    learner: Learner = "logistic",
+    seed: int = 0,
+) -> Reader:
+    """Learn from a model whose members are known: features [n, 8], mask [n].
+
+    As many members as non-members are used. `best` takes the learner of highest AUC in 5-fold
+    cross-validation, on these data alone.
+
+    Raises: InvalidInput where either class has fewer than 5 records.
+    """
+    few = int(min(member.sum(), (~member).sum()))
+    if few < 5:
+        raise InvalidInput(
+            f"expected at least 5 shadow members and 5 non-members, got {few} of the rarer"
+        )
+    rng = generator(seed, "shadow", "balance")
+    rows = np.sort(
+        np.concatenate([rng.permutation(np.flatnonzero(side))[:few] for side in (member, ~member)])
+    )
+    chosen, labels = transform(features[rows])[:, COLUMNS[columns]], member[rows]
+    mean, scale = chosen.mean(axis=0), chosen.std(axis=0)
+    scale = np.where(scale > 1e-9, scale, 1.0)  # a constant column tells nothing
+    ready = (chosen - mean) / scale
+    name = _best(ready, labels, seed=seed) if learner == "best" else learner
+    model = _learner(name, seed=seed).fit(ready, labels)
+
+    def decide(values: Floats) -> Floats:
+        log_p = np.asarray(model.predict_log_proba(values), dtype=np.float64)
+        return np.asarray(log_p[:, 1] - log_p[:, 0])
+
+    return Reader(columns=COLUMNS[columns], mean=mean, scale=scale, learner=name, decide=decide)
+
+
+def scores(
+    target: Signals,
+    knowledge: Knowledge,
+    *,
+    seed: int = 0,
+    columns: Columns = "all",
+    learner: Learner = "logistic",
+) -> Floats:
+    """Log-odds of membership for every record of the target, [n].
+
+    Raises: InvalidInput without shadow signals, or where they are the target's own corpus.
+    """
+    require("shadow", NEEDS, knowledge)
+    shadow = knowledge.shadow
+    assert shadow is not None  # required above
+    if target.corpus and shadow.corpus == target.corpus:
+        raise InvalidInput(
+            "expected the shadow on another corpus than the target's, got the same fingerprint"
+            f" {target.corpus[:12]}"
+        )
+    rows = shadow.judged
+    reader = fit(
+        shadow.features[rows], shadow.member[rows], columns=columns, learner=learner, seed=seed
+    )
+    return reader.read(target.features)
+
+
+def upper_bound(target: Signals, *, seed: int = 0) -> Floats:
+    """`self`: scores of each half of the target learnt on its other half, [n].
+
+    No attack, since it needs the answers: it bounds what these features can give.
+    """
+    rng = generator(seed, "shadow", "self")
+    half = rng.random(len(target)) < 0.5
+    found = np.empty(len(target))
+    for side in (half, ~half):
+        learnt = ~side & target.judged
+        reader = fit(target.features[learnt], target.member[learnt], seed=seed)
+        found[side] = reader.read(target.features[side])
+    return found
+
+
+def cache_key(*, architecture: str, corpus: str, split_seed: int, epochs: int) -> str:
+    """16 hex digits: a sweep trains one shadow for each, not one for each trial.
+
+    `architecture` is a canonical description of the model config, `corpus` the fingerprint of the
+    shadow corpus.
+    """
+    text = "\n".join((architecture, corpus, str(split_seed), str(epochs)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def default_corpus(target: str, available: Sequence[str]) -> str:
+    """The shadow corpus for a target: the largest public one that is not the target.
+
+    Raises: InvalidInput naming what is needed where none is there.
+    """
+    for name in ("nlu_eval", "snips", "atis", "communication", "health", "video"):
+        if name != target and name in available:
+            return name
+    raise InvalidInput(
+        "expected a public corpus beside the target for evaluation.shadow_corpus, got none of"
+        " nlu_eval, snips, atis, communication, health, video"
+    )
+
+
+def disjoint(shadow_texts: Sequence[bytes], target_texts: Collection[bytes]) -> Bools:
+    """Which shadow records to keep, [n]: those whose text the target corpus does not have.
+
+    Both sides are hashes of normalised texts. A shadow that trained on records of the target would
+    learn their answers instead of what members look like.
+    """
+    target = frozenset(target_texts)
+    return np.array([text not in target for text in shadow_texts], dtype=np.bool_)
+
+
+def _learner(name: str, *, seed: int) -> LogisticRegression | MLPClassifier:
+    if name == "logistic":
+        return LogisticRegression(C=1.0, max_iter=1_000)
+    if name == "mlp":
+        return MLPClassifier(
+            hidden_layer_sizes=(64,),
+            early_stopping=True,
+            max_iter=500,
+            random_state=stream_seed(seed, "shadow", "mlp") % 2**32,
+        )
+    raise InvalidInput(f"expected learner to be logistic, mlp or best, got {name!r}")
+
+
+def _best(features: Floats, labels: Bools, *, seed: int) -> str:
+    folds = StratifiedKFold(5, shuffle=True, random_state=stream_seed(seed, "folds") % 2**32)
+    areas = {
+        name: cross_val_score(
+            _learner(name, seed=seed), features, labels, cv=folds, scoring="roc_auc"
+        ).mean()
+        for name in ("logistic", "mlp")
+    }
+    return max(areas, key=lambda name: (areas[name], name == "logistic"))
