@@ -1,0 +1,75 @@
+"""The `sweep` command. Each file in `sweep/commands` is one command; errors are handled here.
+
+Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from sweep import commands
+from trainables.errors import InvalidInput, SweepError
+
+# What the parser raises for a wrong option; the library exports its subclasses only.
+_ParserError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def build() -> typer.Typer:
+    """The application with every command of the folder."""
+    app = typer.Typer(
+        name="sweep",
+        help="Hyperparameter sweeps for differentially private intent-and-slot models.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root() -> None:
+        """Hyperparameter sweeps for differentially private intent-and-slot models."""
+
+    for module in sorted(pkgutil.iter_modules(commands.__path__), key=lambda found: found.name):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"{commands.__name__}.{module.name}").register(app)
+    return app
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code. What was refused is one line on stderr."""
+    try:
+        code = build()(args=arguments, standalone_mode=False)
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    except InvalidInput as problem:
+        return _refuse(str(problem), code=2)
+    except SweepError as problem:
+        return _refuse(str(problem), code=1)
+    except typer.Abort:
+        return _refuse("aborted", code=130)
+    except KeyboardInterrupt as stopped:
+        return _refuse(str(stopped) or "interrupted", code=130)
+    except OSError as problem:
+        where = f" ({problem.filename})" if problem.filename else ""
+        return _refuse(f"{problem.strerror or type(problem).__name__}{where}", code=1)
+    except _ParserError as problem:
+        words = getattr(problem, "format_message", None)
+        message = words() if words is not None else str(problem)
+        # Without arguments the help has been printed already.
+        return _refuse(message, code=2) if message else 2
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The entry point of the `sweep` script."""
+    sys.exit(run())
+
+
+def _refuse(message: str, *, code: int) -> int:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    return code
