@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
 
 # The alphabet is fixed and public: 0 is beyond the word's ends, 1 any other character, then
 # printable ASCII.
@@ -122,6 +122,11 @@ class CharCnnEntry:
         self._add(q, torch.zeros_like(words), words, by_word)
         for parameter, gradient in self._gradients(q).items():
             views[parameter].add_(gradient[0])
+
+    def without(self, units: Units, dropped: Tensor) -> CharCnnEntry:
+        """Rows of the dropped units set to 0."""
+        g = cleared(self.g, units, dropped, self.rows)
+        return CharCnnEntry(self.layer, self.seen, self.word, g, self.rows)
 
 
 class _CharCnn(torch.autograd.Function):

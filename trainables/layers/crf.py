@@ -7,7 +7,7 @@ nothing is left for autograd to unroll.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -21,7 +21,16 @@ from trainables.layers.crf_statistics import (
     path_scores,
 )
 from trainables.layers.packing import Rows, TimeMajor
-from trainables.layers.tape import Tape, UnitRows, Units, Views, current, row_factors, trainable
+from trainables.layers.tape import (
+    Tape,
+    UnitRows,
+    Units,
+    Views,
+    cleared,
+    current,
+    row_factors,
+    trainable,
+)
 
 _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at once
 
@@ -92,6 +101,18 @@ class CrfEntry:
             sums.index_put_(self.tags, -weight, accumulate=True)
             views[self.crf.transitions].add_(sums)
 
+    def without(self, units: Units, dropped: Tensor) -> CrfEntry:
+        """Rows of the dropped units set to 0."""
+        start, end = (cleared(v, units, dropped, self.records) for v in (self.start, self.end))
+        gone = dropped.index_select(0, units.of(self.rows).unit)
+        return replace(
+            self,
+            start=start,
+            end=end,
+            pairs=self.pairs.without(gone),
+            weight=self.weight.masked_fill(gone, 0.0),
+        )
+
 
 class _NegativeLogLikelihood(torch.autograd.Function):
     @staticmethod
@@ -144,7 +165,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class LinearChainCrf(nn.Module):
-    """A CRF over `num_tags` tags: `transitions` [L, L] (from, to), `start` and `end` [L], in nats."""
+    """A CRF over L tags: `transitions` [L, L] (from, to), `start` and `end` [L], in nats."""
 
     def __init__(self, num_tags: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Forward-backward for a linear-chain CRF: log-partition, token marginals, pair posteriors.
 
-It works in exponential space with every row rescaled to sum 1, alpha and beta advancing together over
-the records that still have a token, one batched product of two a step (Rabiner 1989, scaled).
+It works in exponential space with every row rescaled to sum 1, alpha and beta advancing together
+over the records that still have a token, one batched product of two a step (Rabiner 1989, scaled).
 
 Range. A path lost to float32 underflow (e^-87 of its row) may regain at most e^R a step against the
 paths that were kept, where R is the range of the finite transition, start and end scores, and one
@@ -32,13 +32,17 @@ class Scores:
 
 
 class Pairs(Protocol):
-    """Posterior of (tag of the row before, tag of the row) for the T - B rows that have one before."""
+    """Posterior of (tag before, tag) for each of the T - B rows that have a row before."""
 
     def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
         """[number, L, L]: weighted sums over `number` equal runs of rows.
 
         The rows are regrouped by `order` (None: as they lie), then `taken`; `weight` is theirs.
         """
+        ...
+
+    def without(self, dropped: Tensor) -> Pairs:
+        """The same with finite rows where `dropped` [T - B] is True, whatever they held."""
         ...
 
 
@@ -58,6 +62,11 @@ class ProductPairs:
             left, right = self.left[order[taken]], self.right[order[taken]]
         left = (left * weight.unsqueeze(1)).view(number, -1, left.shape[1])
         return left.transpose(1, 2).bmm(right.view(number, -1, right.shape[1])).mul_(self.factor)
+
+    def without(self, dropped: Tensor) -> ProductPairs:
+        """Those rows set to 0."""
+        left, right = (v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right))
+        return ProductPairs(self.factor, left, right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +88,11 @@ class LogPairs:
             posterior = joint.flatten(1).softmax(1).view_as(joint)
             total += posterior * weights.view(-1, 1, 1)
         return total
+
+    def without(self, dropped: Tensor) -> LogPairs:
+        """Those rows set to 0."""
+        left, right = (v.masked_fill(dropped.unsqueeze(1), 0.0) for v in (self.left, self.right))
+        return LogPairs(self.transitions, left, right)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """Dropout whose mask belongs to the record, not to the batch.
 
 Each mask bit is a hash of (seed, record, position, place in the model, feature): a record meets the
-same mask whatever stands beside it in the batch, however the batch is cut into physical batches, and
-on whichever worker. The seed is public; the noise of the mechanism comes from elsewhere.
+same mask whatever stands beside it in the batch, however the batch is cut into physical batches,
+and on whichever worker. The seed is public; the noise of the mechanism comes from elsewhere.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Masks:
     def attention(self, taken: slice, number: int, size: int, heads: int, site: int) -> Tensor:
         """Factors (0 or the scale) [number * heads, size, size] for attention weights.
 
-        Rows `taken` are the queries of `number` records of `size` tokens; a column is a (head, key).
+        Rows `taken` are the queries of `number` records of `size` tokens; a column is one
+        (head, key).
         """
         kept = self.mask(heads * size, site, taken).view(number, size, heads, size)
         factors = kept.permute(0, 2, 1, 3).reshape(number * heads, size, size)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, current, row_factors
+from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors
 
 
 @dataclass(eq=False)
@@ -46,6 +46,11 @@ class EmbeddingEntry:
         scale = row_factors(units, factors, self.rows)
         g = self.g if scale is None else self.g * scale.unsqueeze(1)
         views[self.weight].index_add_(0, self.ids, g)
+
+    def without(self, units: Units, dropped: Tensor) -> EmbeddingEntry:
+        """Rows of the dropped units set to 0."""
+        g = cleared(self.g, units, dropped, self.rows)
+        return EmbeddingEntry(self.weight, self.ids, g, self.rows)
 
 
 class _TapedEmbedding(torch.autograd.Function):

@@ -1,9 +1,9 @@
 """Norms of per-unit sums of outer products, without the sums.
 
 For a unit with activation rows a_t and output-gradient rows g_t the weight gradient is
-sum_t g_t a_t^T, and its squared norm sum over t, s of (a_t . a_s)(g_t . g_s) (Goodfellow 2015; Li et
-al. 2021): two small Grams in place of one weight-sized matrix. For a unit of many rows the matrix
-itself is cheaper, so each group of equally long units takes the cheaper way.
+sum_t g_t a_t^T, and its squared norm sum over t, s of (a_t . a_s)(g_t . g_s) (Goodfellow 2015; Li
+et al. 2021): two small Grams in place of one weight-sized matrix. For a unit of many rows the
+matrix itself is cheaper, so each group of equally long units takes the cheaper way.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def gram_norms(
 ) -> Tensor:
     """[U]: sum over `terms` (a, w) of w * |sum_t g_t a_t^T|^2, plus ones * |sum_t g_t|^2.
 
-    All terms share the output gradient `g` [n, O]: the input, recurrent and bias weights of one LSTM
-    direction do. Each `a` is [n, I].
+    All terms share the output gradient `g` [n, O]: the input, recurrent and bias weights of one
+    LSTM direction do. Each `a` is [n, I].
     """
     g = rows.regroup(g)
     activations = [(rows.regroup(a), weight) for a, weight in terms]

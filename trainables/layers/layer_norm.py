@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
 
 
 @dataclass(eq=False)
@@ -48,6 +48,11 @@ class LayerNormEntry:
         for parameter, values in ((self.weight, products), (self.bias, self.g)):
             if parameter.requires_grad and values is not None:
                 views[parameter].add_(values.sum(0) if scale is None else scale @ values)
+
+    def without(self, units: Units, dropped: Tensor) -> LayerNormEntry:
+        """Rows of the dropped units set to 0."""
+        x, g = (cleared(values, units, dropped, self.rows) for values in (self.x, self.g))
+        return LayerNormEntry(self.weight, self.bias, x, g, self.rows)
 
 
 class _TapedLayerNorm(torch.autograd.Function):

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
 
 
 @dataclass(eq=False)
@@ -45,6 +45,11 @@ class LinearEntry:
             views[self.weight].addmm_(g.t(), self.x)
         if self.bias is not None and self.bias.requires_grad:
             views[self.bias].add_(g.sum(0))
+
+    def without(self, units: Units, dropped: Tensor) -> LinearEntry:
+        """Rows of the dropped units set to 0."""
+        x, g = (cleared(values, units, dropped, self.rows) for values in (self.x, self.g))
+        return LinearEntry(self.weight, self.bias, x, g, self.rows)
 
 
 class _TapedLinear(torch.autograd.Function):

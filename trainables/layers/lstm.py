@@ -1,10 +1,10 @@
 """A bidirectional LSTM layer over token-packed rows, with its own backward.
 
-Both directions advance together, one batched product of two a time step, over the records that still
-have a token (time-major rows). The backward direction reads each record from its end, so both have
-the same active rows. What the backward pass keeps is the gradient `dz` of the gates: input, recurrent
-and bias weights of a direction share it, so their per-unit norms need one Gram of `dz` (platform
-notes; Bu et al. 2023 for book-keeping in general).
+Both directions advance together, one batched product of two a time step, over the records that
+still have a token (time-major rows). The backward direction reads each record from its end, so both
+have the same active rows. What the backward pass keeps is the gradient `dz` of the gates: input,
+recurrent and bias weights of a direction share it, so their per-unit norms need one Gram of `dz`
+(platform notes; Bu et al. 2023 for book-keeping in general).
 
 Equations: Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000), as in `nn.LSTM`;
 gates in the order input, forget, output, cell; one bias (the two of `nn.LSTM` only ever add up).
@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import TimeMajor
-from trainables.layers.tape import Tape, Units, Views, current, row_factors, trainable
+from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
 
 
 @dataclass(eq=False)
@@ -74,6 +74,16 @@ class LstmEntry:
                 )
             if layer.bias.requires_grad:
                 views[layer.bias][direction].add_(dz[direction].sum(0))
+
+    def without(self, units: Units, dropped: Tensor) -> LstmEntry:
+        """Rows of the dropped units set to 0."""
+        rows = self.layout.rows
+        x, y = (cleared(values, units, dropped, rows) for values in self.x)
+        h, dz = (
+            torch.stack([cleared(values, units, dropped, rows) for values in both])
+            for both in (self.h, self.dz)
+        )
+        return LstmEntry(self.layer, (x, y), h, dz, self.layout)
 
 
 def _forward(

@@ -2,8 +2,8 @@
 
 While a tape is active, a layer's backward returns only the gradient of its input and hands the tape
 an `Entry`: the activations and output gradients from which any weighted sum of per-record weight
-gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023). Without
-a tape the layers are ordinary autograd.
+gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023).
+Without a tape the layers are ordinary autograd.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ class Entry(Protocol):
         """Add sum over units of factors[u] * gradient into `views`; None: factor 1 for all."""
         ...
 
+    def without(self, units: Units, dropped: Tensor) -> Entry:
+        """The same with zero rows for the units that are True in `dropped` [U]."""
+        ...
+
 
 @dataclass(eq=False)
 class Tape:
@@ -152,6 +156,12 @@ def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tens
     if units is None or factors is None:
         return None
     return factors.index_select(0, units.of(rows).unit)
+
+
+def cleared(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
+    """`values` [n, .] with the rows of the dropped units set to 0, whatever they held."""
+    gone = dropped.index_select(0, units.of(rows).unit)
+    return values.masked_fill(gone.view(-1, *[1] * (values.dim() - 1)), 0.0)
 
 
 def trainable(*parameters: nn.Parameter | None) -> tuple[nn.Parameter, ...]:

@@ -1,8 +1,8 @@
 """What every intent-and-slot model has: two heads, a CRF, losses and predictions, one a record.
 
 A model adds `encode`, from packed inputs to one vector a token and one a record. Nothing in a model
-mixes records (no batch normalisation), so per-record losses and scores do not depend on what else is
-in the batch.
+mixes records (no batch normalisation), so per-record losses and scores do not depend on what else
+is in the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """`tokens` [T, D] in the time-major order of `layout`; `sentence` [B, E] in the batch's order."""
+    """`tokens` [T, D] in the order of `layout`; `sentence` [B, E] in the batch's order."""
 
     tokens: Tensor
     sentence: Tensor
@@ -56,8 +56,8 @@ class Predictions:
 class NluModel(nn.Module, ABC):
     """An intent classifier and slot tagger over packed batches.
 
-    `provenance` says which pretrained parts went in. `dropout_seed` is public; `begin_step` derives
-    it for a step, otherwise it changes with every training forward pass.
+    `provenance` says which pretrained parts went in. Dropout is drawn by record from a public seed:
+    the step's where `begin_step` names one, else a fresh draw of torch's global generator a pass.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class NluModel(nn.Module, ABC):
         self.tag_head = Linear(token_width, num_tags)
         self.crf = LinearChainCrf(num_tags)
         self._seed = seed
-        self._pass = 0
         self._step: int | None = None
 
     @abstractmethod
@@ -93,8 +92,7 @@ class NluModel(nn.Module, ABC):
             return None
         seed = self._step
         if seed is None:
-            self._pass += 1
-            seed = stream_seed(self._seed, "dropout", "pass", self._pass)
+            seed = int(torch.randint(2**62, ()))
         return Masks(self.dropout, seed=seed, record=record, position=position)
 
     def parameter_groups(self) -> tuple[tuple[str, int], ...]:

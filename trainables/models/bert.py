@@ -1,9 +1,9 @@
 """A BERT encoder (Devlin et al. 2019) with an intent head on [CLS] and a CRF on first word pieces.
 
 The paper's sizes (Dupuy et al. 2021, 4.2): 4 layers, 12 heads, width 312, feed-forward 1200. Rows
-are packed: linear layers and norms see no padding, attention takes records of equal length together.
-`encoder` is `scratch` (random weights, hashed pieces, no vocabulary), `minilm` (the first layers of
-MiniLM-L6, an extra), a local folder or a hub name.
+are packed: linear layers and norms see no padding, attention takes records of equal length
+together. `encoder` is `scratch` (random weights, hashed pieces, no vocabulary), `minilm` (the first
+layers of MiniLM-L6, an extra), a local folder or a hub name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CLC: character CNN, word vectors, two biLSTM layers; intent head and CRF (Dupuy et al. 2021, 4.2).
+"""CLC: character CNN, word vectors, two biLSTM layers; intent head, CRF (Dupuy et al. 2021, 4.2).
 
 The paper's sizes: 384 units a direction, two layers. What it leaves open and is chosen here: the
 intent head reads the mean of the top layer's states over the utterance; characters are printable
@@ -41,7 +41,7 @@ class ClcTable:
     vectors: np.ndarray | None  # float32[V, dim]
 
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
-        """`token_ids` [T] packed. Characters are given once for each distinct token of the batch."""
+        """`token_ids` [T] packed. Characters stand once for each distinct token of the batch."""
         distinct, word = np.unique(token_ids, return_inverse=True)
         inputs = {
             "chars": torch.from_numpy(self.chars[distinct]),

@@ -1,0 +1,179 @@
+"""Clipped sums of per-unit gradients from one forward and one backward pass, exactly.
+
+Book-keeping (Bu et al. 2023): the backward pass leaves activations and output gradients on a tape,
+per-unit norms follow from them without per-unit gradients (Goodfellow 2015; Li et al. 2021), and
+the clipped sum is one more matrix product a layer, written straight into the flat gradient buffer.
+No model-sized tensor exists once per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import InvalidInput
+from trainables.layers.char_cnn import CharCnn
+from trainables.layers.crf import LinearChainCrf
+from trainables.layers.embedding import Embedding
+from trainables.layers.layer_norm import LayerNorm
+from trainables.layers.linear import Linear
+from trainables.layers.lstm import BiLstm
+from trainables.layers.tape import Entry, Tape, Units, Views, recording
+from trainables.layers.tied import combine
+
+TAPED = (Linear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
+
+
+class LossModel(Protocol):
+    """A module whose `losses(batch)` is one loss a record, [B]."""
+
+    def losses(self, batch: Any) -> Tensor: ...
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+    def named_modules(self) -> Iterator[tuple[str, nn.Module]]: ...
+
+
+def unsupported(model: LossModel) -> tuple[str, ...]:
+    """Names of the modules with trainable parameters of their own that keep no books.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.conv, self.out = nn.Conv1d(2, 2, 1), Linear(2, 2)
+    >>> unsupported(Net())
+    ('conv (Conv1d)',)
+    """
+    return tuple(
+        f"{name or 'the model itself'} ({type(module).__name__})"
+        for name, module in model.named_modules()
+        if not isinstance(module, TAPED)
+        and any(p.requires_grad for p in module.parameters(recurse=False))
+    )
+
+
+def supports(model: LossModel) -> bool:
+    """Whether `clipped_sum` and `gradient` know every layer of `model`."""
+    return not unsupported(model)
+
+
+def clipped_sum(
+    model: LossModel,
+    batch: Any,
+    *,
+    unit_of_record: Tensor,
+    num_units: int,
+    weight_of_record: Tensor,
+    max_grad_norm: float,
+    group_scale: Tensor,
+    out: Tensor,
+) -> Tensor:
+    """Add the sum over units of their clipped gradients to `out`; return the norms [U].
+
+    Unit u's gradient is g_u = sum over its records i of weight_of_record[i] * grad loss_i. Its norm
+    is that of g_u with each parameter tensor k divided by group_scale[k]; the factor min(1, C /
+    norm) multiplies g_u itself. `group_scale` [K] and the flat `out` [P] follow the trainable
+    `model.named_parameters()`. A unit without records has norm 0. A unit whose norm is not finite
+    adds nothing, and its norm is returned as it is.
+
+    Formal guarantee: what one unit adds to `out`, divided by `group_scale`, has norm at most
+    `max_grad_norm` up to float32 rounding (relative 1e-5).
+
+    Raises: InvalidInput naming a layer that keeps no books, a parameter that is used outside its
+    layer, or a record whose unit does not exist.
+    """
+    if not max_grad_norm > 0:
+        raise InvalidInput(f"expected max_grad_norm > 0, got {max_grad_norm}")
+    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
+    if group_scale.numel() != len(parameters) or not bool((group_scale > 0).all()):
+        raise InvalidInput(
+            f"expected group_scale to be {len(parameters)} positive numbers,"
+            f" got {group_scale.numel()}"
+        )
+    if unit_of_record.numel() and not (
+        int(unit_of_record.min()) >= 0 and int(unit_of_record.max()) < num_units
+    ):
+        raise InvalidInput(f"expected unit_of_record in 0..{num_units - 1}")
+    views = flat_views(parameters, out)
+    tape = Tape()
+    _run(model, batch, weight_of_record, tape, parameters)
+    with torch.no_grad():
+        units = Units(unit_of_record, num_units)
+        inverse = (1 / group_scale.double().square()).tolist()
+        weights = dict(zip(parameters, inverse, strict=True))
+        entries = combine(tape.entries)
+        squares = out.new_zeros(num_units)
+        for entry in entries:
+            squares += entry.squared_norms(units, weights)
+        norms = squares.sqrt()
+        factors = (max_grad_norm / norms).clamp_(max=1.0)
+        finite = norms.isfinite()
+        if not bool(finite.all()):
+            factors = factors.where(finite, 0.0)
+            entries = [entry.without(units, ~finite) for entry in entries]
+        while entries:  # an entry's tensors are freed once they are used
+            entries.pop().add_gradient(units, factors, views)
+    return norms
+
+
+def gradient(model: LossModel, batch: Any, weight_of_record: Tensor, out: Tensor) -> None:
+    """Add sum over records i of weight_of_record[i] * grad loss_i to the flat `out` [P].
+
+    The plain gradient by the same layers, each weight's product written once, into `out`.
+
+    Raises: InvalidInput as `clipped_sum` does.
+    """
+    parameters = [p for _, p in model.named_parameters() if p.requires_grad]
+    views = flat_views(parameters, out)
+    _run(model, batch, weight_of_record, Tape(views), parameters)
+
+
+def flat_views(parameters: list[nn.Parameter], out: Tensor) -> Views:
+    """Each parameter's place in the flat `out`, in order.
+
+    Raises: InvalidInput where `out` is not a contiguous vector of their total size.
+    """
+    total = sum(p.numel() for p in parameters)
+    if out.shape != (total,) or not out.is_contiguous():
+        raise InvalidInput(f"expected out to be a flat vector of {total}, got {tuple(out.shape)}")
+    pieces = out.split([p.numel() for p in parameters])
+    return {p: piece.view_as(p) for p, piece in zip(parameters, pieces, strict=True)}
+
+
+def _run(
+    model: LossModel, batch: Any, weights: Tensor, tape: Tape, parameters: list[nn.Parameter]
+) -> None:
+    """One forward and backward pass under `tape`."""
+    unknown = unsupported(model)
+    if unknown:
+        raise InvalidInput(f"no book-keeping for {', '.join(unknown)}")
+    with _no_gradients_of_their_own(model, parameters), recording(tape):
+        losses = model.losses(batch)
+        if losses.shape != weights.shape:
+            raise InvalidInput(
+                f"expected one loss a record, {tuple(weights.shape)}, got {tuple(losses.shape)}"
+            )
+        losses.backward(weights)
+
+
+@contextmanager
+def _no_gradients_of_their_own(model: LossModel, parameters: list[nn.Parameter]) -> Iterator[None]:
+    """Refuse a parameter that also reached the loss past its layer: autograd would fill `.grad`."""
+    before = [p.grad for p in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        yield
+        leaked = [
+            name for name, p in model.named_parameters() if p.requires_grad and p.grad is not None
+        ]
+    finally:
+        for parameter, own in zip(parameters, before, strict=True):
+            parameter.grad = own
+    if leaked:
+        raise InvalidInput(f"no book-keeping for {', '.join(leaked)}: used outside its layer")
+
+
+__all__ = ["Entry", "clipped_sum", "flat_views", "gradient", "supports", "unsupported"]
