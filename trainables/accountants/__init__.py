@@ -18,20 +18,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainables.accountants._calibration import resolve, smallest_noise_multiplier
+    from trainables.accountants._calibration import noise_for, resolve
     from trainables.accountants._choose import account, epsilon_after, spent
-    from trainables.accountants._composition import RdpFilter, epsilon_sweep
+    from trainables.accountants._composition import (
+        RdpFilter,
+        SweepSpend,
+        epsilon_adaptive,
+        epsilon_sweep,
+    )
     from trainables.accountants._release import Release, release
 
 __all__ = [
     "RdpFilter",
     "Release",
+    "SweepSpend",
     "account",
+    "epsilon_adaptive",
     "epsilon_after",
     "epsilon_sweep",
+    "noise_for",
     "release",
     "resolve",
-    "smallest_noise_multiplier",
     "spent",
 ]
 
@@ -40,11 +47,13 @@ _HOMES = {
     "epsilon_after": "_choose",
     "spent": "_choose",
     "RdpFilter": "_composition",
+    "SweepSpend": "_composition",
+    "epsilon_adaptive": "_composition",
     "epsilon_sweep": "_composition",
     "Release": "_release",
     "release": "_release",
     "resolve": "_calibration",
-    "smallest_noise_multiplier": "_calibration",
+    "noise_for": "_calibration",
 }
 
 
