@@ -1,0 +1,101 @@
+"""One inference pass over records: labels for the metrics, signals for the attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.attacks import features_of
+from trainables.communication import Communicator
+from trainables.data.batches import Loader
+from trainables.data.bio import slots_lenient
+from trainables.data.records import Frame, LabelSchema
+from trainables.models._nlu import NluModel
+
+# Tokens of one pass: bounds memory, changes no figure.
+_MAX_TOKENS = 4_096
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What a model says of n records, in the order in which they were asked for.
+
+    `intents` int64[n]; `tags` has one int64[length] a record; `features` [n, 8] and
+    `log_confidence` [n] are what an attack reads (`attacks.Signals`).
+    """
+
+    intents: NDArray[np.int64]
+    tags: list[NDArray[np.int64]]
+    features: NDArray[np.float64]
+    log_confidence: NDArray[np.float64]
+
+    def tag_names(self, schema: LabelSchema) -> list[tuple[str, ...]]:
+        """BIO tags of each record."""
+        names = schema.tags
+        return [tuple(names[tag] for tag in tags) for tags in self.tags]
+
+    def frames(self, schema: LabelSchema) -> list[Frame]:
+        """Intent and slots of each record."""
+        return [
+            Frame(schema.intents[intent], slots_lenient(tags))
+            for intent, tags in zip(self.intents, self.tag_names(schema), strict=True)
+        ]
+
+
+def infer(
+    model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
+) -> Inference:
+    """The model's word on `ids`; each process does its share and gets the whole.
+
+    A record's figures do not depend on which process or batch it fell into (to float rounding).
+    """
+    model.eval()
+    device = next(model.parameters()).device
+    mine = np.arange(comm.rank, len(ids), comm.world_size)
+    places, intents, tags, features, confidence = [], [], [], [], []
+    for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
+        said = model.predict(batch.to(device))
+        lengths = batch.lengths.cpu().numpy()
+        log_probs = said.intent_log_probs.cpu().numpy()
+        places.append(mine[found])
+        intents.append(log_probs.argmax(axis=1))
+        tags.extend(np.split(said.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1]))
+        features.append(
+            features_of(
+                intent_log_probs=log_probs,
+                token_marginals=said.token_marginals.cpu().numpy(),
+                lengths=lengths,
+                path_log_prob=said.path_log_prob.cpu().numpy(),
+            )
+        )
+        losses = said.intent_losses.cpu().numpy() + said.tag_losses.cpu().numpy() / lengths
+        confidence.append(-losses.astype(np.float64))
+    share = (
+        _joined(places, np.int64),
+        _joined(intents, np.int64),
+        tags,
+        np.concatenate(features) if features else np.zeros((0, 8)),
+        _joined(confidence, np.float64),
+    )
+    return _merge(comm.gather(share), len(ids))
+
+
+def _joined(parts: Sequence[NDArray[np.generic]], dtype: type) -> NDArray[np.generic]:
+    return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype=dtype)
+
+
+def _merge(shares: list[tuple], size: int) -> Inference:  # type: ignore[type-arg]  # see `infer`
+    places = np.concatenate([share[0] for share in shares])
+    order = np.argsort(places)
+    if not np.array_equal(places[order], np.arange(size)):
+        raise AssertionError("every record must be inferred exactly once")
+    tags = [tags for share in shares for tags in share[2]]
+    return Inference(
+        intents=np.concatenate([share[1] for share in shares])[order],
+        tags=[tags[place] for place in order],
+        features=np.concatenate([share[3] for share in shares])[order],
+        log_confidence=np.concatenate([share[4] for share in shares])[order],
+    )

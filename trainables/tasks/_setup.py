@@ -1,0 +1,143 @@
+"""What an intent-and-slot trial is before its first step: data, split, model, mechanism, engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trainables import accountants, catalogue, engines
+from trainables.communication import Communicator
+from trainables.config import TrialConfig
+from trainables.data.batches import Loader
+from trainables.data.corpus import Corpus, open_corpus
+from trainables.data.split import Split, make_split
+from trainables.engines import Engine
+from trainables.errors import InvalidInput
+from trainables.metrics import score
+from trainables.models._nlu import NluModel
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import new_key, public_key
+from trainables.seeding import stream_seed
+from trainables.tasks._inference import Inference, infer
+
+
+@dataclass
+class Setup:
+    """Everything that is fixed before the first step of a trial, and the model it trains."""
+
+    config: TrialConfig
+    corpus: Corpus
+    split: Split
+    loader: Loader
+    model: NluModel
+    mechanism: Mechanism
+    engine: Engine
+    comm: Communicator
+    objective: str = "validation_ser"
+
+    def infer(self, ids: np.ndarray) -> Inference:
+        """One pass over records, shared among the processes."""
+        return infer(self.model, self.loader, ids, comm=self.comm)
+
+    def validate(self) -> dict[str, float]:
+        """SER and companions on the validation part, equal on every process."""
+        found = self.scores(
+            self.split.validation, self.infer(self.split.validation), bootstrap_samples=0
+        )
+        names = ("ser", "intent_accuracy", "slot_f1")
+        return {f"validation_{name}": found[name] for name in names}
+
+    def scores(
+        self, ids: np.ndarray, said: Inference, *, bootstrap_samples: int
+    ) -> dict[str, float]:
+        """Every NLU metric of what was said of `ids`."""
+        evaluation = self.config.evaluation
+        schema = self.corpus.schema
+        return score(
+            self.corpus.frames(ids),
+            said.frames(schema),
+            align=evaluation.ser_align,
+            match=evaluation.ser_match,
+            tokens=self.corpus.token_sequences(ids) if evaluation.ser_match == "value" else None,
+            hypothesis_tags=said.tag_names(schema),
+            reference_tags=self.corpus.tag_sequences(ids),
+            bootstrap_samples=bootstrap_samples,
+            seed=self.config.training.seed,
+        ).as_dict()
+
+
+def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:
+    """Open the data, build the model, couple them in an engine.
+
+    Raises: InvalidInput for data or a mechanism that cannot be used.
+    """
+    corpus = shared_corpus(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    # An independent coin for each record and trial, or the one fixed split: the split's own affair.
+    split = make_split(
+        config.data, corpus=corpus, mask_seed=stream_seed(config.training.seed, config.id)
+    )
+    config, mechanism = accountants.resolve(
+        config,
+        num_records=config.data.num_records or len(split.train),
+        undeclared=corpus.undeclared,
+    )
+    build = catalogue.entry("models", config.model.name).build
+    model: NluModel = build(config.model, schema=corpus.schema, seed=config.training.seed)
+    loader = Loader(corpus, model.feature_table(corpus.types))
+    if torch.cuda.is_available():
+        model.to("cuda")
+    train_ids = trainable_ids(corpus, split.train)
+    engine: Engine = catalogue.entry("engines", config.engine).make(
+        model,
+        mechanism,
+        engines.Setup(
+            loader=loader,
+            ids=train_ids,
+            groups=corpus.groups[train_ids] if mechanism.unit == "group" else None,
+            learning_rate=config.training.learning_rate,
+            comm=comm,
+            # Every attempt draws a key of its own: no noise ever meets two different gradients.
+            key=(
+                public_key(config.training.seed, config.id)
+                if config.privacy.reproducible_noise
+                else new_key(comm)
+            ),
+            seed=config.training.seed,
+            trial_id=config.id,
+            physical_batch_size=config.training.physical_batch_size,
+            secure_noise=config.privacy.secure_noise,
+        ),
+    )
+    return Setup(config, corpus, split, loader, model, mechanism, engine, comm)
+
+
+def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
+    """Those of `ids` whose labels are all in the schema; a rule that looks at one record alone.
+
+    Raises: InvalidInput where none is left.
+    """
+    known: np.ndarray = ids[~corpus.outside[ids]]
+    if len(known) == 0:
+        raise InvalidInput("expected training records with labels of the schema, got none")
+    return known
+
+
+def shared_corpus(
+    config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path
+) -> Corpus:
+    """The corpus of a config; rank 0 builds the cached form before the others open it."""
+    problem = None
+    if comm.rank == 0:
+        try:
+            corpus = open_corpus(config.data, data_dir=data_dir, cache_dir=cache_dir)
+        except InvalidInput as error:
+            problem = str(error)
+    problem = comm.broadcast(problem)
+    if problem is not None:
+        raise InvalidInput(problem)
+    if comm.rank == 0:
+        return corpus
+    return open_corpus(config.data, data_dir=data_dir, cache_dir=cache_dir)

@@ -1,0 +1,137 @@
+"""The shadow model of the paper's attack: trained once for an architecture and a corpus, shared.
+
+It is an ordinary SGD trial on another, public corpus; what is kept of it are its signals, so every
+later trial of any sweep with the same architecture reads them from the cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from trainables import attacks, catalogue
+from trainables.attacks import Signals, read_signals, write_signals
+from trainables.attacks.shadow import cache_key, default_corpus, disjoint
+from trainables.communication import Communicator
+from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig
+from trainables.data.corpus import Corpus
+from trainables.tasks import _setup
+from trainables.training import train
+
+# Public and fixed, so that a sweep over learning rates shares one shadow.
+_LEARNING_RATE = {"clc": 1e-3, "bert": 3e-4}
+
+
+def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
+    """The shadow's trial: the target's architecture, epochs and batch size under plain Adam."""
+    name = config.evaluation.shadow_corpus or default_corpus(
+        config.data.name, available_corpora(data_dir)
+    )
+    return TrialConfig(
+        engine="sgd",
+        data=DataConfig(
+            name=name,
+            max_records=config.data.max_records,
+            num_utterances=config.data.num_utterances,
+        ),
+        model=config.model,
+        privacy=PrivacyConfig(noise_multiplier=0.0),
+        training=config.training.model_copy(
+            update={"seed": 0, "learning_rate": _LEARNING_RATE.get(config.model.name, 1e-3)}
+        ),
+        evaluation=EvaluationConfig(attacks=(), bootstrap_samples=0),
+    )
+
+
+def available_corpora(data_dir: Path) -> list[str]:
+    """Public corpora that can be read: those made here always, others where their files are."""
+    found = []
+    for name in catalogue.names("datasets"):
+        entry = catalogue.entry("datasets", name)
+        made = getattr(entry, "MADE", False)
+        if made or (entry.PUBLIC and (data_dir / entry.default_path()).exists()):
+            found.append(name)
+    return found
+
+
+def signals(
+    config: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
+) -> tuple[Signals, float]:
+    """The shadow's signals (on every process) and the seconds that training it took, 0 if cached.
+
+    The group of processes that comes first trains it together; the others wait at its lock.
+    """
+    shadow = config_for(config, data_dir=data_dir)
+    corpus = _setup.shared_corpus(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    key = cache_key(
+        architecture=json.dumps(shadow.model.model_dump(mode="json"), sort_keys=True)
+        + str(shadow.training.expected_batch_size),
+        corpus=corpus.fingerprint + target.fingerprint,
+        split_seed=shadow.data.split_seed,
+        epochs=shadow.training.epochs,
+    )
+    place = cache_dir / "shadows" / f"{key}.npz"
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    started = time.perf_counter()
+    with _first_of_all(place.with_suffix(".lock"), comm):
+        if not comm.broadcast(place.exists()):
+            found = _train(shadow, target, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+            if comm.rank == 0:
+                write_signals(place, found)
+            comm.broadcast(None)
+            return found, time.perf_counter() - started
+    return read_signals(place), 0.0
+
+
+@contextmanager
+def _first_of_all(lock: Path, comm: Communicator) -> Iterator[None]:
+    """Hold the lock, on behalf of all processes of the group."""
+    held: IO[str] | None = None
+    if comm.rank == 0:
+        held = lock.open("w")
+        fcntl.flock(held, fcntl.LOCK_EX)
+    comm.broadcast(None)
+    try:
+        yield
+    finally:
+        if held is not None:
+            held.close()
+
+
+def _train(
+    shadow: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
+) -> Signals:
+    setup = _setup.prepare(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    train(
+        setup,
+        epochs=shadow.training.epochs,
+        seed=0,
+        folder=None,
+        comm=comm,
+        report=lambda _: True,
+    )
+    ids = np.concatenate([setup.split.train, setup.split.test])
+    salt = b"public corpora share no record"
+    keep = disjoint(
+        [each.tobytes() for each in setup.corpus.record_hashes(salt)[ids]],
+        {each.tobytes() for each in target.record_hashes(salt)},
+    )
+    keep &= ~setup.corpus.outside[ids]
+    ids, member = ids[keep], (np.arange(len(ids)) < len(setup.split.train))[keep]
+    said = setup.infer(ids)
+    return attacks.gather(
+        records=ids,
+        member=member,
+        mode="paper",
+        features=said.features,
+        log_confidence=said.log_confidence,
+        corpus=setup.corpus.fingerprint,
+        trial=shadow.id,
+    )

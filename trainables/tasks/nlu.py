@@ -1,0 +1,122 @@
+"""Intents and slots: train a model on a corpus' training part, measure it on its test part."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import save_file
+
+from trainables import accountants
+from trainables.communication import Communicator
+from trainables.config import TrialConfig
+from trainables.result import EpochReport, TrialResult
+from trainables.tasks import _leakage, _shadow
+from trainables.tasks._setup import Setup, prepare
+from trainables.training import train
+
+
+def run(
+    config: TrialConfig,
+    *,
+    folder: Path,
+    comm: Communicator,
+    report: Callable[[EpochReport], bool],
+    data_dir: Path,
+    cache_dir: Path,
+) -> TrialResult:
+    """See `trainables.trial.run`."""
+    started = time.perf_counter()
+    setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    prepared = time.perf_counter()
+    trained = train(
+        setup,
+        epochs=config.training.epochs,
+        seed=config.training.seed,
+        folder=folder,
+        comm=comm,
+        report=report,
+    )
+    measured = time.perf_counter()
+    tested = setup.scores(
+        setup.split.test,
+        setup.infer(setup.split.test),
+        bootstrap_samples=config.evaluation.bootstrap_samples,
+    )
+    leakage = _leakage.measure(
+        setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir, shadow=_shadow.signals
+    )
+    ended = time.perf_counter()
+    summary = accountants.account(setup.mechanism.first(trained.epochs_done))
+    if comm.rank == 0:
+        save_model(setup, folder / "model")
+    seconds = {
+        "prepare": prepared - started,
+        "train": math.fsum(trained.epoch_seconds),
+        "epoch": float(np.median(trained.epoch_seconds)),
+        "attacks": leakage.seconds,
+        "shadow": leakage.shadow_seconds,
+        "evaluate": ended - measured - leakage.shadow_seconds,
+        "total": ended - started - leakage.shadow_seconds,
+    }
+    metrics: dict[str, float | None] = {
+        **tested,
+        **leakage.metrics,
+        "epsilon": summary.epsilon,
+        "epsilon_paper": summary.epsilon_paper,
+        "epsilon_replace_one": summary.epsilon_replace_one,
+        "delta": summary.delta,
+        "best_epoch": float(trained.best_epoch),
+        "duplicates_dropped": float(setup.corpus.num_duplicates),
+        **{
+            f"validation_{name}": trained.history[trained.best_epoch - 1][f"validation_{name}"]
+            for name in ("ser", "intent_accuracy", "slot_f1")
+        },
+        **{f"seconds_{name}": value for name, value in seconds.items()},
+    }
+    return TrialResult(
+        trial_id=config.id,
+        epochs_done=trained.epochs_done,
+        stopped_early=trained.stopped_early,
+        metrics=metrics,
+        privacy=privacy_facts(setup, trained.epochs_done),
+        notes=(setup.model.provenance, *leakage.notes),
+        seconds=seconds,
+    )
+
+
+def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
+    """What a privacy card is made of: mechanism, data and processes as plain data."""
+    return {
+        "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
+        "fingerprint": setup.corpus.fingerprint,
+        "corpus": setup.corpus.name,
+        "schema_source": setup.corpus.schema.source,
+        "processes": setup.comm.world_size,
+        "training_records": len(setup.split.train),
+    }
+
+
+def save_model(setup: Setup, folder: Path) -> None:
+    """Weights as safetensors and what is needed to build the model again, as JSON."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tensors = {
+        name: tensor.detach().cpu().contiguous().clone()
+        for name, tensor in setup.model.state_dict().items()
+    }
+    save_file(tensors, str(folder / "weights.safetensors"))
+    schema = setup.corpus.schema
+    about = {
+        "model": setup.config.model.model_dump(mode="json"),
+        "intents": list(schema.intents),
+        "slots": list(schema.slots),
+        "schema_source": schema.source,
+        "provenance": setup.model.provenance,
+    }
+    (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")
