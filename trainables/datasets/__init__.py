@@ -1,1 +1,5 @@
-"""Readers of corpora. Each file is one corpus: `read(path, ...)` yields utterances, `schema(...)` its labels."""
+"""Readers of corpora. Each file is one corpus: `read` yields utterances, `schema` its labels.
+
+`files` lists what is read, `default_path` is the place under the data directory, `pool_size` the
+number of distinct utterances where it is public, `PUBLIC` whether the records are.
+"""

@@ -1,0 +1,235 @@
+"""A corpus as trials see it: memory-mapped, de-duplicated, encoded once for all trials."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data import storage
+from trainables.data.bio import slots_lenient
+from trainables.data.records import Frame, LabelSchema
+from trainables.data.schema import read_schema
+from trainables.errors import InvalidInput
+from trainables.seeding import generator
+
+_FORMAT = (
+    1  # of the cache; raise it whenever a reader or the storage reads the same files otherwise
+)
+
+
+class Corpus:
+    """n records, addressed by ids 0..n-1 in the order of their files.
+
+    `offsets` int64[n+1], `tokens` int32[total] (indices in `types`), `tags` int16[total] and
+    `intents` int16[n] (indices in `schema`; negative: outside of it), `part` int8[n] (index in
+    `storage.PARTS`), `groups` int32[n] or None, `outside` bool[n]: whether any label of the record
+    is outside the schema, so that no model can be trained on it. `fingerprint` is the SHA-256 of
+    the content. `undeclared` says what was read from private records, so that no epsilon covers
+    it. All arrays are read-only maps of files: opening a corpus costs no memory for its records.
+    """
+
+    def __init__(
+        self,
+        columns: storage.Columns,
+        *,
+        name: str,
+        schema: LabelSchema,
+        undeclared: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.undeclared = undeclared
+        self.types: Sequence[str] = columns.types
+        self.fingerprint: str = columns.meta["fingerprint"]
+        self.num_records: int = columns.meta["num_records"]
+        self.num_tokens: int = columns.meta["num_tokens"]
+        self.num_duplicates: int = columns.meta["num_duplicates"]
+        self.offsets: NDArray[np.int64] = columns.arrays["offsets"]
+        self.tokens: NDArray[np.int32] = columns.arrays["tokens"]
+        self.tags: NDArray[np.int16] = columns.arrays["tags"]
+        self.intents: NDArray[np.int16] = columns.arrays["intents"]
+        self.part: NDArray[np.int8] = columns.arrays["part"]
+        self.outside: NDArray[np.bool_] = columns.arrays["outside"]
+        self.groups: NDArray[np.int32] | None = columns.arrays.get("groups")
+        # A label outside the schema is stored as -1 - j: Python's own index from the end.
+        self._intent_names = (*schema.intents, *reversed(columns.meta["extra_intents"]))
+        self._tag_names = (*schema.tags, *reversed(columns.meta["extra_tags"]))
+
+    def __len__(self) -> int:
+        return self.num_records
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """[n]: tokens of each record, computed anew."""
+        return np.diff(self.offsets).astype(np.int32)
+
+    def length(self, record: int) -> int:
+        """Tokens of one record."""
+        return int(self.offsets[record + 1] - self.offsets[record])
+
+    def intent_names(self, ids: NDArray[np.int64]) -> list[str]:
+        """The true intent of each record, also where the schema lacks it."""
+        return [self._intent_names[index] for index in self.intents[ids].tolist()]
+
+    def tag_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The true BIO tags of each record, also where the schema lacks them."""
+        return list(self._sequences(self.tags, self._tag_names, ids))
+
+    def token_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The tokens of each record: private text, for attacks and scores that read values."""
+        return list(self._sequences(self.tokens, self.types, ids))
+
+    def frames(self, ids: NDArray[np.int64]) -> list[Frame]:
+        """What each record means: true intent and slots (read as `slots_lenient`)."""
+        tags = self._sequences(self.tags, self._tag_names, ids)
+        pairs = zip(self.intent_names(ids), tags, strict=True)
+        return [Frame(intent, slots_lenient(sequence)) for intent, sequence in pairs]
+
+    def record_hashes(self, key: bytes) -> NDArray[np.uint64]:
+        """[n]: 64 bits of each record's normalised text under a key of at most 64 bytes.
+
+        Equal for equal texts of different corpora under one key.
+        """
+        found = np.empty(self.num_records, dtype=np.uint64)
+        for low in range(0, self.num_records, 65_536):
+            ids = np.arange(low, min(low + 65_536, self.num_records))
+            texts = self._sequences(self.tokens, self.types, ids)
+            found[ids] = [storage.text_hash(tokens, key=key) for tokens in texts]
+        return found
+
+    def _sequences(
+        self, column: NDArray[Any], names: Sequence[str], ids: NDArray[np.int64]
+    ) -> Iterator[tuple[str, ...]]:
+        for record in np.asarray(ids).tolist():
+            piece = column[self.offsets[record] : self.offsets[record + 1]].tolist()
+            yield tuple([names[index] for index in piece])
+
+
+def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpus:
+    """The corpus of a config; encoded into `cache_dir` at the first call, mapped at every other.
+
+    Several processes may open the same corpus at once: one encodes, the others wait. The cache is
+    keyed by the files' names, sizes and times, the label schema and the reader; its folders are
+    for their owner alone, since they hold the records' text.
+
+    Raises: InvalidData for a file that is missing or damaged; InvalidInput where `max_records`
+    exceeds the records there are.
+    """
+    entry = catalogue.entry("datasets", config.name)
+    path = data_path(config, data_dir=data_dir)
+    files: tuple[Path, ...] = entry.files(path, config=config)
+    schema: LabelSchema = _schema(config, path, data_dir=data_dir)
+    # A made corpus has no files: its seed and size say what it is.
+    made_of = [_state(file) for file in files] or [config.seed, entry.pool_size(config)]
+    key = _digest(_FORMAT, config.name, made_of, asdict(schema))
+
+    def encode(folder: Path) -> None:
+        storage.write(folder, entry.read(path, config=config), schema=schema)
+
+    folder = _made_once(cache_dir, f"{config.name}-{key}", encode)
+    columns = storage.read(folder)
+    if config.max_records is not None and config.max_records != columns.meta["num_records"]:
+        columns = _subset(config, columns, folder)
+    return Corpus(
+        columns, name=config.name, schema=schema, undeclared=undeclared(config, schema=schema)
+    )
+
+
+def data_path(config: DataConfig, *, data_dir: Path) -> Path:
+    """Where the corpus lies: `config.path`, under `data_dir` if it is there, else the default."""
+    if config.path is None:
+        place: str = catalogue.entry("datasets", config.name).default_path()
+        return data_dir / place
+    return _place(config.path, data_dir)
+
+
+def undeclared(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
+    """What of a trial's public side was read from private records, one reason each."""
+    reasons = []
+    if not schema.public:
+        reasons.append("the label sets were read from the private records (no data.schema_file)")
+    if not catalogue.entry("datasets", config.name).PUBLIC and config.num_records is None:
+        reasons.append(
+            "the number of training records was counted on the private records"
+            " (no data.num_records)"
+        )
+    return tuple(reasons)
+
+
+def _schema(config: DataConfig, path: Path, *, data_dir: Path) -> LabelSchema:
+    if config.schema_file is not None:
+        return read_schema(_place(config.schema_file, data_dir))
+    found: LabelSchema = catalogue.entry("datasets", config.name).schema(path, config=config)
+    return found
+
+
+def _place(path: str, data_dir: Path) -> Path:
+    """An absolute path as it is; any other under the data directory, or else from here."""
+    given = Path(path).expanduser()
+    return data_dir / given if (data_dir / given).exists() else given
+
+
+def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> storage.Columns:
+    """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its own."""
+    n, wanted = columns.meta["num_records"], config.max_records
+    assert wanted is not None  # the caller's condition
+    if wanted > n:
+        raise InvalidInput(f"expected data.max_records <= {n}, the records there are, got {wanted}")
+    ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
+    name = f"{folder.name}-{wanted}-{config.split_seed}"
+    made = _made_once(
+        folder.parent, name, lambda target: storage.write_subset(target, columns, ids)
+    )
+    return storage.read(made)
+
+
+def _made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """The folder `name`, made by one process while the others wait; it appears whole or not."""
+    folder = cache_dir / name
+    if folder.exists():
+        return folder
+    cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _lock(cache_dir / f".{name}.lock"):
+        if folder.exists():
+            return folder
+        for leftover in cache_dir.glob(f".making-{name}-*"):  # of a process that was killed
+            shutil.rmtree(leftover)
+        partial = Path(tempfile.mkdtemp(prefix=f".making-{name}-", dir=cache_dir))  # mode 0700
+        try:
+            make(partial)
+            os.replace(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Held by one process at a time; given back by the system when a process dies."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _state(file: Path) -> list[str | int]:
+    """What changes when a file does, without reading it."""
+    found = file.stat()
+    return [str(file.resolve()), found.st_size, found.st_mtime_ns]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

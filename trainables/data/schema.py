@@ -1,0 +1,105 @@
+"""Label schemas: what a corpus' labels and size are, known without opening its records.
+
+A schema is a JSON object: `intents` and `slots` (lists of names), `source` (where they come from)
+and, for the shipped ones, `pool_size`: distinct utterances of each file or folder, by its place
+under the data directory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data.records import LabelSchema, Utterance
+from trainables.errors import InvalidData
+
+_SHIPPED = "trainables.data.schemas"
+
+
+def shipped_schema(name: str) -> LabelSchema:
+    """The schema of a public corpus that comes with this project."""
+    return _schema_of(_shipped(name), f"{name}.json")
+
+
+def shipped_pool_size(name: str, place: str) -> int | None:
+    """Distinct utterances of a public corpus at its usual place; None where it is not known."""
+    size: int | None = _shipped(name).get("pool_size", {}).get(place)
+    return size
+
+
+def read_schema(path: Path) -> LabelSchema:
+    """A user's own schema: public by declaration.
+
+    Raises: InvalidData naming the file and what is wrong.
+    """
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise InvalidData(
+            f"expected a label schema in data.schema_file={path}, got no file"
+        ) from None
+    except ValueError:
+        raise InvalidData(f"expected JSON in data.schema_file={path}, got something else") from None
+    return _schema_of(fields, str(path))
+
+
+def declared_pool_size(config: DataConfig) -> int | None:
+    """Records of the whole pool, known without opening the data; None where it is not.
+
+    A made corpus has exactly as many as asked for. With `max_records` at most that many are used.
+    """
+    entry = catalogue.entry("datasets", config.name)
+    size: int | None = entry.pool_size(config)
+    if size is None or config.max_records is None:
+        return size
+    return min(size, config.max_records)
+
+
+def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> LabelSchema:
+    """The labels that occur in `utterances`, sorted."""
+    intents, tags = set(), set()
+    for utterance in utterances:
+        intents.add(utterance.intent)
+        tags.update(utterance.tags)
+    slots = {tag[2:] for tag in tags if tag != "O"}
+    return LabelSchema(tuple(sorted(intents)), tuple(sorted(slots)), source=source, public=public)
+
+
+def to_json(schema: LabelSchema, *, pool_size: dict[str, int] | None = None) -> str:
+    """The text of a schema file."""
+    fields: dict[str, Any] = {"source": schema.source}
+    if pool_size:
+        fields["pool_size"] = pool_size
+    fields |= {"intents": list(schema.intents), "slots": list(schema.slots)}
+    return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
+
+
+def _shipped(name: str) -> dict[str, Any]:
+    text = resources.files(_SHIPPED).joinpath(f"{name}.json").read_text(encoding="utf-8")
+    fields: dict[str, Any] = json.loads(text)
+    return fields
+
+
+def _schema_of(fields: object, where: str) -> LabelSchema:
+    if not isinstance(fields, dict):
+        raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
+    unknown = set(fields) - {"intents", "slots", "source", "pool_size"}
+    if unknown:
+        raise InvalidData(
+            f"expected the fields intents, slots and source in {where}, got {sorted(unknown)[0]!r}"
+        )
+    for field in ("intents", "slots"):
+        names = fields.get(field)
+        if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
+            raise InvalidData(f"expected {field} in {where} to be a list of names")
+        if len(set(names)) != len(names):
+            raise InvalidData(f"expected {field} in {where} to name each label once")
+    if not fields["intents"]:
+        raise InvalidData(f"expected at least one of intents in {where}, got none")
+    source = fields.get("source", "declared by the user")
+    return LabelSchema(tuple(fields["intents"]), tuple(fields["slots"]), source=str(source))

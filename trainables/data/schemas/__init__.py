@@ -1,0 +1,1 @@
+"""Label schemas that ship: JSON, one a public corpus."""

@@ -1,0 +1,40 @@
+"""Makes the label schemas that ship, from the public corpora in a data directory.
+
+    python -m trainables.data.ship DATA_DIR
+
+For the person who adds a corpus or a reader: run it, look at the difference, commit. The schema of
+a corpus is the union of the labels over all its files, its pool size the distinct utterances
+(lower-cased, white space normalised) that the reader yields.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data.schema import schema_of, to_json
+from trainables.data.storage import normalised
+
+_SOURCES = {
+    "atis": "union over train, dev and test of ATIS as split by Goo et al. 2018",
+    "snips": "union over train, dev and test of SNIPS as split by Goo et al. 2018",
+    "nlu_eval": "union over the 10 folds of NLU-EVAL (Liu et al. 2019)",
+}
+
+
+def shipped_text(name: str, data_dir: Path) -> str:
+    """The text of `schemas/<name>.json`, computed from the corpus at its usual place."""
+    entry = catalogue.entry("datasets", name)
+    config = DataConfig(name=name)
+    utterances = list(entry.read(data_dir / entry.default_path(), config=config))
+    schema = schema_of(utterances, source=_SOURCES[name], public=True)
+    distinct = len({normalised(utterance.tokens) for utterance in utterances})
+    return to_json(schema, pool_size={entry.default_path(): distinct})
+
+
+if __name__ == "__main__":
+    for corpus in _SOURCES:
+        target = Path(__file__).parent / "schemas" / f"{corpus}.json"
+        target.write_text(shipped_text(corpus, Path(sys.argv[1])), encoding="utf-8")

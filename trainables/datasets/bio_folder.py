@@ -1,0 +1,38 @@
+"""A user's own corpus in the form `seq.in` / `seq.out` / `label`, in one folder or one a part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainables.config import DataConfig
+from trainables.data import bio_files
+from trainables.data.records import LabelSchema, Utterance
+from trainables.data.schema import schema_of
+
+PUBLIC = False
+
+
+def default_path() -> str:
+    """Place under the data directory; usually `data.path` names another."""
+    return "bio_folder"
+
+
+def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+    """What is read. Raises: InvalidData where it is missing."""
+    return bio_files.files(path)
+
+
+def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+    """All parts. Raises: InvalidData, see `bio_files.read`."""
+    return bio_files.read(path)
+
+
+def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+    """The labels found in the private records: a release that no epsilon covers."""
+    return schema_of(bio_files.read(path), source=f"read from {path}", public=False)
+
+
+def pool_size(config: DataConfig) -> int | None:
+    """Not known without counting private records."""
+    return None

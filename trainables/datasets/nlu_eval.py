@@ -1,0 +1,129 @@
+"""NLU-EVAL: requests to a home assistant (Liu et al., IWSDS 2019), in either of its two files.
+
+The curated 10 folds (11,036 utterances, one file with a column `fold`) or the complete annotated
+file (25,716 lines). An intent is scenario_intent; slots are marked `[slot : value]`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainables.config import DataConfig
+from trainables.data.bio_files import lines
+from trainables.data.records import LabelSchema, Part, Utterance
+from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
+from trainables.errors import InvalidData
+
+PUBLIC = True
+_COLUMNS = ("scenario", "intent", "answer_annotation")
+_MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
+
+
+def default_path() -> str:
+    """Place under the data directory: the 10 folds."""
+    return "nlu_eval/nlu_eval_10fold.csv"
+
+
+def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+    """What is read. Raises: InvalidData where it is missing."""
+    if not path.is_file():
+        raise InvalidData(
+            f"expected the NLU-EVAL file in {path}, got none (see data.path, SWEEP_DATA_DIR)"
+        )
+    return (path,)
+
+
+def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+    """All utterances; of the 10 folds, 9 is validation and 10 is test in the official split.
+
+    Lines whose `status` starts with IRR (irrelevant answers) and lines without an answer are left
+    out, as the source asks. Raises: InvalidData with file and line for what is not this format.
+    """
+    files(path, config=config)
+    rows = csv.reader((f"{line}\n" for line in lines(path)), delimiter=";")
+    header = next(rows, None)
+    if header is None:
+        raise InvalidData(f"expected utterances in {path}, got an empty file")
+    column = {name.strip(): index for index, name in enumerate(header)}
+    missing = [name for name in _COLUMNS if name not in column]
+    if missing:
+        raise InvalidData(f"expected the column {missing[0]} in {path} line 1, got none")
+    found = False
+    for row in rows:
+        where = f"{path} line {rows.line_num}"
+        if len(row) != len(header):
+            raise InvalidData(f"expected {len(header)} fields in {where}, got {len(row)}")
+        fields = {name: row[index].strip() for name, index in column.items()}
+        if fields.get("status", "").startswith("IRR") or _is_absent(fields["answer_annotation"]):
+            continue
+        if not fields["scenario"] or not fields["intent"]:
+            raise InvalidData(f"expected a scenario and an intent in {where}")
+        tokens, tags = parse_annotation(fields["answer_annotation"], where=where)
+        intent = f"{fields['scenario']}_{fields['intent']}"
+        yield Utterance(tokens, tags, intent, _part(fields, where))
+        found = True
+    if not found:
+        raise InvalidData(f"expected utterances in {path}, got none")
+
+
+def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+    """64 intents and 54 slots of the 10 folds; of another file, the labels of that public file."""
+    shipped = shipped_schema("nlu_eval")
+    if config.path is None:
+        return shipped
+    found = schema_of(read(path, config=config), source=f"all labels of {path.name}", public=True)
+    if set(found.intents) <= set(shipped.intents) and set(found.slots) <= set(shipped.slots):
+        return shipped
+    return found
+
+
+def pool_size(config: DataConfig) -> int | None:
+    """Distinct utterances of the 10 folds; None of another file."""
+    return shipped_pool_size("nlu_eval", default_path()) if config.path is None else None
+
+
+def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tokens, cut at white space and at the edges of slots, and their BIO tags.
+
+    >>> parse_annotation("wake me at [time : nine am], ok", where="a doctest")
+    (('wake', 'me', 'at', 'nine', 'am', ',', 'ok'), ('O', 'O', 'O', 'B-time', 'I-time', 'O', 'O'))
+
+    Raises: InvalidData naming `where` for a mark that is not closed, or no token at all.
+    """
+    tokens: list[str] = []
+    tags: list[str] = []
+    end = 0
+    for mark in _MARK.finditer(text):
+        _outside(text[end : mark.start()], tokens, tags, where)
+        value = mark[2].split()
+        slot = "_".join(mark[1].split())
+        tokens += value
+        tags += [f"{'I' if place else 'B'}-{slot}" for place in range(len(value))]
+        end = mark.end()
+    _outside(text[end:], tokens, tags, where)
+    if not tokens:
+        raise InvalidData(f"expected at least one token in {where}, got none")
+    return tuple(tokens), tuple(tags)
+
+
+def _outside(text: str, tokens: list[str], tags: list[str], where: str) -> None:
+    if "[" in text or "]" in text:
+        raise InvalidData(f"expected slots as [name : value] in {where}, got a bracket alone")
+    words = text.split()
+    tokens += words
+    tags += ["O"] * len(words)
+
+
+def _is_absent(annotation: str) -> bool:
+    return annotation in ("", "null", "NaN")
+
+
+def _part(fields: dict[str, str], where: str) -> Part:
+    fold = fields.get("fold", "1")
+    if not fold.isdecimal() or not 1 <= int(fold) <= 10:
+        raise InvalidData(f"expected fold from 1 to 10 in {where}")
+    parts: dict[int, Part] = {9: "validation", 10: "test"}
+    return parts.get(int(fold), "train")
