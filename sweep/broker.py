@@ -20,7 +20,7 @@ from typing import Any, Literal
 from sweep.events import GO_ON, EventKind, TrialEvent, TrialJob, Verdict
 from trainables.result import EpochReport, TrialResult
 
-State = Literal["waiting", "ready", "starting", "running", "over"]
+State = Literal["ready", "starting", "running", "over"]
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class News:
 @dataclass
 class _Trial:
     job: TrialJob
-    state: State = "waiting"
+    state: State = "ready"
     attempt: int = 0
     failures: int = 0
     last_words: str = ""  # why a worker of the current attempt broke
     stop: str = ""  # why the trial was told to stop
-    lease: float = 0.0  # the Tune trial is heard until then (monotonic); 0: never heard
+    lease: float = 0.0  # the Tune trial is waited for until then, by the clock
+    gone: bool = False  # the Tune trial broke; nobody waits for it
     serial: int = 0  # of the newest report
     acknowledged: int = 0  # the newest serial that the scheduler let pass
     report: EpochReport | None = None
@@ -71,9 +72,9 @@ class _Question:
 class Broker:
     """Hands out `jobs`, one per free gang, and carries reports and verdicts.
 
-    `max_failures`: worker deaths after which a trial has failed. `tuned`: whether a Tune trial
-    stands behind each job (it must `enter` before the job is handed out). Methods are coroutines
-    of one event loop, so each runs undisturbed between its awaits.
+    `max_failures`: worker deaths after which a trial has failed. A job is handed out before its
+    Tune trial exists (Tune needs tenths of a second to start one); only its first acknowledgement
+    waits. Methods are coroutines of one event loop, so each runs undisturbed between its awaits.
     """
 
     def __init__(
@@ -82,12 +83,10 @@ class Broker:
         *,
         max_failures: int,
         lease_seconds: float,
-        tuned: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        state: State = "waiting" if tuned else "ready"
-        self._trials = {job.trial_id: _Trial(job, state) for job in jobs}
-        self._queue = [] if tuned else list(self._trials)
+        self._trials = {job.trial_id: _Trial(job) for job in jobs}
+        self._queue = list(self._trials)
         self._max_failures = max_failures
         self._lease_seconds = lease_seconds
         self._clock = clock
@@ -103,12 +102,10 @@ class Broker:
     # ---- the Tune trial's side
 
     async def enter(self, trial_id: str) -> None:
-        """The Tune trial exists (again): its job may be handed out."""
+        """The Tune trial exists (again)."""
         trial = self._trials[trial_id]
+        trial.gone = False
         self._renew(trial)
-        if trial.state == "waiting":
-            trial.state = "ready"
-            self._queue.append(trial_id)
         await self._notify()
 
     async def news(self, trial_id: str, seen: int, *, wait: float) -> News | None:
@@ -138,12 +135,9 @@ class Broker:
         trial = self._trials[trial_id]
         if trial.state == "over":
             return
-        trial.lease = 0.0
+        trial.gone = True
         if stopped and not trial.stop:
             trial.stop = "stopped by the scheduler"
-        if trial.state == "waiting":
-            trial.state = "ready"
-            self._queue.append(trial_id)
         await self._notify()
 
     # ---- the gang's side
@@ -294,6 +288,7 @@ class Broker:
             await self._notify()
             return None
         trial.state = "running"
+        self._renew(trial)  # the Tune trial has as long to appear
         trial.serial += 1  # so that reports of an older attempt are not taken for this one's
         return Assignment(replace(trial.job), trial.attempt)
 
@@ -301,8 +296,8 @@ class Broker:
         def heard() -> bool:
             return trial.acknowledged >= serial or bool(trial.stop)
 
-        while not heard() and (left := trial.lease - self._clock()) > 0:
-            await self._until(lambda: heard() or trial.lease == 0.0, left)
+        while not heard() and not trial.gone and (left := trial.lease - self._clock()) > 0:
+            await self._until(lambda: heard() or trial.gone, left)
 
     async def _died(self, place: _Slot) -> None:
         assert place.trial_id is not None

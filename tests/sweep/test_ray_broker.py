@@ -1,0 +1,179 @@
+"""The broker's promises, without Ray: permission, leases, retries. Time is a fake clock where a
+lease runs out; the parties are coroutines of one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from sweep.broker import Assignment, Broker
+from sweep.events import GO_ON, TrialEvent, TrialJob, Verdict
+from trainables.result import EpochReport, TrialResult
+
+WAIT = 0.05
+
+
+def jobs(count: int) -> list[TrialJob]:
+    return [TrialJob(trial_id=f"t{i}", config={}, folder=Path(f"t{i}")) for i in range(count)]
+
+
+def epoch(number: int) -> EpochReport:
+    return EpochReport(epochs_done=number, seconds=1.0, metrics={"validation_ser": 1.0})
+
+
+def result(trial_id: str) -> TrialResult:
+    return TrialResult(
+        trial_id=trial_id, epochs_done=1, stopped_early=False, metrics={}, privacy={}
+    )
+
+
+def played(
+    scene: Callable[[Broker, list[TrialEvent]], Coroutine[Any, Any, None]],
+    *,
+    count: int = 1,
+    verdict: Callable[[TrialEvent], Verdict] = lambda event: GO_ON,
+    lease_seconds: float = 60.0,
+) -> list[TrialEvent]:
+    """The events of a scene that is played beside a driver."""
+
+    async def play() -> list[TrialEvent]:
+        broker = Broker(jobs(count), max_failures=3, lease_seconds=lease_seconds)
+        seen: list[TrialEvent] = []
+
+        async def driver() -> None:
+            while True:
+                for number, event in await broker.questions(wait=WAIT):
+                    seen.append(event)
+                    await broker.answer(number, verdict(event))
+
+        driving = asyncio.create_task(driver())
+        await asyncio.wait_for(scene(broker, seen), timeout=5)
+        driving.cancel()
+        return seen
+
+    return asyncio.run(play())
+
+
+async def taken(broker: Broker, generation: str = "g", slot: str = "s") -> Assignment:
+    assignment = await broker.take(slot, generation, wait=WAIT)
+    assert isinstance(assignment, Assignment)
+    return assignment
+
+
+def kinds(events: list[TrialEvent]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_the_permission_waits_for_the_driver_and_then_for_the_scheduler() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await broker.enter("t0")
+        await taken(broker)
+        asked = asyncio.create_task(broker.report("t0", 1, epoch(1)))
+        news = await broker.news("t0", 1, wait=WAIT)
+        await asyncio.sleep(WAIT)
+        assert kinds(seen) == ["started", "epoch"]
+        assert not asked.done()
+        assert news is not None
+        assert news.report == epoch(1)
+        await broker.acknowledge("t0", news.serial)
+        assert await asked == GO_ON
+
+    played(scene)
+
+
+def test_a_budget_that_says_no_does_not_wait_for_the_scheduler() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await taken(broker)
+        verdict = await broker.report("t0", 1, epoch(1))
+        assert verdict == Verdict(False, "epsilon budget")
+        await broker.finish("t0", 1, result("t0"))
+
+    events = played(scene, verdict=lambda event: Verdict(event.kind != "epoch", "epsilon budget"))
+    assert kinds(events) == ["started", "epoch", "finished"]
+    assert events[-1].reason == "epsilon budget"
+
+
+def test_workers_of_a_stopped_trial_learn_it_though_its_tune_actor_is_gone() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await broker.enter("t0")
+        await taken(broker)
+        asked = asyncio.create_task(broker.report("t0", 1, epoch(1)))
+        await asyncio.sleep(WAIT)
+        await broker.leave("t0", stopped=True)
+        assert await asked == Verdict(False, "stopped by the scheduler")
+
+    played(scene)
+
+
+def test_a_silent_tune_trial_loses_its_say_after_the_lease() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await broker.enter("t0")
+        await taken(broker)
+        started = asyncio.get_running_loop().time()
+        assert await broker.report("t0", 1, epoch(1)) == GO_ON
+        assert 0.1 <= asyncio.get_running_loop().time() - started < 1
+
+    played(scene, lease_seconds=0.2)
+
+
+def test_a_broken_tune_trial_is_not_waited_for_until_it_comes_back() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await taken(broker)
+        await broker.leave("t0", stopped=False)
+        assert await broker.report("t0", 1, epoch(1)) == GO_ON
+        await broker.enter("t0")
+        asked = asyncio.create_task(broker.report("t0", 1, epoch(2)))
+        await asyncio.sleep(WAIT)
+        assert not asked.done()
+        asked.cancel()
+
+    played(scene)
+
+
+def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        attempts = [(await taken(broker, f"g{i}")).attempt for i in range(4)]
+        assert attempts == [1, 2, 3, 4]
+        await broker.last_words("t0", 4, "RuntimeError at step.py:7")
+        assert await broker.take("s", "g4", wait=WAIT) == "over"
+
+    events = played(scene)
+    assert kinds(events) == ["started"] * 4 + ["failed"]
+    assert events[-1].reason == "RuntimeError at step.py:7 (4 times)"
+
+
+def test_an_older_attempt_is_not_listened_to() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await taken(broker, "g0")
+        await taken(broker, "g1")
+        assert not (await broker.report("t0", 1, epoch(1))).go_on
+        await broker.finish("t0", 1, result("t0"))
+        assert await broker.unfinished() == ["t0"]
+
+    assert kinds(played(scene)) == ["started", "started"]
+
+
+def test_two_gangs_never_get_the_same_trial_and_none_waits_for_ever() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        first, second = await asyncio.gather(taken(broker, slot="a"), taken(broker, slot="b"))
+        assert {first.job.trial_id, second.job.trial_id} == {"t0", "t1"}
+        assert await broker.take("c", "g", wait=WAIT) is None
+        for assignment in (first, second):
+            await broker.finish(assignment.job.trial_id, 1, result(assignment.job.trial_id))
+        assert await broker.take("c", "g", wait=WAIT) == "over"
+
+    played(scene, count=2)
+
+
+def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        assert (await taken(broker)).job.trial_id == "t1"
+        assert await broker.unfinished() == ["t1"]
+
+    events = played(
+        scene, count=2, verdict=lambda event: Verdict(event.trial_id != "t0", "no time is left")
+    )
+    assert kinds(events) == ["started", "started"]

@@ -1,0 +1,251 @@
+"""Trials on a real Ray: same results as in one process, exact stops, recovery. One cluster."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweep import ray_session
+from sweep.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.execute import run_trials
+from trainables.errors import InvalidInput
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = RunSettings(
+    function="tests.sweep.toy_trial:run", dashboard=False, cpus=2, lease_seconds=20
+)
+LOCAL = replace(SETTINGS, executor="local")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))  # for tests.sweep.toy_trial
+        with ray_session.session(SETTINGS):
+            yield
+
+
+def make_jobs(folder: Path, *, count: int = 2, workers: int = 2, epochs: int = 3) -> list[TrialJob]:
+    jobs = []
+    for index in range(count):
+        place = folder / "trials" / f"t{index}"
+        place.mkdir(parents=True)
+        training = {"epochs": epochs, "num_workers": 2, "expected_batch_size": 2, "seed": index}
+        jobs.append(
+            TrialJob(
+                trial_id=f"t{index}",
+                config={"training": training},
+                folder=place,
+                workers=workers,
+            )
+        )
+    return jobs
+
+
+class Diary:
+    """Records events; `limits` allows a trial that many epochs."""
+
+    def __init__(self, **limits: int) -> None:
+        self.events: list[TrialEvent] = []
+        self._limits = limits
+
+    def __call__(self, event: TrialEvent) -> Verdict:
+        self.events.append(event)
+        limit = self._limits.get(event.trial_id)
+        if event.report is not None and limit is not None and event.report.epochs_done >= limit:
+            return Verdict(False, "budget")
+        return GO_ON
+
+    def of(self, trial_id: str, kind: str) -> list[TrialEvent]:
+        return [e for e in self.events if e.trial_id == trial_id and e.kind == kind]
+
+    def ser(self, trial_id: str) -> float | None:
+        (event,) = self.of(trial_id, "finished")
+        assert event.result is not None
+        return event.result.metrics["ser"]
+
+
+def trained_epochs(job: TrialJob) -> list[int]:
+    return [int(line.split()[0]) for line in (job.folder / "trained.txt").read_text().splitlines()]
+
+
+def sequential(folder: Path, *, count: int, epochs: int = 3) -> Diary:
+    diary = Diary()
+    run_trials(make_jobs(folder, count=count, epochs=epochs), events=diary, settings=LOCAL)
+    return diary
+
+
+def test_a_gang_gives_the_bits_of_one_process_from_fresh_and_from_reused_workers(
+    cluster: None, tmp_path: Path
+) -> None:
+    alone = sequential(tmp_path / "alone", count=3)
+    jobs, gang = make_jobs(tmp_path / "gang", count=3), Diary()
+    run_trials(jobs, events=gang, settings=SETTINGS)
+    for job in jobs:
+        assert gang.ser(job.trial_id) == alone.ser(job.trial_id)
+        assert [e.report.epochs_done for e in gang.of(job.trial_id, "epoch") if e.report] == [
+            1,
+            2,
+            3,
+        ]
+    pids = [(job.folder / "trained.txt").read_text().split()[1] for job in jobs]
+    assert len(set(pids)) == 1, "the same worker served every trial"
+    reordered, again = make_jobs(tmp_path / "again", count=3)[::-1], Diary()
+    run_trials(reordered, events=again, settings=SETTINGS)
+    assert again.ser("t2") == gang.ser("t2"), "first in a fresh worker, last in a reused one"
+    assert again.ser("t0") == gang.ser("t0")
+    assert not (tmp_path / "gang" / ".ray").exists() or not any(
+        (tmp_path / "gang" / ".ray").iterdir()
+    )
+
+
+def test_the_budget_stops_at_its_epoch_and_a_raising_trial_harms_no_other(
+    cluster: None, tmp_path: Path
+) -> None:
+    jobs, diary = make_jobs(tmp_path, count=4), Diary(t0=2, t3=1)
+    (jobs[1].folder / "raise").write_text("-1 1")
+    run_trials(jobs, events=diary, settings=SETTINGS)
+    assert trained_epochs(jobs[0]) == [1, 2]
+    assert trained_epochs(jobs[3]) == [1], "the last trial, stopped: nobody waits for ever"
+    (finished,) = diary.of("t0", "finished")
+    assert finished.reason == "budget"
+    assert finished.result is not None
+    assert finished.result.stopped_early
+    (failed,) = diary.of("t1", "failed")
+    assert failed.reason.startswith("ValueError at toy_trial.py:")
+    assert "account" not in failed.reason
+    assert diary.of("t2", "finished")
+
+
+def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Path) -> None:
+    jobs, diary = make_jobs(tmp_path, count=3, workers=1, epochs=8), Diary()
+    for job, rate in zip(jobs, (1e-3, 1e-1, 1.0), strict=True):
+        job.config["training"]["learning_rate"] = rate
+    settings = replace(SETTINGS, scheduler="asha", slots=1, reduction_factor=2.0, max_epochs=100)
+    run_trials(jobs, events=diary, settings=settings)
+    assert trained_epochs(jobs[0]) == list(range(1, 9)), "the best so far is never stopped"
+    assert trained_epochs(jobs[2]) == [1]
+    (last,) = diary.of("t2", "finished")
+    assert last.reason == "stopped by the scheduler"
+
+
+def test_a_killed_worker_costs_no_acknowledged_epoch(cluster: None, tmp_path: Path) -> None:
+    alone = sequential(tmp_path / "alone", count=2, epochs=4)
+    jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), Diary()
+    (jobs[0].folder / "kill").write_text("1 2")
+    run_trials(jobs, events=diary, settings=SETTINGS)
+    assert [event.attempt for event in diary.of("t0", "started")] == [1, 2]
+    assert trained_epochs(jobs[0]) == [1, 2, 3, 4]
+    assert diary.ser("t0") == alone.ser("t0")
+    assert diary.ser("t1") == alone.ser("t1")
+
+
+def test_a_trainer_per_trial_gives_the_same_results(cluster: None, tmp_path: Path) -> None:
+    alone = sequential(tmp_path / "alone", count=2)
+    jobs, diary = make_jobs(tmp_path / "each", count=2, workers=1), Diary()
+    run_trials(jobs, events=diary, settings=replace(SETTINGS, executor="per_trial", slots=1))
+    for job in jobs:
+        assert diary.ser(job.trial_id) == alone.ser(job.trial_id)
+    pids = {(job.folder / "trained.txt").read_text().split()[1] for job in jobs}
+    assert len(pids) == 2, "every trial had a process of its own"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"cpus": 1}, "workers=2"), ({"slots": 2}, "slots=2"), ({"slots": 0}, "slots=0")],
+)
+def test_too_few_resources_are_refused_before_anything_starts(
+    change: dict[str, int], named: str, tmp_path: Path
+) -> None:
+    diary = Diary()
+    settings = replace(SETTINGS, **change)  # type: ignore[arg-type]  # ints by construction
+    with pytest.raises(InvalidInput, match=named):
+        run_trials(make_jobs(tmp_path), events=diary, settings=settings)
+    assert diary.events == []
+    assert "ray" not in getattr(importlib.import_module("sweep.execute"), "__dict__", {})
+
+
+def test_two_jobs_of_one_id_are_refused(tmp_path: Path) -> None:
+    (job,) = make_jobs(tmp_path, count=1)
+    with pytest.raises(InvalidInput, match="'t0' twice"):
+        run_trials([job, job], events=Diary(), settings=LOCAL)
+
+
+DRIVER = """
+    import json, sys
+    from pathlib import Path
+    from sweep.events import RunSettings, TrialJob, Verdict
+    from sweep.execute import run_trials
+    jobs = [
+        TrialJob(trial_id=f["trial_id"], config=f["config"], folder=Path(f["folder"]), workers=2)
+        for f in json.loads(sys.argv[1])
+    ]
+    def events(event):
+        print(event.kind, event.trial_id, event.report and event.report.epochs_done, flush=True)
+        return Verdict()
+    settings = RunSettings(function="tests.sweep.toy_trial:run", dashboard=False, cpus=2)
+    run_trials(jobs, events=events, settings=settings)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    jobs = make_jobs(tmp_path, count=2, epochs=6)
+    (jobs[1].folder / "slow").write_text("0.5")
+    fields = [
+        {"trial_id": job.trial_id, "config": job.config, "folder": str(job.folder)} for job in jobs
+    ]
+    mark = f"SWEEP_TEST_{tmp_path.name}"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), mark: "1"},
+    )
+    assert driver.stdout is not None
+    for line in driver.stdout:
+        if line.split() == ["epoch", "t1", "2"]:
+            break
+    driver.send_signal(number)
+    _, errors = driver.communicate(timeout=60)
+    assert driver.returncode != 0
+    if number != signal.SIGKILL:
+        assert "Interrupted" in errors
+    deadline = time.monotonic() + 30
+    while (left := processes_with(mark)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert left == []
+    before = trained_epochs(jobs[1])
+    diary = Diary()
+    run_trials(jobs[1:], events=diary, settings=LOCAL)
+    assert trained_epochs(jobs[1]) == [1, 2, 3, 4, 5, 6]
+    assert before == trained_epochs(jobs[1])[: len(before)]
+    assert diary.ser("t1") == sequential(tmp_path / "alone", count=2, epochs=6).ser("t1")
+
+
+def processes_with(variable: str) -> list[str]:
+    """Command lines of the live processes that inherited an environment variable."""
+    found = []
+    for place in Path("/proc").iterdir():
+        try:
+            if variable in (place / "environ").read_text(errors="replace"):
+                found.append((place / "cmdline").read_text(errors="replace")[:120])
+        except (OSError, ValueError):
+            continue
+    return [command for command in found if command]
