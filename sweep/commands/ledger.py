@@ -1,0 +1,83 @@
+"""`sweep ledger`: what all sweeps together have spent on each data set."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweep.commands._shared import JsonFlag, console, print_json
+
+if TYPE_CHECKING:
+    from sweep.ledger import Spend
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @app.command("ledger")
+    def ledger(
+        dataset: Annotated[
+            str | None,
+            typer.Argument(metavar="[DATASET]", help="Fingerprint, its beginning, or a name."),
+        ] = None,
+        delta: Annotated[
+            float | None,
+            typer.Option(help="Compose at this delta (default: the smallest that was charged)."),
+        ] = None,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Show the spend per data set: the composition of everything that was released."""
+        from sweep.ledger import FILE, Ledger
+        from sweep.settings import from_environment
+        from trainables.errors import InvalidInput
+
+        if delta is not None and not 0 < delta < 1:
+            raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
+        book = Ledger(from_environment().home / FILE)
+        names = {entry.dataset: entry.dataset_name for entry in book.entries()}
+        wanted = [
+            fingerprint
+            for fingerprint, name in names.items()
+            if dataset is None or fingerprint.startswith(dataset) or name == dataset
+        ]
+        if dataset is not None and not wanted:
+            raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
+        spends = [book.spend(fingerprint, delta=delta, exact=True) for fingerprint in wanted]
+        if as_json:
+            print_json({"datasets": [asdict(spend) for spend in spends]})
+        else:
+            _print(spends)
+
+
+def _print(spends: list[Spend]) -> None:
+    from rich.table import Table
+
+    screen = console()
+    if not spends:
+        screen.print("Nothing has been charged yet.")
+        return
+    table = Table("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
+    for spend in spends:
+        total, finite = spend.total, spend.accounted
+        epsilon = f"{total.epsilon:.4g}"
+        if spend.num_unaccounted:
+            epsilon += f" ({finite.epsilon:.4g} for the rest)"
+        table.add_row(
+            f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
+            str(spend.num_trials),
+            epsilon,
+            f"{total.delta:g}",
+            total.neighboring_relation or "-",
+            str(spend.num_unaccounted),
+            _note(spend),
+        )
+    screen.print(table)
+
+
+def _note(spend: Spend) -> str:
+    notes = [f"shares {count} records with {other[:12]}" for other, count in spend.shared.items()]
+    if not spend.recognised:
+        notes.append("records unknown: no earlier spend could be carried")
+    return "; ".join(notes)
