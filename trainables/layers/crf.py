@@ -196,23 +196,21 @@ class LinearChainCrf(nn.Module):
         The scores are in the batch's order.
         """
         scores = self.scores
-        num, width = layout.num_records, emissions.shape[1]
+        num = layout.num_records
         best = torch.empty_like(emissions)
         best[:num] = scores.start + emissions[:num]
-        pointers = torch.empty(emissions.shape, dtype=torch.int64, device=emissions.device)
+        into = scores.transitions.t().contiguous()  # [tag, tag before]: the maximum runs along rows
         earlier = 0
         for size, first in zip(layout.sizes[1:], layout.starts[1:], strict=True):
             rows = slice(first, first + size)
-            candidates = best[earlier : earlier + size].unsqueeze(2) + scores.transitions
-            best[rows], pointers[rows] = candidates.max(1)
-            best[rows] += emissions[rows]
+            reached = (best[earlier : earlier + size].unsqueeze(1) + into).amax(2)
+            best[rows] = reached.add_(emissions[rows])
             earlier = first
         final, tag = (best.index_select(0, layout.last) + scores.end).max(1)
         tags = torch.empty(emissions.shape[0], dtype=torch.int64, device=emissions.device)
-        flat = pointers.view(-1)
         tags[layout.last] = tag
+        # The tag before is looked for on the best path only, not for every tag on the way there.
         for size, first in zip(layout.sizes[:0:-1], layout.starts[:0:-1], strict=True):
-            here = torch.arange(first, first + size, device=emissions.device)
             before = layout.previous[first - num : first - num + size]
-            tags[before] = flat[here * width + tags[here]]
+            tags[before] = (best[before] + into[tags[first : first + size]]).argmax(1)
         return tags, final.index_select(0, layout.rank)
