@@ -77,7 +77,11 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
     corpus = shared_corpus(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     # An independent coin for each record and trial, or the one fixed split: the split's own affair.
     split = make_split(
-        config.data, corpus=corpus, mask_seed=stream_seed(config.training.seed, config.id)
+        config.data,
+        part=corpus.part,
+        intents=corpus.intents,
+        lengths=corpus.lengths,
+        mask_seed=stream_seed(config.training.seed, config.id),
     )
     config, mechanism = accountants.resolve(
         config,
