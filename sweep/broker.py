@@ -238,6 +238,12 @@ class Broker:
         """A number that grows whenever any trial got anywhere."""
         return self._progress
 
+    async def let_go(self) -> None:
+        """Tune has ended: nobody waits for a Tune trial any more."""
+        for trial in self._trials.values():
+            trial.gone = True
+        await self._notify()
+
     async def close(self) -> None:
         """Hand out nothing more; Tune trials and idle gangs are told that it is over."""
         self._closed = True

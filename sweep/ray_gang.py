@@ -13,7 +13,7 @@ import shutil
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -26,7 +26,7 @@ from sweep import ray_session, ray_tune
 from sweep.broker import Assignment, Broker
 from sweep.events import Events, Interrupted, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.resources import choose_slots
-from sweep.worker_loop import Workplace, work
+from sweep.worker_loop import Workplace, one_line, work
 from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
 
@@ -76,9 +76,12 @@ class _Round:
                 lease_seconds=settings.lease_seconds,
             )
         )
-        self._errors: list[str] = []
-        self._gangs = [self._thread(self._keep_gang, slot) for slot in range(self._slots)]
-        self._tuner = self._thread(self._tune)
+        self._gang_error = self._tune_error = ""
+        self._gangs = [
+            threading.Thread(target=self._keep_gang, args=[slot], daemon=True)
+            for slot in range(self._slots)
+        ]
+        self._tuner = threading.Thread(target=self._tune, daemon=True)
 
     def run(self, events: Events, asked_to_stop: threading.Event) -> None:
         """Answer the broker's questions until every job is over."""
@@ -107,28 +110,36 @@ class _Round:
     def _goes_on(self) -> bool:
         unfinished: list[str] = ray.get(self._broker.unfinished.remote())
         if unfinished and not any(thread.is_alive() for thread in self._gangs):
-            why = self._errors[0] if self._errors else "no reason is known"
+            why = self._gang_error or "no reason is known"
             raise SweepError(f"no group of workers could be kept alive: {why}")
         if unfinished and not self._tuner.is_alive():
-            why = self._errors[0] if self._errors else "no reason is known"
-            raise SweepError(f"Ray Tune ended before its trials: {why}")
+            # Rightly so where the scheduler stopped the last trials: their workers still measure.
+            if self._tune_error:
+                raise SweepError(f"Ray Tune broke down: {self._tune_error}")
+            ray.get(self._broker.let_go.remote())
         return bool(unfinished)
 
     def _keep_gang(self, slot: int) -> None:
-        """Keep the workers of one slot going for as long as trials get anywhere."""
+        """Have trainers in one slot for as long as there are trials and they get anywhere."""
         alone = self._settings.executor == "per_trial"
-        while not alone or ray.get(self._broker.claim.remote()):
-            while True:
-                before = ray.get(self._broker.progress.remote())
-                try:
-                    self._trainer(slot, num_trials=1 if alone else None).fit()
-                    break
-                except ray.train.TrainingFailedError as error:
-                    self._errors.append(type(error).__name__)
-                    if ray.get(self._broker.progress.remote()) == before:
-                        return
+        try:
             if not alone:
+                self._fit(slot, num_trials=None)
+            while alone and ray.get(self._broker.claim.remote()):
+                self._fit(slot, num_trials=1)
+        except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+            self._gang_error = one_line(error)
+
+    def _fit(self, slot: int, *, num_trials: int | None) -> None:
+        """One trainer to its end; begun anew when it failed too often but had done something."""
+        while True:
+            before = ray.get(self._broker.progress.remote())
+            try:
+                self._trainer(slot, num_trials=num_trials).fit()
                 return
+            except ray.train.TrainingFailedError:
+                if ray.get(self._broker.progress.remote()) == before:
+                    raise
 
     def _trainer(self, slot: int, *, num_trials: int | None) -> TorchTrainer:
         settings = self._settings
@@ -167,23 +178,17 @@ class _Round:
         )
 
     def _tune(self) -> None:
-        ray_tune.run_tuner(
-            [job.trial_id for job in self._jobs],
-            broker=self._broker,
-            broker_name=self._name,
-            slots=self._slots,
-            settings=self._settings,
-            folder=self._folder,
-        )
-
-    def _thread(self, target: Callable[..., None], *arguments: Any) -> threading.Thread:
-        def guarded() -> None:
-            try:
-                target(*arguments)
-            except Exception as error:  # noqa: BLE001  told by the main thread, in its words
-                self._errors.append(f"{type(error).__name__}")
-
-        return threading.Thread(target=guarded, daemon=True)
+        try:
+            ray_tune.run_tuner(
+                [job.trial_id for job in self._jobs],
+                broker=self._broker,
+                broker_name=self._name,
+                slots=self._slots,
+                settings=self._settings,
+                folder=self._folder,
+            )
+        except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+            self._tune_error = one_line(error)
 
 
 def gang_loop(config: dict[str, Any]) -> None:

@@ -69,6 +69,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         ours = str(packages[0].parent)
         # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
         os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
+        os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # it would go with us
         cpus = settings.cpus or machine_cpus()
         try:
             ray.init(

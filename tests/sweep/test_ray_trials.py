@@ -21,6 +21,12 @@ from sweep.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.execute import run_trials
 from trainables.errors import InvalidInput
 
+# Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`use_:DeprecationWarning:ray"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 ROOT = Path(__file__).parents[2]
 SETTINGS = RunSettings(
     function="tests.sweep.toy_trial:run", dashboard=False, cpus=2, lease_seconds=20
@@ -91,23 +97,16 @@ def test_a_gang_gives_the_bits_of_one_process_from_fresh_and_from_reused_workers
 ) -> None:
     alone = sequential(tmp_path / "alone", count=3)
     jobs, gang = make_jobs(tmp_path / "gang", count=3), Diary()
+    jobs[2] = replace(jobs[2], config=jobs[0].config)
     run_trials(jobs, events=gang, settings=SETTINGS)
-    for job in jobs:
-        assert gang.ser(job.trial_id) == alone.ser(job.trial_id)
-        assert [e.report.epochs_done for e in gang.of(job.trial_id, "epoch") if e.report] == [
-            1,
-            2,
-            3,
-        ]
-    pids = [(job.folder / "trained.txt").read_text().split()[1] for job in jobs]
-    assert len(set(pids)) == 1, "the same worker served every trial"
-    reordered, again = make_jobs(tmp_path / "again", count=3)[::-1], Diary()
-    run_trials(reordered, events=again, settings=SETTINGS)
-    assert again.ser("t2") == gang.ser("t2"), "first in a fresh worker, last in a reused one"
-    assert again.ser("t0") == gang.ser("t0")
-    assert not (tmp_path / "gang" / ".ray").exists() or not any(
-        (tmp_path / "gang" / ".ray").iterdir()
-    )
+    assert gang.ser("t0") == alone.ser("t0")
+    assert gang.ser("t1") == alone.ser("t1")
+    assert gang.ser("t2") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
+    reported = [event.report.epochs_done for event in gang.of("t1", "epoch") if event.report]
+    assert reported == [1, 2, 3]
+    pids = {(job.folder / "trained.txt").read_text().split()[1] for job in jobs}
+    assert len(pids) == 1, "the same worker served every trial"
+    assert list((tmp_path / "gang" / ".ray").iterdir()) == [], "Ray's own files are gone"
 
 
 def test_the_budget_stops_at_its_epoch_and_a_raising_trial_harms_no_other(
@@ -140,6 +139,7 @@ def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Pat
     assert last.reason == "stopped by the scheduler"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_no_acknowledged_epoch(cluster: None, tmp_path: Path) -> None:
     alone = sequential(tmp_path / "alone", count=2, epochs=4)
     jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), Diary()
@@ -151,6 +151,7 @@ def test_a_killed_worker_costs_no_acknowledged_epoch(cluster: None, tmp_path: Pa
     assert diary.ser("t1") == alone.ser("t1")
 
 
+@pytest.mark.slow
 def test_a_trainer_per_trial_gives_the_same_results(cluster: None, tmp_path: Path) -> None:
     alone = sequential(tmp_path / "alone", count=2)
     jobs, diary = make_jobs(tmp_path / "each", count=2, workers=1), Diary()
