@@ -7,6 +7,7 @@ is in the batch.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,13 +103,12 @@ class NluModel(nn.Module, ABC):
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in nats.
 
-        Labels must be in the schema (ids >= 0).
+        A label that the schema lacks (-1) teaches nothing: its part of the loss is 0.
         """
         encoded = self.encode(batch)
         intent, emissions = self._heads(encoded)
-        tags = batch.tags.index_select(0, encoded.layout.source)
-        return F.cross_entropy(intent, batch.intents, reduction="none") + self.crf(
-            emissions, tags, encoded.layout
+        return self._intent_losses(intent, batch, 0.0) + self._tag_losses(
+            emissions, encoded.layout, batch, 0.0
         )
 
     @torch.no_grad()
@@ -117,22 +117,28 @@ class NluModel(nn.Module, ABC):
         encoded = self.encode(batch)
         layout = encoded.layout
         intent, emissions = self._heads(encoded)
-        log_probs = intent.log_softmax(1)
-        tags = batch.tags.index_select(0, layout.source)
         paths, scores = self.crf.best_paths(emissions, layout)
         found = forward_backward(emissions, self.crf.scores, layout)
-        tag_losses = self.crf(emissions, tags.clamp(min=0), layout)
-        known = torch.ones_like(batch.intents, dtype=torch.bool)
-        known[layout.record[tags < 0]] = False
-        intent_losses = -log_probs.gather(1, batch.intents.clamp(min=0).unsqueeze(1)).squeeze(1)
         return Predictions(
-            intent_log_probs=log_probs,
+            intent_log_probs=intent.log_softmax(1),
             tag_paths=paths.index_select(0, layout.place),
             path_log_prob=scores - found.log_partition.index_select(0, layout.rank),
             token_marginals=found.marginals.index_select(0, layout.place),
-            intent_losses=intent_losses.masked_fill(batch.intents < 0, torch.inf),
-            tag_losses=tag_losses.masked_fill(~known, torch.inf),
+            intent_losses=self._intent_losses(intent, batch, math.inf),
+            tag_losses=self._tag_losses(emissions, layout, batch, math.inf),
         )
+
+    def _intent_losses(self, logits: Tensor, batch: PackedBatch, unknown: float) -> Tensor:
+        losses = F.cross_entropy(logits, batch.intents.clamp(min=0), reduction="none")
+        return losses.masked_fill(batch.intents < 0, unknown)
+
+    def _tag_losses(
+        self, emissions: Tensor, layout: TimeMajor, batch: PackedBatch, unknown: float
+    ) -> Tensor:
+        tags = batch.tags.index_select(0, layout.source)
+        losses: Tensor = self.crf(emissions, tags.clamp(min=0), layout)
+        lacking = torch.zeros_like(batch.intents).index_add_(0, layout.record, (tags < 0).long())
+        return losses.masked_fill(lacking > 0, unknown)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         records: Rows = one_row_each(encoded.sentence.shape[0])

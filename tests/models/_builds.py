@@ -1,0 +1,67 @@
+"""Small models of both kinds, and random packed batches for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from trainables import catalogue
+from trainables.config import ModelConfig
+from trainables.data.batches import PackedBatch
+from trainables.data.records import LabelSchema
+from trainables.models._nlu import NluModel
+
+SCHEMA = LabelSchema(
+    intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"
+)
+TYPES = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
+MODELS = {
+    "clc": {"name": "clc", "hidden_size": 16, "word_buckets": 30, "word_dim": 6},
+    "clc, one layer, frozen words": {
+        "name": "clc",
+        "hidden_size": 40,
+        "num_layers": 1,
+        "word_buckets": 30,
+        "freeze_embeddings": True,
+    },
+    "bert": {
+        "name": "bert",
+        "hidden_size": 24,
+        "num_heads": 2,
+        "num_layers": 2,
+        "word_buckets": 40,
+        "intermediate_size": 40,
+    },
+    "bert, frozen tables": {
+        "name": "bert",
+        "hidden_size": 48,
+        "num_heads": 4,
+        "num_layers": 1,
+        "word_buckets": 40,
+        "freeze_embeddings": True,
+    },
+}
+
+
+def build_model(name: str, **changes: object) -> NluModel:
+    config = ModelConfig.model_validate({"dropout": 0.2} | MODELS[name] | changes)
+    return catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
+
+
+def random_batch(model: NluModel, num_records: int, *, seed: int) -> PackedBatch:
+    """Lengths 1 to 8, words that repeat, ids 100, 101, ..."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, num_records)
+    token_ids = rng.integers(0, len(TYPES), lengths.sum()).astype(np.int32)
+    return PackedBatch(
+        inputs=model.feature_table(TYPES).collate(token_ids, lengths),
+        lengths=torch.from_numpy(lengths),
+        intents=torch.from_numpy(rng.integers(0, len(SCHEMA.intents), num_records)),
+        tags=torch.from_numpy(rng.integers(0, len(SCHEMA.tags), lengths.sum())),
+        records=torch.arange(100, 100 + num_records),
+    )
+
+
+def trained(model: nn.Module) -> list[nn.Parameter]:
+    return [p for p in model.parameters() if p.requires_grad]
