@@ -203,8 +203,8 @@ class LinearChainCrf(nn.Module):
         earlier = 0
         for size, first in zip(layout.sizes[1:], layout.starts[1:], strict=True):
             rows = slice(first, first + size)
-            reached = (best[earlier : earlier + size].unsqueeze(1) + into).amax(2)
-            best[rows] = reached.add_(emissions[rows])
+            _reach(best[earlier : earlier + size], into, out=best[rows])
+            best[rows] += emissions[rows]
             earlier = first
         final, tag = (best.index_select(0, layout.last) + scores.end).max(1)
         tags = torch.empty(emissions.shape[0], dtype=torch.int64, device=emissions.device)
@@ -214,3 +214,19 @@ class LinearChainCrf(nn.Module):
             before = layout.previous[first - num : first - num + size]
             tags[before] = (best[before] + into[tags[first : first + size]]).argmax(1)
         return tags, final.index_select(0, layout.rank)
+
+
+_IN_CACHE = 1 << 18  # numbers of the sums of (record, tag, tag before) that are held at once
+
+
+def _reach(best: Tensor, into: Tensor, *, out: Tensor) -> None:
+    """`out`[b, j] = max over i of `best`[b, i] + `into`[j, i], a few records at a time: the sums of
+    a whole batch would be as many as L times its emissions and go through memory twice.
+    """
+    width = into.shape[0]
+    few = max(1, _IN_CACHE // (width * width))
+    sums = best.new_empty(min(few, best.shape[0]), width, width)
+    for low in range(0, best.shape[0], few):
+        part = best[low : low + few]
+        torch.add(part.unsqueeze(1), into, out=sums[: part.shape[0]])
+        torch.amax(sums[: part.shape[0]], 2, out=out[low : low + few])
