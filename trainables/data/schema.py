@@ -1,8 +1,8 @@
 """Label schemas: what a corpus' labels and size are, known without opening its records.
 
 A schema is a JSON object: `intents` and `slots` (lists of names), `source` (where they come from)
-and, for the shipped ones, `pool_size`: distinct utterances of each file or folder, by its place
-under the data directory.
+and, for the shipped ones, `pool_size` and `train_size`: distinct utterances of each file or folder
+and of its official training part, by its place under the data directory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from trainables import catalogue
 from trainables.config import DataConfig
 from trainables.data.records import LabelSchema, Utterance
+from trainables.data.split import training_size
 from trainables.errors import InvalidData
 
 _SHIPPED = "trainables.data.schemas"
@@ -60,6 +61,20 @@ def declared_pool_size(config: DataConfig) -> int | None:
     return min(size, config.max_records)
 
 
+def declared_training_size(config: DataConfig) -> int | None:
+    """Training records n, known without opening the data; None where they would be counted."""
+    if config.num_records is not None:
+        return config.num_records
+    if config.split == "official":
+        name, place = config.name, catalogue.entry("datasets", config.name).default_path()
+        if config.path is not None or config.max_records is not None:
+            return None
+        size: int | None = _shipped(name).get("train_size", {}).get(place)
+        return size
+    pool = declared_pool_size(config)
+    return None if pool is None else training_size(pool, config)
+
+
 def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> LabelSchema:
     """The labels that occur in `utterances`, sorted."""
     intents, tags = set(), set()
@@ -70,25 +85,23 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
     return LabelSchema(tuple(sorted(intents)), tuple(sorted(slots)), source=source, public=public)
 
 
-def to_json(schema: LabelSchema, *, pool_size: dict[str, int] | None = None) -> str:
-    """The text of a schema file."""
-    fields: dict[str, Any] = {"source": schema.source}
-    if pool_size:
-        fields["pool_size"] = pool_size
+def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
+    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place."""
+    fields: dict[str, Any] = {"source": schema.source, **sizes}
     fields |= {"intents": list(schema.intents), "slots": list(schema.slots)}
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
 
 
 def _shipped(name: str) -> dict[str, Any]:
-    text = resources.files(_SHIPPED).joinpath(f"{name}.json").read_text(encoding="utf-8")
-    fields: dict[str, Any] = json.loads(text)
+    file = resources.files(_SHIPPED).joinpath(f"{name}.json")
+    fields: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     return fields
 
 
 def _schema_of(fields: object, where: str) -> LabelSchema:
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
-    unknown = set(fields) - {"intents", "slots", "source", "pool_size"}
+    unknown = set(fields) - {"intents", "slots", "source", "pool_size", "train_size"}
     if unknown:
         raise InvalidData(
             f"expected the fields intents, slots and source in {where}, got {sorted(unknown)[0]!r}"

@@ -4,7 +4,8 @@
 
 For the person who adds a corpus or a reader: run it, look at the difference, commit. The schema of
 a corpus is the union of the labels over all its files, its pool size the distinct utterances
-(lower-cased, white space normalised) that the reader yields.
+(lower-cased, white space normalised) that the reader yields, its train size those of them whose
+first occurrence is in the official training part.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from trainables import catalogue
 from trainables.config import DataConfig
+from trainables.data.records import Part
 from trainables.data.schema import schema_of, to_json
 from trainables.data.storage import normalised
 
@@ -30,8 +32,12 @@ def shipped_text(name: str, data_dir: Path) -> str:
     config = DataConfig(name=name)
     utterances = list(entry.read(data_dir / entry.default_path(), config=config))
     schema = schema_of(utterances, source=_SOURCES[name], public=True)
-    distinct = len({normalised(utterance.tokens) for utterance in utterances})
-    return to_json(schema, pool_size={entry.default_path(): distinct})
+    parts: dict[str, Part] = {}
+    for utterance in utterances:
+        parts.setdefault(normalised(utterance.tokens), utterance.part)
+    train = sum(part == "train" for part in parts.values())
+    place = entry.default_path()
+    return to_json(schema, pool_size={place: len(parts)}, train_size={place: train})
 
 
 if __name__ == "__main__":

@@ -1,36 +1,64 @@
-"""Who is trained on, who is validated on, who is tested on. Pure: arrays in, arrays out.
+"""Which records a trial trains, validates and tests on. Pure; no torch.
 
-`paper` and `official` are fixed splits. `bernoulli` and `paired` are for measuring leakage: every
-trial draws its own members from one audit pool by independent fair coins, while the validation and
-the test part are the same for all trials, so that their SER compares.
+`paper` pools all files and cuts 45:5:50 by `split_seed` (Dupuy et al. 2021, 4.1); `official` keeps
+the parts of the corpus. `bernoulli` and `paired` first reserve 5 % validation and 5 % test, common
+to all trials of a `split_seed` so that their scores compare; the other 90 % are the audit pool, and
+a trial trains on about half of it (45 % of all, as in the paper), by coins of its own:
+
+* `bernoulli`: an independent fair coin for every record;
+* `paired`: records are paired (equal intent, nearest length; by `split_seed`, equal for all
+  trials) and an independent fair coin decides which of a pair is trained on, so that a guess at the
+  coins is an audit (Steinke et al. 2023; Mahloujifar et al. 2024 for pairs).
+
+Coins are independent between records and trials, never balanced over trials: a balanced design
+would tell a record's coin in one trial by those of the others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.config import DataConfig
+from trainables.data.records import Part
+from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 
+_TRAIN_PERCENT, _RESERVED_PERCENT = 45, 5
+
 Ids = NDArray[np.int64]
 
-TRAIN_SHARE, VALIDATION_SHARE = 0.45, 0.05  # Dupuy et al. 2021, section 4.1; the rest is test
-# In the audited modes these are the same records in every trial; half of the rest is trained on.
-COMMON_VALIDATION_SHARE, COMMON_TEST_SHARE = 0.05, 0.15
-_TRAIN, _VALIDATION, _TEST = 0, 1, 2  # `Corpus.part`
+
+class Records(Protocol):
+    """What a split looks at (see `corpus.Corpus`)."""
+
+    @property
+    def num_records(self) -> int:
+        """n."""
+
+    @property
+    def part(self) -> NDArray[np.int8]:
+        """[n]: index in `storage.PARTS`."""
+
+    @property
+    def intents(self) -> NDArray[Any]:
+        """[n]."""
+
+    @property
+    def offsets(self) -> Ids:
+        """[n + 1]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Record ids, each part in increasing order and disjoint from the others.
+    """Record ids, ascending and disjoint.
 
-    With the modes `bernoulli` and `paired`: `audit_pool` are the records that a coin was thrown
-    for, `mask` bool[len(audit_pool)] says who was drawn into `train`; `pairs` int64[P, 2] are the
-    matched pairs (one of each is in `train`), None for `bernoulli`.
+    `audit_pool` [M] and `mask` [M] are there in the modes with coins: the records that a coin was
+    thrown for and whether this trial trains on them. `pairs` [P, 2] is there in mode `paired`.
     """
 
     train: Ids
@@ -40,103 +68,108 @@ class Split:
     mask: NDArray[np.bool_] | None = None
     pairs: Ids | None = None
 
-
-def training_size(pool_size: int, config: DataConfig) -> int | None:
-    """n of a split of `pool_size` distinct records where it does not depend on them, else None.
-
-    `bernoulli` draws about half of the audit pool and `paired` at most half of it: the declared
-    size is that half, rounded down.
-
-    >>> training_size(5474, DataConfig(split="paper"))
-    2463
-    """
-    if config.split == "paper":
-        return round(TRAIN_SHARE * pool_size)
-    if config.split in ("bernoulli", "paired"):
-        return _audit_size(pool_size) // 2
-    return None
+    @property
+    def pair_numbers(self) -> Ids | None:
+        """[M]: the row of `pairs` that each record of the audit pool is in; None without pairs."""
+        if self.pairs is None or self.audit_pool is None:
+            return None
+        numbers = np.empty(self.pairs.size, dtype=np.int64)
+        places = np.searchsorted(self.audit_pool, self.pairs)
+        numbers[places] = np.arange(len(self.pairs))[:, None]
+        return numbers
 
 
-def make_split(
-    config: DataConfig,
-    *,
-    part: NDArray[np.integer],
-    intents: NDArray[np.integer],
-    lengths: NDArray[np.integer],
-    mask_seed: int,
-) -> Split:
-    """The split of n records; `part`, `intents`, `lengths` [n] describe them.
-
-    `config.split_seed` decides what all trials share, `mask_seed` the trial's own coins.
+def make_split(config: DataConfig, *, corpus: Records, mask_seed: int) -> Split:
+    """The split of a corpus; `mask_seed` is the trial's own and matters in the modes with coins.
 
     Raises: InvalidInput where a part would be empty.
     """
-    n = len(part)
     if config.split == "official":
-        split = _official(part, config.split_seed)
+        split = _official(corpus)
     elif config.split == "paper":
-        line = generator(config.split_seed, "split", "paper").permutation(n)
-        train, validation = round(TRAIN_SHARE * n), round(VALIDATION_SHARE * n)
-        split = Split(*_sorted(line, train, train + validation))
+        split = _paper(corpus.num_records, config.split_seed)
     else:
-        split = _audited(config, intents=intents, lengths=lengths, mask_seed=mask_seed)
-    for name in ("train", "validation", "test"):
-        if len(getattr(split, name)) == 0:
+        split = _with_coins(config, corpus, mask_seed)
+    parts: dict[Part, Ids] = {
+        "train": split.train,
+        "validation": split.validation,
+        "test": split.test,
+    }
+    for name, ids in parts.items():
+        if len(ids) == 0:
             raise InvalidInput(
-                f"expected records in the {name} part with data.split={config.split}, got none of {n}"
+                f"expected records in the {name} part, got none with data.split={config.split} of"
+                f" {corpus.num_records} records"
             )
     return split
 
 
-def _sorted(line: Ids, first: int, second: int) -> tuple[Ids, Ids, Ids]:
-    train, validation, test = np.split(line, [first, second])
-    return np.sort(train), np.sort(validation), np.sort(test)
+def training_size(pool_size: int, config: DataConfig) -> int:
+    """Training records of a pool, known from its size alone: the declared n of an accountant.
+
+    In mode `bernoulli` the expected number, half the audit pool: the realised one is private.
+    Raises: InvalidInput for the official split, whose parts have sizes of their own.
+    """
+    if config.split == "official":
+        raise InvalidInput(
+            "expected data.num_records with data.split=official, got only the size of the pool"
+        )
+    if config.split == "paper":
+        return _percent(pool_size, _TRAIN_PERCENT)
+    return (pool_size - 2 * _percent(pool_size, _RESERVED_PERCENT)) // 2
 
 
-def _official(part: NDArray[np.integer], seed: int) -> Split:
-    """The corpus' own parts; where it has no validation part, 5 % of its training part is one."""
-    train, validation, test = (
-        np.flatnonzero(part == which) for which in (_TRAIN, _VALIDATION, _TEST)
-    )
-    if len(validation) == 0 and len(train) > 1:
-        line = generator(seed, "split", "official").permutation(train)
-        held = max(1, round(VALIDATION_SHARE * len(train)))
-        train, validation = np.sort(line[held:]), np.sort(line[:held])
-    return Split(train, validation, test)
+def _percent(n: int, percent: int) -> int:
+    """n percent / 100 rounded half up, in whole numbers."""
+    return (n * percent + 50) // 100
 
 
-def _audit_size(n: int) -> int:
-    return n - round(COMMON_VALIDATION_SHARE * n) - round(COMMON_TEST_SHARE * n)
+def _paper(n: int, seed: int) -> Split:
+    order = generator(seed, "split").permutation(n)
+    train = _percent(n, _TRAIN_PERCENT)
+    validation = train + _percent(n, _RESERVED_PERCENT)
+    return Split(*(np.sort(ids) for ids in np.split(order, [train, validation])))
 
 
-def _audited(
-    config: DataConfig,
-    *,
-    intents: NDArray[np.integer],
-    lengths: NDArray[np.integer],
-    mask_seed: int,
-) -> Split:
-    n = len(intents)
-    line = generator(config.split_seed, "split", "audited").permutation(n)
-    held = round(COMMON_VALIDATION_SHARE * n)
-    pool, validation, test = _sorted(line, _audit_size(n), _audit_size(n) + held)
-    coins = generator(mask_seed, "split", config.split)
+def _official(corpus: Records) -> Split:
+    part = np.asarray(corpus.part)
+    return Split(*(np.flatnonzero(part == index) for index in range(len(PARTS))))
+
+
+def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:
+    n = corpus.num_records
+    reserved = _percent(n, _RESERVED_PERCENT)
+    order = generator(config.split_seed, "common").permutation(n)
+    validation, test, pool = (np.sort(ids) for ids in np.split(order, [reserved, 2 * reserved]))
+    coins = generator(mask_seed, "mask")
     if config.split == "bernoulli":
         mask = coins.random(len(pool)) < 0.5
-        return Split(pool[mask], validation, test, audit_pool=pool, mask=mask)
-    pairs = _pairs(pool, intents, lengths)
-    side = coins.integers(2, size=len(pairs))
-    chosen = pairs[np.arange(len(pairs)), side]
-    audited = np.sort(pairs.ravel())
-    mask = np.isin(audited, chosen)
-    return Split(np.sort(chosen), validation, test, audit_pool=audited, mask=mask, pairs=pairs)
+        return Split(pool[mask], validation, test, pool, mask)
+    pairs = _pairs(corpus, pool, seed=config.split_seed)
+    if len(pool) % 2:  # the record without a partner is trained on by no trial
+        pool, left = np.sort(pairs.ravel()), np.setdiff1d(pool, pairs)
+        test = np.sort(np.concatenate([test, left]))
+    side = (coins.random(len(pairs)) < 0.5).astype(np.int64)
+    train = np.sort(np.take_along_axis(pairs, side[:, None], axis=1).ravel())
+    return Split(train, validation, test, pool, np.isin(pool, train), pairs)
 
 
-def _pairs(pool: Ids, intents: NDArray[np.integer], lengths: NDArray[np.integer]) -> Ids:
-    """Pairs of one intent and of nearest length, [P, 2]; an odd one of an intent is in no pair."""
-    order = pool[np.lexsort((pool, lengths[pool], intents[pool]))]
-    kept = []
-    for intent in np.unique(intents[pool]):
-        same = order[intents[order] == intent]
-        kept.append(same[: len(same) // 2 * 2])
-    return np.concatenate(kept).reshape(-1, 2) if kept else np.zeros((0, 2), dtype=np.int64)
+def _pairs(corpus: Records, pool: Ids, *, seed: int) -> Ids:
+    """[M // 2, 2]: records of equal intent next to each other in length, ties in random order.
+
+    What is over of an intent with an odd number of records is paired by length alone.
+    """
+    intents = np.asarray(corpus.intents[pool], dtype=np.int64)
+    lengths = corpus.offsets[pool + 1] - corpus.offsets[pool]
+    chance = generator(seed, "pairs").permutation(len(pool))
+    order = np.lexsort((chance, lengths, intents))
+    sorted_intents = intents[order]
+    starts = np.flatnonzero(np.r_[True, sorted_intents[1:] != sorted_intents[:-1]])
+    counts = np.diff(np.r_[starts, len(order)])
+    over = np.zeros(len(order), dtype=np.bool_)
+    over[(starts + counts - 1)[counts % 2 == 1]] = True
+    alone = order[over]
+    alone = alone[np.argsort(lengths[alone], kind="stable")]
+    alone = alone[: len(alone) // 2 * 2]
+    found = np.concatenate([order[~over], alone]).reshape(-1, 2)
+    return np.asarray(pool[found], dtype=np.int64)
