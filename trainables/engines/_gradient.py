@@ -1,4 +1,4 @@
-"""Sums of gradients into a flat buffer: by the layers' books where they keep them, else autograd."""
+"""Sums of gradients into a flat buffer: by the layers' books where kept, else autograd."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GradientSource:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.per_unit = bookkeeping.supports(model)
+        self.per_unit = bookkeeping.supports(_Watched(model))
 
     def add_mean(self, batch: Any, out: FlatGradient) -> None:
         """Add the mean gradient of a batch to `out`."""
@@ -36,7 +36,7 @@ class GradientSource:
             bookkeeping.gradient(watched, batch, weights, out.data)
         else:
             out.attach()
-            watched.losses(batch).backward(weights)
+            torch.autograd.backward(watched.losses(batch), weights)
             out.collect()
             out.detach()
         return watched.seen
@@ -83,4 +83,4 @@ class _Watched:
         return self._model.named_parameters()
 
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]:
-        return self._model.named_modules()
+        yield from self._model.named_modules()

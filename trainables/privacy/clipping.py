@@ -60,10 +60,10 @@ def clipped_sum(
     `group_scale` [K] and the flat `out` [D] follow the trainable `model.named_parameters()`.
     """
     parameters = [p for _, p in model.named_parameters() if p.requires_grad]
-    places = out.split([p.numel() for p in parameters])
+    places = torch.split(out, [p.numel() for p in parameters])
     losses = model.losses(batch)
     norms = losses.new_zeros(num_units)
-    for unit in unit_of_record.unique().tolist():
+    for unit in torch.unique(unit_of_record).tolist():
         mine = unit_of_record == unit
         # A weight of 0 times a NaN of another unit would be NaN: select, do not mask.
         value = (losses[mine] * weight_of_record[mine]).sum()

@@ -1,0 +1,193 @@
+"""The step audit: the engine's own step on chosen neighbouring inputs, against its claim."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from trainables import catalogue
+from trainables.accountants._gauss import gaussian_epsilon
+from trainables.communication import Alone
+from trainables.engines._engine import Engine, Setup
+from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
+from trainables.errors import InvalidInput
+from trainables.privacy.audit import StepAudit, distinguish, effective_multiplier
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import public_key
+from trainables.privacy.sampling import Draw
+
+_WIDTHS = (64, 128, 256)  # groups of different size, so that data-dependent alpha_k differ
+_FALSE_ALARM = 1e-4
+_DELTA = 1e-5
+_HUGE = 1e3  # gradients of this many C leave nothing to the clip but the direction
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Neighbouring inputs: for each unit that has records, their rows in the table."""
+
+    name: str
+    left: tuple[tuple[int, ...], ...]
+    right: tuple[tuple[int, ...], ...]
+
+
+def audit_step(mechanism: Mechanism, *, calls: int = 4_000, seed: int = 0) -> StepAudit:
+    """Run the step of `mechanism` about `calls` times on adversarial neighbouring inputs.
+
+    The engine, its clipping, noise and group scales are the real ones; only the model is tiny and
+    the draw is chosen. Both the first and the last epoch are audited. No record is touched, so the
+    result may be published. What it cannot see: the sampling rate and noise reused between steps.
+
+    Raises: InvalidInput where `mechanism` adds no noise (nothing is claimed), or calls < 100.
+    """
+    if not mechanism.is_private:
+        raise InvalidInput(
+            f"expected a mechanism with noise to audit, got engine {mechanism.engine} with"
+            f" noise_multiplier {mechanism.noise_multiplier:g}"
+        )
+    if calls < 100:
+        raise InvalidInput(f"expected calls >= 100, got {calls}")
+    epochs = sorted({0, mechanism.epochs - 1})
+    audits = [
+        _audit_epoch(mechanism, epoch, calls=calls // len(epochs), seed=seed) for epoch in epochs
+    ]
+    return min(audits, key=lambda audit: (audit.passed, audit.estimate / audit.claimed))
+
+
+def _audit_epoch(mechanism: Mechanism, epoch: int, *, calls: int, seed: int) -> StepAudit:
+    table, pairs = _inputs(mechanism)
+    claimed = mechanism.effective_noise_multiplier_at(epoch)
+    each = max(2, calls // (4 * len(pairs)))  # half of the calls look for the worst pair
+    found = []
+    for number, pair in enumerate(pairs):
+        left, right, groups = _release(mechanism, pair, table, epoch, each, (seed, number))
+        share = _FALSE_ALARM / (2 * len(pairs))
+        found.append(effective_multiplier(left, right, groups=groups, false_alarm=share))
+    worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
+    # Fresh calls on the worst pair, so that having chosen it does not count.
+    again = max(2, calls // 4)
+    left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, (seed, len(pairs)))
+    multiplier = effective_multiplier(left, right, groups=groups, false_alarm=_FALSE_ALARM / 4)
+    bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=_FALSE_ALARM / 4)
+    epsilon = gaussian_epsilon(1 / claimed, _DELTA)
+    # float32 rounds the clip: a part in 10^4 is no violation.
+    kept = all(one.high >= claimed * (1 - 1e-4) for one in (*found, multiplier))
+    return StepAudit(
+        claimed=claimed,
+        estimate=multiplier.estimate,
+        interval=(multiplier.low, multiplier.high),
+        epsilon_claimed=epsilon,
+        epsilon_lower_bound=bound,
+        delta=_DELTA,
+        worst_input=pairs[worst].name,
+        epoch=epoch,
+        calls=2 * (each * len(pairs) + again),
+        false_alarm=_FALSE_ALARM,
+        passed=kept and bound <= epsilon,
+    )
+
+
+def _inputs(mechanism: Mechanism) -> tuple[torch.Tensor, list[_Pair]]:
+    """A table of gradients and the pairs of neighbouring inputs made of its rows.
+
+    Row 0 is harmless. In each group alone, and in all together, rows of opposite huge gradients:
+    the neighbour that turns a clipped gradient around. One row is not finite.
+    """
+    bound, width = mechanism.max_grad_norm, sum(_WIDTHS)
+    rows = [torch.full((width,), 0.1 * bound / math.sqrt(width))]
+    directions = []
+    start = 0
+    for group in _WIDTHS:
+        directions.append((f"group of {group}", torch.zeros(width)))
+        directions[-1][1][start] = 1.0
+        start += group
+    directions.append(("all groups", torch.stack([d for _, d in directions]).sum(0)))
+    pairs = []
+    alone = mechanism.microbatch_size == 1
+    replaced = mechanism.neighboring_relation == "replace_one"
+    for name, direction in directions:
+        there, back = len(rows), len(rows) + 1
+        rows += [_HUGE * bound * direction, -3 * _HUGE * bound * direction]
+        if alone and replaced:
+            pairs.append(_Pair(name, ((0,), (there,)), ((0,), (back,))))
+        elif alone:
+            pairs.append(_Pair(name, ((0,),), ((0,), (there,))))
+            pairs.append(_Pair(f"{name}, else empty", (), ((there,),)))
+        elif replaced:
+            pairs.append(_Pair(name, ((0, there), (0,)), ((0, back), (0,))))
+        else:
+            pairs.append(_Pair(name, ((there,), (0,)), ((there, back), (0,))))
+    broken = len(rows)
+    rows.append(torch.full((width,), math.nan))
+    left = ((0,), (1,)) if alone and replaced else ((0, 1),) if replaced else ((0,),)
+    right = ((0,), (broken,)) if alone else ((0, broken),)
+    pairs.append(_Pair("not finite", left, right))
+    return torch.stack(rows), pairs
+
+
+def _release(
+    mechanism: Mechanism,
+    pair: _Pair,
+    table: torch.Tensor,
+    epoch: int,
+    calls: int,
+    names: tuple[int, int],
+) -> tuple[np.ndarray, np.ndarray, list[slice]]:
+    """What `calls` steps on either input release, times M: [calls, D] each, and the groups."""
+    sides = []
+    groups: list[slice] = []
+    for units in (pair.left, pair.right):
+        engine = _engine(mechanism, units, table, names)
+        groups = [engine.layout.segment(k) for k in range(len(engine.layout.names))]
+        released = np.empty((calls, engine.layout.size))
+        for call in range(calls):
+            engine.step(epoch, call + 1)
+            released[call] = engine.released.numpy()
+        sides.append(released * mechanism.num_microbatches)
+    return sides[0], sides[1], groups
+
+
+def _engine(
+    mechanism: Mechanism,
+    units: tuple[tuple[int, ...], ...],
+    table: torch.Tensor,
+    names: tuple[int, int],
+) -> Engine:
+    """The mechanism's engine on this input, its group scales settled on the harmless row."""
+    batch = ChosenBatch(_draw(mechanism, ((0,),)))
+    engine: Engine = catalogue.entry("engines", mechanism.engine).make(
+        ChosenGradients(_WIDTHS),
+        mechanism,
+        Setup(
+            loader=ChosenRecords(table),
+            ids=np.arange(len(table)),
+            learning_rate=1e-3,
+            comm=Alone(),
+            key=public_key(names[0], f"step audit {names[1]}"),
+            public_batch=table[:1],
+            sampler=batch,
+        ),
+    )
+    engine.step(0, 0)
+    batch.now = _draw(mechanism, units)
+    return engine
+
+
+def _draw(mechanism: Mechanism, units: tuple[tuple[int, ...], ...]) -> Draw:
+    """The draw of one process that plays every worker, with these rows in its first units."""
+    count = len(units) if mechanism.microbatch_size == 1 else mechanism.num_microbatches
+    sizes = np.zeros(count, dtype=np.int64)
+    # Where M is smaller than the units wanted, the harmless last one is left out.
+    units = units[:count]
+    sizes[: len(units)] = [len(unit) for unit in units]
+    records = np.array([row for unit in units for row in unit], dtype=np.int64)
+    return Draw(
+        records=records,
+        unit=np.repeat(np.arange(count), sizes),
+        sizes=sizes,
+        worker=np.zeros(count, dtype=np.int64),
+        num_drawn=len(records),
+    )

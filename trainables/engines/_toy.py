@@ -1,0 +1,56 @@
+"""A tiny real model whose per-record gradient is whatever one chooses: for audits and tests.
+
+loss_i = sum over groups k of W_k x_ik, so record i's gradient in group k is x_ik, wherever the
+weights are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from trainables.layers.linear import Linear
+from trainables.layers.packing import one_row_each
+from trainables.privacy.sampling import Draw, Ids
+
+
+class ChosenGradients(nn.Module):
+    """A batch is float32[B, sum of widths]: the gradient each record is to have."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.widths = tuple(widths)
+        self.groups = nn.ModuleList(Linear(width, 1, bias=False) for width in widths)
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+    def losses(self, batch: Tensor) -> Tensor:
+        """[B]."""
+        rows = one_row_each(len(batch))
+        parts = torch.split(batch, list(self.widths), dim=1)
+        terms = [group(x, rows) for group, x in zip(self.groups, parts, strict=True)]
+        return torch.cat(terms, dim=1).sum(1)
+
+
+class ChosenRecords:
+    """A loader over a table of gradients, float32[n, D]: record i has row i."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
+
+    def batch(self, ids: Ids) -> Tensor:
+        """The rows of these records."""
+        return self.table[torch.from_numpy(ids)]
+
+
+class ChosenBatch:
+    """A sampler that gives the draw `now`, whatever the step, until it is exchanged."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.now = draw
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """The draw of any step."""
+        return self.now
