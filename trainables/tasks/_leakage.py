@@ -70,8 +70,9 @@ def measure(
 def judged_signals(setup: Setup) -> Signals:
     """Signals of as many members as non-members (fixed splits), or of the whole audit pool."""
     split, seed = setup.split, setup.config.data.split_seed
+    pair = None
     if split.audit_pool is not None and split.mask is not None:
-        ids, member = split.audit_pool, split.mask
+        ids, member, pair = split.audit_pool, split.mask, split.pair_numbers
         population = np.concatenate([split.validation, split.test])
     else:
         few = min(len(split.train), len(split.test))
@@ -86,6 +87,9 @@ def judged_signals(setup: Setup) -> Signals:
     known = ~setup.corpus.outside[every]
     is_member = np.concatenate([member, np.zeros(len(population), dtype=np.bool_)])
     outside = np.arange(len(every)) >= len(ids)
+    pairs = np.full(len(every), -1, dtype=np.int64)
+    if pair is not None:
+        pairs[: len(ids)] = pair
     said = setup.infer(every[known])
     return attacks.gather(
         records=every[known],
@@ -93,6 +97,7 @@ def judged_signals(setup: Setup) -> Signals:
         mode=setup.config.data.split,
         features=said.features,
         log_confidence=said.log_confidence,
+        pairs=pairs[known],
         population=outside[known],
         corpus=setup.corpus.fingerprint,
         trial=setup.config.id,

@@ -13,6 +13,7 @@ from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
+from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.engines import Engine
 from trainables.errors import InvalidInput
@@ -78,14 +79,12 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
     # An independent coin for each record and trial, or the one fixed split: the split's own affair.
     split = make_split(
         config.data,
-        part=corpus.part,
-        intents=corpus.intents,
-        lengths=corpus.lengths,
+        corpus=corpus,
         mask_seed=stream_seed(config.training.seed, config.id),
     )
     config, mechanism = accountants.resolve(
         config,
-        num_records=config.data.num_records or len(split.train),
+        num_records=num_training_records(config.data, corpus),
         undeclared=corpus.undeclared,
     )
     build = catalogue.entry("models", config.model.name).build
