@@ -1,0 +1,120 @@
+"""Budgets: exact at the boundary, for every engine, and silent where they have no say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sweep.budget import EpsilonBudget, SweepBudget, affordable_epochs
+from sweep.events import GO_ON
+from trainables.accountants import account, epsilon_after, paper_zcdp
+from trainables.config import NoiseDecay, PrivacyConfig, TrainingConfig, TrialConfig
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism, build
+
+
+def mechanism(*, engine: str = "edp_sgd", noise: float = 2.0, epochs: int = 5) -> Mechanism:
+    config = TrialConfig(
+        engine=engine,  # type: ignore[arg-type]  # a name from the parametrisation
+        privacy=PrivacyConfig(
+            noise_multiplier=noise, noise_decay=NoiseDecay(kind="exponential", tau=0.05)
+        ),
+        training=TrainingConfig(epochs=epochs, expected_batch_size=64, num_workers=4),
+    )
+    return build(config, num_records=2_463)
+
+
+@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
+@pytest.mark.parametrize("epochs", [1, 3, 5])
+def test_an_epoch_may_start_exactly_where_its_end_is_within_the_limit(
+    engine: str, epochs: int
+) -> None:
+    trial = mechanism(engine=engine)
+    end = account(trial.first(epochs)).epsilon
+    at, below = EpsilonBudget(end), EpsilonBudget(end * (1 - 1e-6))
+    for done in range(trial.epochs):
+        assert at.permits_next(trial, done).go_on == (done < epochs)
+        assert below.permits_next(trial, done).go_on == (done < epochs - 1)
+
+
+def test_the_budget_goes_by_the_accountant_it_names() -> None:
+    trial = mechanism()
+    paper = paper_zcdp.epsilon(trial.first(3), delta=trial.delta)
+    budget = EpsilonBudget(paper, "paper")
+    assert [budget.permits_next(trial, done).go_on for done in range(5)] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+    assert paper < epsilon_after(trial, 1), "the sound figure would not have permitted one epoch"
+    assert not EpsilonBudget(paper).permits_next(trial, 0).go_on
+    assert "(paper)" in budget.permits_next(trial, 3).reason
+
+
+def test_what_the_plan_admits_whole_is_never_cut() -> None:
+    for engine in ("edp_sgd", "dp_sgd"):
+        trial = mechanism(engine=engine)
+        budget = EpsilonBudget(account(trial, exact=False).epsilon)
+        assert all(budget.permits_next(trial, done).go_on for done in range(6))
+
+
+def test_a_refusal_names_figure_accountant_and_limit() -> None:
+    reason = EpsilonBudget(0.5).refusal(mechanism())
+    assert reason is not None
+    assert "(sound) after 5 epochs exceeds budget.epsilon=0.5" in reason
+    assert EpsilonBudget(None).refusal(mechanism()) is None
+    assert EpsilonBudget(1e6).refusal(mechanism()) is None
+
+
+def test_sgd_is_refused_unless_it_is_a_declared_baseline() -> None:
+    budget, sgd = EpsilonBudget(100.0), mechanism(engine="sgd")
+    assert budget.refusal(sgd) is not None
+    assert not budget.permits_next(sgd, 0).go_on
+    assert budget.refusal(sgd, baseline=True) is None
+    assert budget.permits_next(sgd, 0, baseline=True) == GO_ON
+
+
+def test_a_figure_that_is_not_defined_refuses_and_says_so() -> None:
+    verdict = EpsilonBudget(1.0, "paper").permits_next(mechanism(engine="dp_sgd"), 0)
+    assert not verdict.go_on
+    assert "edp_sgd" in verdict.reason
+
+
+def test_nothing_is_spent_after_the_last_epoch() -> None:
+    assert EpsilonBudget(1e-9).permits_next(mechanism(), 5) == GO_ON
+    with pytest.raises(InvalidInput, match="epochs_done=6"):
+        EpsilonBudget(1.0).permits_next(mechanism(), 6)
+
+
+@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
+def test_the_affordable_epochs_are_those_that_are_permitted(engine: str) -> None:
+    trial = mechanism(engine=engine, epochs=8)
+    budget = EpsilonBudget(epsilon_after(trial, 4) * 1.001)
+    count = affordable_epochs(budget, trial)
+    assert 4 <= count < 8
+    assert [budget.permits_next(trial, done).go_on for done in range(8)] == [
+        done < count for done in range(8)
+    ]
+
+
+def test_trials_and_seconds_of_a_sweep_are_bounded() -> None:
+    budget = SweepBudget(trials=2, seconds=10)
+    assert budget.permits_trial(trials_started=1, seconds=9.9).go_on
+    assert "budget.trials=2" in budget.permits_trial(trials_started=2, seconds=0).reason
+    assert "budget.seconds=10" in budget.permits_trial(trials_started=0, seconds=10).reason
+    assert not budget.permits_epoch(seconds=10).go_on
+    assert SweepBudget().permits_trial(trials_started=10**9, seconds=math.inf).go_on
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: EpsilonBudget(0.0), "budget.epsilon > 0"),
+        (lambda: EpsilonBudget(math.nan), "budget.epsilon > 0"),
+        (lambda: EpsilonBudget(1.0, "guess"), "'guess'"),
+        (lambda: SweepBudget(trials=0), "budget.trials"),
+        (lambda: SweepBudget(seconds=-1), "budget.seconds"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused(make, named: str) -> None:  # type: ignore[no-untyped-def]  # a lambda
+    with pytest.raises(InvalidInput, match=named):
+        make()
