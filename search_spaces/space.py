@@ -223,6 +223,9 @@ class SearchSpace(Part):
     )
     budget: Budget = Budget()
     resources: Resources = Resources()
+    fallback: dict[str, Any] = Field(
+        default_factory=dict, description="overrides for when the data set is not at hand"
+    )
     override: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("name")
@@ -235,7 +238,7 @@ class SearchSpace(Part):
     def _lists_are_grids(cls, axes: Any) -> Any:
         return {path: _axis(a) for path, a in axes.items()} if isinstance(axes, dict) else axes
 
-    @field_validator("axes", "override")
+    @field_validator("axes", "override", "fallback")
     @classmethod
     def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
         _check_paths(fields)
@@ -269,6 +272,22 @@ class SearchSpace(Part):
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def renamed(space: SearchSpace, name: str) -> SearchSpace:
+    """The space under another name.
+
+    Raises: InvalidInput for a name that is none.
+    """
+    try:
+        return space.model_copy(update={"name": check_name(name)})
+    except ValueError as problem:
+        raise InvalidInput(f"name: {problem}") from None
+
+
+def with_fallback(space: SearchSpace) -> SearchSpace:
+    """The space with its fallback values in every trial; what was overridden stays."""
+    return space.model_copy(update={"override": {**space.fallback, **space.override}})
 
 
 def check_name(name: str) -> str:

@@ -19,27 +19,40 @@ from search_spaces.expansion import PLANNED_NAMES, Point, expand
 from search_spaces.space import SearchSpace
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 
+# What a table has room for: the paper's letters, and the usual ones.
+_LABELS = {
+    "privacy.max_grad_norm": "C",
+    "privacy.noise_multiplier": "z0",
+    "privacy.noise_multiplier.target_epsilon": "epsilon",
+    "privacy.noise_decay": "decay",
+    "privacy.noise_decay.kind": "decay",
+    "privacy.noise_decay.tau": "tau",
+    "training.learning_rate": "lr",
+    "training.expected_batch_size": "B",
+    "training.num_workers": "N",
+}
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accounted:
-    """What accounting says of a config: its figures and the public sizes they rest on."""
+    """What accounting says of a config: its figures, and the mechanism they are of."""
 
     summary: PrivacySummary
-    num_records: int
-    steps: int
+    mechanism: Mechanism
 
 
 class Account(Protocol):
-    """Accounts for one config; `accountant` None means the tightest sound one.
+    """Accounts for one config; `accountant` None means the tightest sound one. `careful` asks for
+    a finer bound than planning thousands can afford.
 
     Raises: InvalidInput for a mechanism that is refused.
     """
 
-    def __call__(self, config: TrialConfig, *, accountant: str | None) -> Accounted:
+    def __call__(self, config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
         """The figures of a config."""
 
 
@@ -186,9 +199,7 @@ def _plan_point(
 ) -> PlannedTrial:
     config = point.config
     fields = config.model_dump(mode="json") if config is not None else point.fields
-    name = ", ".join(
-        (point.variant, *(f"{p.split('.')[-1]}={_short(v)}" for p, v in point.values.items()))
-    )
+    name = ", ".join((point.variant, *(f"{label(p)}={_short(v)}" for p, v in point.values.items())))
     trial = PlannedTrial(
         id=config.id if config is not None else _digest(fields),
         name=name,
@@ -206,15 +217,17 @@ def _plan_point(
     if point.reason is not None:
         return replace(trial, reason=point.reason, refused_by="constraint")
     try:
-        accounted = account(config, accountant=None)
+        accounted = account(config, accountant=None, careful=False)
+        if _near_limit(space, point, accounted=accounted):
+            accounted = account(config, accountant=None, careful=True)
         budgeted = _budgeted(space, config, accounted=accounted, account=account)
     except InvalidInput as problem:
         return replace(trial, reason=str(problem), refused_by="mechanism")
     summary = accounted.summary
     trial = replace(
         trial,
-        steps=accounted.steps,
-        num_records=accounted.num_records,
+        steps=accounted.mechanism.steps,
+        num_records=accounted.mechanism.num_records,
         noise_multiplier=summary.noise_multiplier,
         delta=summary.delta,
         epsilon=summary.epsilon,
@@ -222,9 +235,17 @@ def _plan_point(
         epsilon_budget=budgeted,
         accountant=summary.accountant,
         warnings=summary.warnings,
-        seconds=seconds_of(config, accounted.steps),
+        seconds=seconds_of(config, accounted.mechanism.steps),
     )
     return _within_epsilon(space, _within_constraints(space, trial))
+
+
+def _near_limit(space: SearchSpace, point: Point, *, accounted: Accounted) -> bool:
+    """Whether a finer bound could bring the trial within its budget."""
+    limit, summary = space.budget.epsilon, accounted.summary
+    if limit is None or point.baseline or summary.tight:
+        return False
+    return limit < summary.epsilon < 1.5 * limit
 
 
 def _budgeted(
@@ -236,7 +257,7 @@ def _budgeted(
         return accounted.summary.epsilon
     if by == "paper":
         return accounted.summary.epsilon_paper
-    return account(config, accountant=by).summary.epsilon
+    return account(config, accountant=by, careful=False).summary.epsilon
 
 
 def _within_constraints(space: SearchSpace, trial: PlannedTrial) -> PlannedTrial:
@@ -279,6 +300,15 @@ def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[Plann
     return tuple(kept)
 
 
+def label(path: str) -> str:
+    """A short name of a config's field.
+
+    >>> label("privacy.max_grad_norm"), label("training.seed")
+    ('C', 'seed')
+    """
+    return _LABELS.get(path, path.rsplit(".", 1)[-1])
+
+
 def _kind(trial: PlannedTrial) -> str:
     return str(trial.refused_by)
 
@@ -290,6 +320,8 @@ def _digest(fields: dict[str, Any]) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, dict) and set(value) == {"target_epsilon"}:
+        return f"for epsilon {_short(value['target_epsilon'])}"
     if isinstance(value, dict):
         return ":".join(_short(part) for part in value.values())
     return str(value)

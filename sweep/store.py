@@ -23,6 +23,7 @@ import fcntl
 import os
 import shutil
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -194,10 +195,10 @@ class SweepFolder:
             privacy=result["privacy"] if result else None,
         )
 
-    def records(self) -> list[TrialRecord]:
-        """Every trial of the plan, in its order."""
-        running = self.is_running
-        return [self.record(trial, running=running) for trial in self.plan().trials]
+    def records(self, *, running: bool | None = None) -> list[TrialRecord]:
+        """Every trial of the plan, in its order; `running` None: as the lock says."""
+        alive = self.is_running if running is None else running
+        return [self.record(trial, running=alive) for trial in self.plan().trials]
 
     # ---- the whole
 
@@ -238,7 +239,9 @@ def create(
     (fresh / "trials").mkdir(mode=0o700)
     write_text(fresh / "space.yaml", _yaml(space.document()))
     write_json(fresh / "plan.json", plan.to_dict())
-    write_json(fresh / "sweep.json", {"created": time.time(), **about})
+    # A name can be used again after a deletion; the id cannot.
+    about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
+    write_json(fresh / "sweep.json", about)
     try:
         fresh.rename(place)
     except OSError:

@@ -70,4 +70,7 @@ def console(*, stderr: bool = False) -> Console:
     """Where people read."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    out = Console(stderr=stderr, highlight=False)
+    if not out.is_terminal:
+        out.width = 140  # a file or a pipe has no edge at which tables must be cut
+    return out

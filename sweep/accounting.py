@@ -1,0 +1,84 @@
+"""What each trial of a sweep would cost in privacy, from its config and its data's public size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sweep.plan import Account, Accounted
+from sweep.settings import Settings
+from trainables import accountants, catalogue
+from trainables.config import DataConfig, TargetEpsilon, TrialConfig
+from trainables.data.corpus import Corpus, data_path, open_corpus
+from trainables.data.schema import declared_pool_size
+from trainables.data.split import make_split, training_size
+from trainables.errors import InvalidData
+
+
+@dataclass(frozen=True)
+class TrainingSize:
+    """n, and what of it or beside it was read from private records."""
+
+    num_records: int
+    undeclared: tuple[str, ...] = ()
+
+
+def accounting(settings: Settings) -> Account:
+    """An `Account` that knows the sizes of the data sets under these settings."""
+
+    def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+        size = size_of(config.data, settings)
+        _, mechanism = accountants.resolve(
+            config, num_records=size.num_records, undeclared=size.undeclared
+        )
+        summary = accountants.account(
+            mechanism, exact=False, accountant=accountant or config.privacy.accountant
+        )
+        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+        if (careful or calibrated) and not summary.tight and accountant is None:
+            # The planning bound may lie a little above the target that the noise was made for.
+            finer = accountants.epsilon_after(mechanism, mechanism.epochs)
+            summary = replace(summary, epsilon=min(summary.epsilon, finer))
+        return Accounted(summary=summary, mechanism=mechanism)
+
+    return account
+
+
+@lru_cache(maxsize=256)
+def size_of(config: DataConfig, settings: Settings) -> TrainingSize:
+    """How many records a trial trains on: declared where it is, counted where it must be.
+
+    Raises: InvalidData where the data must be opened and cannot be.
+    """
+    if catalogue.entry("datasets", config.name).PUBLIC:
+        pool = declared_pool_size(config)
+        declared = config.num_records or (training_size(pool, config) if pool else None)
+        if declared is not None:
+            return TrainingSize(declared)
+    corpus = open_data(config, settings)
+    counted = config.num_records or training_size(corpus.num_records, config)
+    if counted is None:
+        split = make_split(
+            config, part=corpus.part, intents=corpus.intents, lengths=corpus.lengths, mask_seed=0
+        )
+        counted = len(split.train)
+    return TrainingSize(counted, corpus.undeclared)
+
+
+@lru_cache(maxsize=64)
+def open_data(config: DataConfig, settings: Settings) -> Corpus:
+    """The corpus of a config, encoded at the first call.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
+
+
+def is_at_hand(config: DataConfig, settings: Settings) -> bool:
+    """Whether a corpus' files are there; one that the project makes needs none."""
+    place = data_path(config, data_dir=settings.data_dir)
+    try:
+        catalogue.entry("datasets", config.name).files(place, config=config)
+    except InvalidData:
+        return False
+    return True

@@ -1,0 +1,195 @@
+"""Trials as tables for people. Plain data in, Rich tables or Markdown out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from sweep import select
+from sweep.plan import Plan
+from sweep.store import TrialRecord
+
+_STYLES = {
+    "done": "green",
+    "stopped": "yellow",
+    "failed": "red",
+    "refused": "dim",
+    "running": "cyan",
+    "interrupted": "yellow",
+    "planned": "dim",
+}
+_MARKDOWN = ("ser", "mia_shadow_auc", "epsilon", "epsilon_paper", "seconds")
+
+
+def figure(value: float | None) -> str:
+    """Four digits; a dash for nothing, infinity as the sign.
+
+    >>> figure(None), figure(12.3456), figure(float("inf")), figure(1.2e9)
+    ('-', '12.35', '∞', '1.2e+09')
+    """
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.4g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them.
+
+    >>> duration(None), duration(42.3), duration(125), duration(7300)
+    ('-', '42 s', '2 min 05 s', '2 h 01 min')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def plan_table(plan: Plan) -> Table:
+    """The trials of a plan, the refused ones with their reason."""
+    title = f"{plan.name}: {len(plan.to_run)} trials to run, {len(plan.refused)} refused"
+    if plan.seconds is not None and plan.to_run:
+        title += f", about {duration(plan.seconds)} one after another"
+    table = Table(title=title, caption="epsilon_paper is the paper's figure and no guarantee")
+    table.add_column("trial", overflow="fold", ratio=1)
+    for name in ("noise", "epsilon", "epsilon_paper", "steps", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for trial in plan.trials:
+        name = Text(trial.name if trial.runs else f"{trial.name}: refused, {trial.reason}")
+        table.add_row(
+            name,
+            figure(trial.noise_multiplier) if trial.engine != "sgd" else "-",
+            figure(trial.epsilon),
+            figure(trial.epsilon_paper),
+            str(trial.steps or "-"),
+            duration(trial.seconds),
+            style=None if trial.runs else "dim",
+        )
+    return table
+
+
+def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
+    """What came out, beside the baseline; a star marks the front of SER and epsilon."""
+    found = select.groups(records)
+    best = {record.plan.id for record in select.front(records)}
+    table = Table(
+        title=name,
+        caption="* on the front of SER and epsilon · x: times the baseline · MIA: curator only",
+    )
+    table.add_column("", width=1)
+    table.add_column("trial", overflow="fold")
+    table.add_column("status")
+    for column in ("SER", "x", "MIA-AUC", "x", "epsilon", "epsilon_paper", "time", "x"):
+        table.add_column(column, justify="right")
+    for record in records:
+        cells = []
+        for metric in ("ser", "mia_shadow_auc"):
+            cells += [figure(select.value(record, metric)), _ratio(record, metric, found)]
+        cells += [figure(select.value(record, name)) for name in ("epsilon", "epsilon_paper")]
+        if record.status in select.FINISHED:
+            cells += [duration(record.seconds), _ratio(record, "seconds", found)]
+        else:
+            cells += [duration(record.seconds or None), "-"]
+        table.add_row(
+            "*" if record.plan.id in best else "",
+            Text(record.plan.name),
+            _status(record),
+            *cells,
+        )
+    return table
+
+
+def group_table(records: Sequence[TrialRecord]) -> Table | None:
+    """Mean and spread over seeds; None where no trial was repeated."""
+    found = [group for group in select.groups(records) if len(group.records) > 1]
+    if not found:
+        return None
+    table = Table(title="over seeds: mean ± standard deviation (number)")
+    table.add_column("trial", overflow="fold")
+    for column in ("SER", "MIA-AUC", "epsilon"):
+        table.add_column(column, justify="right")
+    for group in found:
+        table.add_row(
+            Text(group.records[0].plan.name),
+            *(_spread(group.spread(name)) for name in ("ser", "mia_shadow_auc", "epsilon")),
+        )
+    return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a running trial is; `epsilon` is what it has spent."""
+
+    name: str
+    status: str
+    epochs_done: int
+    epochs: int
+    validation_ser: float | None = None
+    epsilon: float | None = None
+    seconds_per_epoch: float | None = None
+
+
+def live_table(
+    name: str, progress: Mapping[str, Progress], *, summary: str, max_rows: int = 30
+) -> Table:
+    """What happens now: the running trials, and the newest ended ones as far as there is room."""
+    table = Table(title=name, caption=summary, caption_justify="left")
+    table.add_column("trial", overflow="ellipsis", no_wrap=True)
+    table.add_column("status")
+    for column in ("epoch", "validation SER", "epsilon spent", "epoch takes"):
+        table.add_column(column, justify="right")
+    rows = list(progress.values())
+    running = [row for row in rows if row.status == "running"]
+    ended = [row for row in rows if row.status not in ("running", "planned")]
+    room = max(0, max_rows - len(running))
+    for row in [*(ended[-room:] if room else []), *running[:max_rows]]:
+        table.add_row(
+            Text(row.name),
+            Text(row.status, style=_STYLES.get(row.status, "")),
+            f"{row.epochs_done}/{row.epochs}",
+            figure(row.validation_ser),
+            figure(row.epsilon),
+            duration(row.seconds_per_epoch),
+        )
+    return table
+
+
+def markdown(records: Sequence[TrialRecord]) -> str:
+    """Finished trials as a Markdown table, the front in bold."""
+    best = {record.plan.id for record in select.front(records)}
+    lines = [f"| trial | {' | '.join(_MARKDOWN)} |", "|---" * (len(_MARKDOWN) + 1) + "|"]
+    for record in records:
+        figures = [select.value(record, name) for name in _MARKDOWN]
+        cells = ["" if value is None else figure(value) for value in figures]
+        name = record.plan.name.replace("|", "/")
+        name = f"**{name}**" if record.plan.id in best else name
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _status(record: TrialRecord) -> Text:
+    text = Text(record.status, style=_STYLES[record.status])
+    if record.reason and record.status in ("failed", "stopped", "refused"):
+        text.append(f": {record.reason}")
+    return text
+
+
+def _ratio(record: TrialRecord, metric: str, found: Sequence[select.Group]) -> str:
+    ratio = None if record.plan.baseline else select.ratio(record, metric, found)
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _spread(spread: select.Spread | None) -> str:
+    if spread is None:
+        return "-"
+    around = "" if spread.std is None else f" ± {figure(spread.std)}"
+    return f"{figure(spread.mean)}{around} ({spread.count})"
