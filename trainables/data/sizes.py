@@ -1,4 +1,4 @@
-"""The n of a trial's mechanism: one rule for the plan that accounts it and the trial that runs it."""
+"""The n of a mechanism: one rule for the plan that accounts it and the trial that runs it."""
 
 from __future__ import annotations
 
