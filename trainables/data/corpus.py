@@ -134,8 +134,9 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     files: tuple[Path, ...] = entry.files(path, config=config)
     schema: LabelSchema = _schema(config, path, data_dir=data_dir)
     # A made corpus has no files: its seed and size say what it is.
-    made_of = [_state(file) for file in files] or [config.seed, entry.pool_size(config)]
-    key = _digest(_FORMAT, config.name, made_of, asdict(schema))
+    made_of = None if files else [config.seed, entry.pool_size(config)]
+    states = [_state(file) for file in files]
+    key = _digest(_FORMAT, config.name, states, made_of, asdict(schema))
 
     def encode(folder: Path) -> None:
         storage.write(folder, entry.read(path, config=config), schema=schema)

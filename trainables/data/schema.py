@@ -77,7 +77,8 @@ def declared_training_size(config: DataConfig) -> int | None:
 
 def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> LabelSchema:
     """The labels that occur in `utterances`, sorted."""
-    intents, tags = set(), set()
+    intents: set[str] = set()
+    tags: set[str] = set()
     for utterance in utterances:
         intents.add(utterance.intent)
         tags.update(utterance.tags)

@@ -29,7 +29,7 @@ _SOURCES = {
 def shipped_text(name: str, data_dir: Path) -> str:
     """The text of `schemas/<name>.json`, computed from the corpus at its usual place."""
     entry = catalogue.entry("datasets", name)
-    config = DataConfig(name=name)
+    config = DataConfig.model_validate({"name": name})
     utterances = list(entry.read(data_dir / entry.default_path(), config=config))
     schema = schema_of(utterances, source=_SOURCES[name], public=True)
     parts: dict[str, Part] = {}

@@ -128,12 +128,14 @@ def _paper(n: int, seed: int) -> Split:
     order = generator(seed, "split").permutation(n)
     train = _percent(n, _TRAIN_PERCENT)
     validation = train + _percent(n, _RESERVED_PERCENT)
-    return Split(*(np.sort(ids) for ids in np.split(order, [train, validation])))
+    parts = [np.sort(ids) for ids in np.split(order, [train, validation])]
+    return Split(train=parts[0], validation=parts[1], test=parts[2])
 
 
 def _official(corpus: Records) -> Split:
     part = np.asarray(corpus.part)
-    return Split(*(np.flatnonzero(part == index) for index in range(len(PARTS))))
+    ids = {name: np.flatnonzero(part == index) for index, name in enumerate(PARTS)}
+    return Split(train=ids["train"], validation=ids["validation"], test=ids["test"])
 
 
 def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:

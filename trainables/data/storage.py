@@ -27,8 +27,8 @@ from trainables.errors import InvalidData
 PARTS: tuple[Part, ...] = get_args(Part)
 _CHUNK = 65_536  # records handled at a time; the fingerprint depends on it
 _MAX_LABELS = 2**15 - 1
-_PER_TOKEN = {"tokens": np.dtype(np.int32), "tags": np.dtype(np.int16)}
-_PER_RECORD = {
+_PER_TOKEN: dict[str, np.dtype[Any]] = {"tokens": np.dtype(np.int32), "tags": np.dtype(np.int16)}
+_PER_RECORD: dict[str, np.dtype[Any]] = {
     "intents": np.dtype(np.int16),
     "part": np.dtype(np.int8),
     "outside": np.dtype(np.bool_),
@@ -64,7 +64,8 @@ def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArr
     """
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    places: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return places
 
 
 def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema) -> None:
@@ -182,7 +183,7 @@ class _Spool:
         self._num_intents, self._num_tags = len(self.intents), len(self.tags)
         self._groups: dict[str, int] = {}
         self._num_groups = 0
-        self._dtypes = {**_PER_TOKEN, **_PER_RECORD, "groups": _GROUPS}
+        self._dtypes: dict[str, np.dtype[Any]] = {**_PER_TOKEN, **_PER_RECORD, "groups": _GROUPS}
         self._dtypes |= {"lengths": np.dtype(np.int32), "hashes": np.dtype(np.uint64)}
         self._files = {name: self._path(name).open("wb") for name in self._dtypes}
         self._buffers = {name: array("Q" if name == "hashes" else "q") for name in self._dtypes}
