@@ -6,7 +6,7 @@ Records are taken in groups of equal length, so no score is computed for padding
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.dropout import Masks
 from trainables.layers.packing import ByLength
+from trainables.layers.tape import apply
 
 
 def _heads(rows: Tensor, number: int, size: int, heads: int, parts: int) -> Tensor:
@@ -86,4 +87,4 @@ def attention(
     """
     if masks is not None and masks.dropped == 0:
         masks = None
-    return cast(Tensor, _Attention.apply(qkv, layout, heads, masks, site))
+    return apply(_Attention, qkv, layout, heads, masks, site)

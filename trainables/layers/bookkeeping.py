@@ -138,7 +138,7 @@ def flat_views(parameters: list[nn.Parameter], out: Tensor) -> Views:
     total = sum(p.numel() for p in parameters)
     if out.shape != (total,) or not out.is_contiguous():
         raise InvalidInput(f"expected out to be a flat vector of {total}, got {tuple(out.shape)}")
-    pieces = out.split([p.numel() for p in parameters])
+    pieces = torch.split(out, [p.numel() for p in parameters])
     return {p: piece.view_as(p) for p, piece in zip(parameters, pieces, strict=True)}
 
 
@@ -155,7 +155,7 @@ def _run(
             raise InvalidInput(
                 f"expected one loss a record, {tuple(weights.shape)}, got {tuple(losses.shape)}"
             )
-        losses.backward(weights)
+        torch.autograd.backward(losses, weights)
 
 
 @contextmanager

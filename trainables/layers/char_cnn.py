@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
+from trainables.layers.tape import (
+    Tape,
+    Units,
+    Views,
+    apply,
+    cleared,
+    current,
+    row_factors,
+    trainable,
+)
 
 # The alphabet is fixed and public: 0 is beyond the word's ends, 1 any other character, then
 # printable ASCII.
@@ -73,7 +82,7 @@ class CharCnnEntry:
             found[layer.embedding] = q @ flat
         if layer.filters.requires_grad:
             by_filter = q.transpose(1, 2) @ layer.embedding.detach()
-            found[layer.filters] = by_filter.unflatten(1, layer.filters.shape[:2])
+            found[layer.filters] = by_filter.view(-1, *layer.filters.shape)
         return found
 
     def _add(self, q: Tensor, owner: Tensor, word: Tensor, g: Tensor) -> None:
@@ -191,7 +200,6 @@ class CharCnn(nn.Module):
     def forward(self, chars: Tensor, word: Tensor, rows: Rows) -> Tensor:
         """`chars` int64[W, .] as `encode` gives them for W distinct words; `word` int64[n]: which
         of them each token is; `rows`: which record each token is of."""
-        out = _CharCnn.apply(
-            self.embedding, self.filters, self.bias, chars, word, self, rows, current()
+        return apply(
+            _CharCnn, self.embedding, self.filters, self.bias, chars, word, self, rows, current()
         )
-        return cast(Tensor, out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from trainables.layers.tape import (
     UnitRows,
     Units,
     Views,
+    apply,
     cleared,
     current,
     row_factors,
@@ -184,10 +185,17 @@ class LinearChainCrf(nn.Module):
 
         `emissions` [T, L] and `tags` int64[T] are in the time-major order of `layout`.
         """
-        loss = _NegativeLogLikelihood.apply(
-            emissions, self.transitions, self.start, self.end, tags, self, layout, current()
+        return apply(
+            _NegativeLogLikelihood,
+            emissions,
+            self.transitions,
+            self.start,
+            self.end,
+            tags,
+            self,
+            layout,
+            current(),
         )
-        return cast(Tensor, loss)
 
     @torch.no_grad()
     def best_paths(self, emissions: Tensor, layout: TimeMajor) -> tuple[Tensor, Tensor]:

@@ -55,9 +55,10 @@ class Masks:
         columns = torch.arange(half, dtype=torch.int32, device=self.rows.device)
         columns = _mix(columns * _signed(0x9E3779B1) + _signed(0x632BE59B * (site + 1)))
         bits = (self.rows[taken].unsqueeze(1) ^ columns).mul_(_signed(0xC2B2AE35))
-        bits ^= bits >> 15
+        # Shifts must be logical: xor with an arithmetic one would always clear the sign.
+        bits ^= (bits >> 15).bitwise_and_(0x1FFFF)
         bits *= _signed(0x2C1B3C6D)
-        bits ^= bits >> 13
+        bits ^= (bits >> 16).bitwise_and_(0xFFFF)
         kept = bits.view(torch.int16) >= self.dropped - _LEVELS // 2
         return kept[:, :width]
 

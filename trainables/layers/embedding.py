@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors
+from trainables.layers.tape import Tape, Units, Views, apply, cleared, current, row_factors
 
 
 @dataclass(eq=False)
@@ -75,5 +75,4 @@ class Embedding(nn.Embedding):
         tape = current()
         if tape is None or not self.weight.requires_grad:
             return F.embedding(ids, self.weight)
-        out: Tensor = _TapedEmbedding.apply(self.weight, ids, tape, rows)
-        return out
+        return apply(_TapedEmbedding, self.weight, ids, tape, rows)

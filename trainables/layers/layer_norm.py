@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
+from trainables.layers.tape import (
+    Tape,
+    Units,
+    Views,
+    apply,
+    cleared,
+    current,
+    row_factors,
+    trainable,
+)
 
 
 @dataclass(eq=False)
@@ -85,5 +94,4 @@ class LayerNorm(nn.LayerNorm):
         tape = current()
         if tape is None or not trainable(self.weight, self.bias):
             return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-        out: Tensor = _TapedLayerNorm.apply(x, self.weight, self.bias, self.eps, tape, rows)
-        return out
+        return apply(_TapedLayerNorm, x, self.weight, self.bias, self.eps, tape, rows)

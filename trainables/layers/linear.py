@@ -13,7 +13,16 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
+from trainables.layers.tape import (
+    Tape,
+    Units,
+    Views,
+    apply,
+    cleared,
+    current,
+    row_factors,
+    trainable,
+)
 
 
 @dataclass(eq=False)
@@ -76,7 +85,6 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor, rows: Rows) -> Tensor:  # type: ignore[override]  # rows are new
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
-        if tape is None or not trainable(self.weight, self.bias):
+        if tape is None or not any(p.requires_grad for p in self.parameters()):
             return F.linear(x, self.weight, self.bias)
-        out: Tensor = _TapedLinear.apply(x, self.weight, self.bias, tape, rows)
-        return out
+        return apply(_TapedLinear, x, self.weight, self.bias, tape, rows)

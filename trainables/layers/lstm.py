@@ -23,7 +23,16 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import TimeMajor
-from trainables.layers.tape import Tape, Units, Views, cleared, current, row_factors, trainable
+from trainables.layers.tape import (
+    Tape,
+    Units,
+    Views,
+    apply,
+    cleared,
+    current,
+    row_factors,
+    trainable,
+)
 
 
 @dataclass(eq=False)
@@ -105,7 +114,7 @@ def _forward(
             z.baddbmm_(states[:, before], recurrent)
         z[..., : 3 * width].sigmoid_()
         z[..., 3 * width :].tanh_()
-        i, f, o, g = z.split(width, 2)
+        i, f, o, g = torch.split(z, width, 2)
         torch.mul(i, g, out=c)
         if start:
             c.addcmul_(f, cells[:, before])
@@ -120,9 +129,9 @@ def _backward(
 ) -> Tensor:
     """Gradient of the gates before their non-linearity, [2, T, 4H]. `dh` is used up."""
     width = w_hh.shape[2]
-    i, f, o, g = gates.split(width, 2)
+    i, f, o, g = torch.split(gates, width, 2)
     dz = torch.empty_like(gates)
-    d_i, d_f, d_o, d_g = dz.split(width, 2)
+    d_i, d_f, d_o, d_g = torch.split(dz, width, 2)
     # Everything that does not depend on the recurrence, for all steps at once.
     to_cell = torch.addcmul(o, o, tanh_cells.square(), value=-1)  # d state / d cell
     torch.mul(tanh_cells, torch.addcmul(o, o, o, value=-1), out=d_o)
@@ -214,7 +223,4 @@ class BiLstm(nn.Module):
 
     def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
         """Rows of `x` and of the result are in the time-major order of `layout`."""
-        out: Tensor = _BiLstm.apply(
-            x, self.weight_ih, self.weight_hh, self.bias, self, layout, current()
-        )
-        return out
+        return apply(_BiLstm, x, self.weight_ih, self.weight_hh, self.bias, self, layout, current())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -149,6 +149,11 @@ def recording(tape: Tape) -> Iterator[Tape]:
         yield tape
     finally:
         _ACTIVE.reset(token)
+
+
+def apply(function: type[torch.autograd.Function], *arguments: object) -> Tensor:
+    """`function.apply`, whose result torch does not type."""
+    return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
 
 
 def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tensor | None:

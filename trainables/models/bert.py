@@ -59,7 +59,8 @@ class BertLayer(nn.Module):
         fed = self.outer(F.gelu(self.inner(x, rows)), rows)
         if masks is not None:
             fed = masks.drop(fed, site + 2)
-        return self.norm(x + fed, rows)
+        out: Tensor = self.norm(x + fed, rows)
+        return out
 
 
 class Bert(NluModel):

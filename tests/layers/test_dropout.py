@@ -1,0 +1,60 @@
+"""Masks belong to records: stable under batching, of the right rate, independent across places."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from trainables.layers.dropout import Masks
+
+
+def masks(rate: float, records: torch.Tensor, seed: int = 5) -> Masks:
+    return Masks(rate, seed=seed, record=records, position=torch.arange(len(records)) % 7)
+
+
+def test_a_record_meets_the_same_mask_in_any_batch() -> None:
+    whole = masks(0.3, torch.arange(50)).mask(33, 2)
+    part = Masks(
+        0.3, seed=5, record=torch.tensor([40, 3]), position=torch.tensor([40 % 7, 3])
+    ).mask(33, 2)
+    assert torch.equal(part, whole[[40, 3]])
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9])
+def test_rate_and_scale(rate: float) -> None:
+    """A mean over a million bits; 5 standard deviations, so a false alarm in 10^6 runs; and the
+    same test refuses 2/3 and 3/2 of the rate."""
+    kept = masks(rate, torch.arange(1000)).mask(1000, 1).float()
+    bound = 5 * math.sqrt(rate * (1 - rate) / 1e6)
+
+    def accepted(dropped: float) -> bool:
+        return abs(float(kept.mean()) - (1 - dropped)) <= bound + 1e-5
+
+    assert accepted(rate)
+    assert rate == 0 or not (accepted(rate * 2 / 3) or accepted(rate * 3 / 2))
+    ones = masks(rate, torch.arange(1000)).drop(torch.ones(1000, 1000), 1)
+    assert float(ones.mean()) == pytest.approx(1, abs=bound / (1 - rate) + 1e-5)
+
+
+@pytest.mark.parametrize("pair", ["rows", "columns", "sites", "seeds", "positions"])
+def test_bits_are_uncorrelated(pair: str) -> None:
+    """Correlations over 250,000 bits, 5 standard deviations."""
+    a = masks(0.5, torch.arange(500)).mask(1001, 3)
+    b = {
+        "rows": a.roll(1, 0),
+        "columns": a.roll(1, 1),
+        "sites": masks(0.5, torch.arange(500)).mask(1001, 4),
+        "seeds": masks(0.5, torch.arange(500), seed=6).mask(1001, 3),
+        "positions": Masks(
+            0.5, seed=5, record=torch.arange(500), position=torch.arange(500) % 7 + 1
+        ).mask(1001, 3),
+    }[pair]
+    correlation = ((a.float() - 0.5) * (b.float() - 0.5)).mean() * 4
+    assert abs(float(correlation)) <= 5 / math.sqrt(a.numel())
+
+
+def test_a_rate_of_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected 0 <= dropout < 1, got dropout=1"):
+        masks(1, torch.arange(2))

