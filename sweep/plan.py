@@ -120,15 +120,14 @@ class Plan:
 
     def require_trials(self) -> None:
         """Raises: InvalidInput where every trial is refused, naming what bites most."""
-        if self.to_run or not self.trials:
-            if not self.trials:
-                raise InvalidInput(f"space {self.name} has no point")
+        # Baselines are there to compare with: a sweep of nothing else is only meant as one.
+        asked = [trial for trial in self.trials if not trial.baseline] or list(self.trials)
+        if any(trial.runs for trial in asked):
             return
-        reasons = Counter(_kind(trial) for trial in self.refused)
-        worst, count = reasons.most_common(1)[0]
-        example = next(trial for trial in self.refused if _kind(trial) == worst)
+        worst, count = Counter(_kind(trial) for trial in asked).most_common(1)[0]
+        example = next(trial for trial in asked if _kind(trial) == worst)
         cheapest = min(
-            (t.epsilon_budget for t in self.refused if t.epsilon_budget is not None),
+            (t.epsilon_budget for t in asked if t.epsilon_budget is not None),
             default=None,
         )
         hint = (
@@ -137,8 +136,8 @@ class Plan:
             else ""
         )
         raise InvalidInput(
-            f"every one of the {len(self.trials)} points is refused, {count} of them by"
-            f" {worst}: {example.reason}{hint}"
+            f"all {len(asked)} points that are no baseline are refused, {count} by {worst}:"
+            f" {example.reason}{hint}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@
       plan.json         every trial and every refusal
       sweep.json        when, by which command, with which versions
       lock              held by the process that runs the sweep
+      clock.json        wall-clock that it has run, over its resumes
       stop              its presence asks that process to stop
       trials/<id>/
         config.yaml     fields of the TrialConfig; `sweep run` accepts it
@@ -79,6 +80,19 @@ class SweepFolder:
         """The plan as it was made."""
         return planning.from_dict(read_json(self.path / "plan.json"))
 
+    def plan_of(self, trial_id: str) -> planning.PlannedTrial:
+        """The plan of one trial.
+
+        Raises: InvalidInput for an id (or the beginning of one) that no trial has.
+        """
+        found = [trial for trial in self.plan().trials if trial.id.startswith(trial_id)]
+        if len(found) != 1:
+            kind = "no trial" if not found else f"{len(found)} trials"
+            raise InvalidInput(
+                f"expected the id of a trial of {self.name}, got {trial_id!r}: {kind}"
+            )
+        return found[0]
+
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions."""
         about: dict[str, Any] = read_json(self.path / "sweep.json")
@@ -96,7 +110,7 @@ class SweepFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise InvalidInput(f"sweep {self.name} is running already") from None
+                raise running_already(self.name) from None
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
@@ -138,10 +152,15 @@ class SweepFolder:
         append_line(self.trial_folder(trial_id) / "epochs.jsonl", {**asdict(report), "time": when})
         return True
 
+    def start_folder(self, trial_id: str) -> Path:
+        """The trial's folder, which exists now."""
+        folder = self.trial_folder(trial_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
     def start_trial(self, trial: planning.PlannedTrial) -> Path:
         """The trial's folder, with its config in it; what an earlier failure left is removed."""
-        folder = self.trial_folder(trial.id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", _yaml(trial.config))
         (folder / "failed.json").unlink(missing_ok=True)
@@ -202,6 +221,15 @@ class SweepFolder:
 
     # ---- the whole
 
+    def seconds_run(self) -> float:
+        """Wall-clock that the sweep has run, over all its resumes."""
+        path = self.path / "clock.json"
+        return float(read_json(path)["seconds"]) if path.exists() else 0.0
+
+    def write_seconds_run(self, seconds: float) -> None:
+        """Write the wall-clock down."""
+        write_json(self.path / "clock.json", {"seconds": seconds})
+
     def replace_plan(self, space: SearchSpace, plan: planning.Plan) -> None:
         """Put a changed space and its plan in the place of the old ones; trials are kept."""
         write_json(self.path / "plan.json", plan.to_dict())
@@ -246,9 +274,25 @@ def create(
         fresh.rename(place)
     except OSError:
         shutil.rmtree(fresh)
-        raise InvalidInput(taken) from None
+        raise _taken(home, space.name) from None
     flush_folder(home)
     return SweepFolder(place)
+
+
+def require_free(home: Path, name: str) -> Path:
+    """Where a new sweep of this name will lie.
+
+    Raises: InvalidInput for a name that is none, or that exists already.
+    """
+    place = _place(home, name)
+    if place.exists():
+        raise _taken(home, name)
+    return place
+
+
+def running_already(name: str) -> InvalidInput:
+    """The refusal to run a sweep twice at a time."""
+    return InvalidInput(f"sweep {name} is running already")
 
 
 def open_sweep(home: Path, name: str) -> SweepFolder:
@@ -281,6 +325,12 @@ def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
         for path in sorted(before.keys() | after.keys())
         if before.get(path, absent) != after.get(path, absent)
     ]
+
+
+def _taken(home: Path, name: str) -> InvalidInput:
+    return InvalidInput(
+        f"a sweep named {name} exists in {home}: expected another --name, or `sweep resume {name}`"
+    )
 
 
 def _created(folder: Path) -> tuple[float, str]:

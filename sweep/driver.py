@@ -1,0 +1,254 @@
+"""The driver's side of a running sweep: it answers every event of every trial.
+
+The order within an answer is what makes a sweep safe: an epoch is on the disk before anything else,
+and the ledger has been charged for the next epoch before its permission leaves this process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sweep.budget import EpsilonBudget, SweepBudget
+from sweep.delivery import Delivery
+from sweep.events import GO_ON, TrialEvent, Verdict
+from sweep.ledger import Entry, Ledger, entry_for
+from sweep.plan import PlannedTrial
+from sweep.privacy_cards import write_card
+from sweep.results_table import Progress
+from sweep.store import SweepFolder
+from trainables import accountants
+from trainables.accountants import Release, epsilon_sweep, paper_zcdp
+from trainables.privacy.mechanism import Mechanism
+from trainables.result import EpochReport
+
+_CLOCK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """A planned trial with what its epochs cost, and whose records they are about."""
+
+    trial: PlannedTrial
+    mechanism: Mechanism
+    dataset: str
+    dataset_name: str
+
+
+@dataclass
+class _Attempt:
+    """The present attempt at a trial: entries of the ledger start at `first_epoch`."""
+
+    number: int = 0
+    first_epoch: int = 0
+    earlier: list[Release] = field(default_factory=list)  # what earlier attempts have spent
+
+
+class Driver:
+    """Call it with each event; it answers whether the trial may go on. Safe for several threads.
+
+    `watch` is told each trial's progress.
+    """
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        trials: Mapping[str, Paid],
+        *,
+        ledger: Ledger,
+        delivery: Delivery | None,
+        watch: Callable[[str, Progress], None] = lambda trial_id, progress: None,
+    ) -> None:
+        self._folder = folder
+        self._trials = trials
+        self._ledger = ledger
+        self._delivery = delivery
+        self._watch = watch
+        budget = folder.space().budget
+        self._epsilon = EpsilonBudget(budget.epsilon, budget.accountant)
+        self._sweep = SweepBudget(trials=budget.trials, seconds=budget.seconds)
+        self._total = budget.total
+        self._lock = threading.RLock()
+        self._name = ledger_name(folder)
+        self._attempts: dict[str, _Attempt] = {}
+        self._furthest: dict[tuple[str, int, int], Entry] = {}
+        for entry in ledger.entries():
+            if entry.sweep == self._name:
+                self._note(entry)
+        self._base = {
+            trial_id: max((n for t, n, _ in self._furthest if t == trial_id), default=0)
+            for trial_id in trials
+        }
+        self._seconds_before = folder.seconds_run()
+        self._started = self._clock_written = time.monotonic()
+
+    def __call__(self, event: TrialEvent) -> Verdict:
+        """Write the event down and answer it."""
+        with self._lock:
+            verdict = self._answer(event)
+            self._tick()
+        if self._delivery is not None:
+            self._delivery.mark(event.trial_id)
+        return verdict
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock of the sweep so far, earlier runs included."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def close(self) -> None:
+        """Write down how long the sweep has run."""
+        self._folder.write_seconds_run(self.seconds)
+
+    def _answer(self, event: TrialEvent) -> Verdict:
+        paid = self._trials[event.trial_id]
+        if event.kind == "started":
+            return self._start(paid, event)
+        if event.kind == "epoch":
+            assert event.report is not None
+            return self._epoch(paid, event, event.report)
+        if event.kind == "finished":
+            assert event.result is not None
+            write_card(self._folder, event.result, attempt=self._attempts[event.trial_id].number)
+            self._folder.finish_trial(event.result, when=event.time, reason=event.reason)
+            status = "stopped" if event.result.stopped_early else "done"
+        else:
+            self._folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
+            status = "failed"
+        self._show(paid, status)
+        return GO_ON
+
+    def _start(self, paid: Paid, event: TrialEvent) -> Verdict:
+        trial = paid.trial
+        verdict = self._sweep.permits_epoch(seconds=self.seconds)
+        if not verdict.go_on:
+            return verdict
+        place = self._folder.start_trial(trial)
+        rows = self._folder.epochs(trial.id)
+        kept = any(place.glob("checkpoint*")) or any(place.glob(".checkpoint*"))
+        done = rows[-1]["epochs_done"] if rows and kept else 0
+        number = self._base[trial.id] + event.attempt
+        earlier = [e.release for (t, *_), e in self._furthest.items() if t == trial.id]
+        attempt = _Attempt(number=number, first_epoch=done, earlier=earlier)
+        self._attempts[trial.id] = attempt
+        verdict = self._permit(paid, attempt, done)
+        self._show(paid, "running" if verdict.go_on else "stopped")
+        return verdict
+
+    def _epoch(self, paid: Paid, event: TrialEvent, report: EpochReport) -> Verdict:
+        trial, done = paid.trial, report.epochs_done
+        attempt = self._attempts[trial.id]
+        # A checkpoint may be older than what was written down: what it replays is charged again.
+        attempt.first_epoch = min(attempt.first_epoch, done)
+        spent = spent_after(paid.mechanism, done)
+        report = replace(report, metrics={**report.metrics, **spent})
+        self._folder.add_epoch(trial.id, report, when=event.time)
+        verdict = self._sweep.permits_epoch(seconds=self.seconds)
+        if verdict.go_on:
+            verdict = self._permit(paid, attempt, done)
+        self._show(paid, "running", report=report)
+        return verdict
+
+    def _permit(self, paid: Paid, attempt: _Attempt, done: int) -> Verdict:
+        """Whether the epoch after `done` may be spent; if so it is paid for when this returns."""
+        if done >= paid.trial.epochs:
+            return GO_ON
+        entry = entry_for(
+            paid.mechanism,
+            dataset=paid.dataset,
+            dataset_name=paid.dataset_name,
+            sweep=self._name,
+            trial=paid.trial.id,
+            attempt=attempt.number,
+            first_epoch=attempt.first_epoch,
+            epochs=done + 1,
+        )
+        verdict = self._within_epsilon(paid, attempt, entry)
+        if verdict.go_on:
+            verdict = self._within_total(paid, entry)
+        if verdict.go_on:
+            self._ledger.charge(entry)
+            self._note(entry)
+        return verdict
+
+    def _within_epsilon(self, paid: Paid, attempt: _Attempt, entry: Entry) -> Verdict:
+        limit, trial = self._epsilon.limit, paid.trial
+        if limit is None or trial.baseline:
+            return GO_ON
+        if attempt.earlier:
+            # What an earlier attempt did after its last kept epoch is spent too.
+            spent = epsilon_sweep([*attempt.earlier, entry.release], delta=entry.delta).epsilon
+            if spent <= limit or self._epsilon.accountant == "paper":
+                return GO_ON
+            return Verdict(
+                False, f"epsilon {spent:.4g} with earlier attempts exceeds budget.epsilon={limit:g}"
+            )
+        if trial.epsilon_budget is not None and trial.epsilon_budget <= limit:
+            return GO_ON  # the plan has admitted all its epochs
+        return self._epsilon.permits_next(paid.mechanism, entry.epochs - 1)
+
+    def _within_total(self, paid: Paid, entry: Entry) -> Verdict:
+        if self._total is None or paid.trial.baseline:
+            return GO_ON
+        counted = {**self._furthest, _key(entry): entry}
+        releases = [
+            e.release
+            for (trial_id, *_), e in counted.items()
+            if trial_id in self._trials and not self._trials[trial_id].trial.baseline
+        ]
+        delta = min(e.delta for e in counted.values())
+        together = epsilon_sweep(releases, delta=delta).epsilon
+        if together > self._total:
+            return Verdict(False, f"epsilon {together:.4g} of all trials exceeds budget.total")
+        return GO_ON
+
+    def _note(self, entry: Entry) -> None:
+        key = _key(entry)
+        if key not in self._furthest or self._furthest[key].epochs <= entry.epochs:
+            self._furthest[key] = entry
+
+    def _tick(self) -> None:
+        if time.monotonic() - self._clock_written > _CLOCK_SECONDS:
+            self._clock_written = time.monotonic()
+            self._folder.write_seconds_run(self.seconds)
+
+    def _show(self, paid: Paid, status: str, *, report: EpochReport | None = None) -> None:
+        metrics: Mapping[str, Any] = report.metrics if report is not None else {}
+        rows = [] if report is not None else self._folder.epochs(paid.trial.id)
+        self._watch(
+            paid.trial.id,
+            Progress(
+                name=paid.trial.name,
+                status=status,
+                epochs_done=report.epochs_done if report else len(rows),
+                epochs=paid.trial.epochs,
+                validation_ser=metrics.get("validation_ser"),
+                epsilon=metrics.get("epsilon_spent"),
+                seconds_per_epoch=report.seconds if report else None,
+            ),
+        )
+
+
+def _key(entry: Entry) -> tuple[str, int, int]:
+    """Entries with the same key replace each other, the furthest counts."""
+    return entry.trial, entry.attempt, entry.first_epoch
+
+
+def ledger_name(folder: SweepFolder) -> str:
+    """The sweep's name in the ledger: a deleted sweep's entries are not those of its namesake."""
+    return f"{folder.name}@{str(folder.about()['id'])[:8]}"
+
+
+def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
+    """Upper bounds of what `epochs` epochs have spent, quick enough to be asked between epochs."""
+    stopped = mechanism.first(epochs)
+    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
+        spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
+    else:  # a distribution for each epoch's noise would take seconds
+        spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
+    if mechanism.engine == "edp_sgd":
+        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
+    return spent

@@ -1,0 +1,294 @@
+"""Running a planned sweep, or going on with one: the executors on one side, disk, ledger and MLflow
+on the other.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from search_spaces.space import Resources, SearchSpace
+from sweep import store
+from sweep.accounting import accounting, open_data
+from sweep.delivery import Delivery
+from sweep.driver import Driver, Paid
+from sweep.events import Interrupted, RunSettings, TrialJob
+from sweep.execute import run_trials
+from sweep.ledger import FILE, Ledger
+from sweep.plan import PlannedTrial
+from sweep.prepare import Prepared
+from sweep.resources import choose_slots, machine_cpus
+from sweep.results_table import Progress
+from sweep.settings import Settings
+from sweep.store import SweepFolder
+from trainables.config import parse
+from trainables.data.corpus import Corpus
+from trainables.data.storage import normalised
+
+_PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
+_TRIAL_FUNCTION = "trainables.trial:run"
+Watch = Callable[[str, Progress], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a call did: the folder, and why the tracking store is behind it, where it is."""
+
+    folder: SweepFolder
+    tracking_problem: str | None
+
+
+def start(
+    prepared: Prepared,
+    settings: Settings,
+    *,
+    command: Sequence[str] = (),
+    address: str | None = None,
+    function: str = _TRIAL_FUNCTION,
+    watch: Watch = lambda trial_id, progress: None,
+) -> Run:
+    """Run a new sweep to its end.
+
+    Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
+    too few resources, a name that exists, a tracking server that does not answer; Interrupted.
+    """
+    prepared.plan.require_trials()
+    store.require_free(settings.home, prepared.space.name)
+    _require_resources(prepared.space.resources, prepared.plan.to_run, address=address)
+    for trial in prepared.plan.to_run:
+        open_data(parse(trial.config).data, settings)
+    with tracking(settings) as tracker:
+        folder = store.create(settings.home, prepared.space, prepared.plan, about=about(command))
+        return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
+
+
+def resume(
+    folder: SweepFolder,
+    settings: Settings,
+    *,
+    address: str | None = None,
+    function: str = _TRIAL_FUNCTION,
+    watch: Watch = lambda trial_id, progress: None,
+) -> Run:
+    """Go on with a sweep: what has ended well is kept, the rest goes on from its last epoch.
+
+    Raises: InvalidInput where it is running already, or as `start`; Interrupted.
+    """
+    if folder.is_running:
+        raise store.running_already(folder.name)
+    waiting = [record.plan for record in folder.records() if record.status in _UNFINISHED]
+    _require_resources(folder.space().resources, waiting, address=address)
+    with tracking(settings) as tracker:
+        return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
+
+
+_UNFINISHED = ("planned", "running", "interrupted", "failed")
+
+
+@contextmanager
+def tracking(settings: Settings) -> Iterator[Any]:
+    """The tracker of the settings. MLflow is imported here and nowhere earlier."""
+    from sweep.mlflow_tracking import Tracker
+
+    yield Tracker(settings)
+
+
+def about(command: Sequence[str]) -> dict[str, Any]:
+    """What a sweep's results rest on beside its space."""
+    return {
+        "command": list(command),
+        "git_commit": _git_commit(),
+        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "machine": platform.machine(),
+    }
+
+
+def _execute(
+    folder: SweepFolder,
+    settings: Settings,
+    tracker: Any,
+    *,
+    address: str | None,
+    function: str,
+    watch: Watch,
+) -> Run:
+    space, plan = folder.space(), folder.plan()
+    with folder.locked():
+        records = folder.records(running=False)
+        unfinished = [record for record in records if record.status in _UNFINISHED]
+        ledger = Ledger(settings.home / FILE)
+        trials = _paid([record.plan for record in records], settings, ledger)
+        for record in records:
+            watch(record.plan.id, _progress(record))
+        delivery = Delivery(tracker, folder)
+        driver = Driver(folder, trials, ledger=ledger, delivery=delivery, watch=watch)
+        jobs = [
+            TrialJob(
+                trial_id=record.plan.id,
+                config=record.plan.config,
+                folder=folder.start_folder(record.plan.id),
+                workers=_workers(space.resources, record.plan),
+                epochs_done=record.epochs_done,
+            )
+            for record in unfinished
+        ]
+        run_settings = _run_settings(
+            space, settings, jobs=plan.to_run, address=address, function=function
+        )
+        try:
+            with _stopped_by_file(folder):
+                run_trials(jobs, events=driver, settings=run_settings)
+        except Interrupted:
+            raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
+        finally:
+            driver.close()
+            problem = delivery.close() or _deliver_all(tracker, folder)
+    return Run(folder=folder, tracking_problem=problem)
+
+
+def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
+    """Catch up with all that the disk knows; the problem where the store is away."""
+    try:
+        tracker.deliver(folder, running=False)
+    except tracker.away as problem:
+        return str(problem).splitlines()[0][:200]
+    return None
+
+
+def _paid(trials: Sequence[PlannedTrial], settings: Settings, ledger: Ledger) -> Mapping[str, Paid]:
+    """What each trial costs and whose records it is about; their data sets made known."""
+    account = accounting(settings)
+    found = {}
+    for trial in trials:
+        if not trial.runs:
+            continue
+        config = parse(trial.config)
+        corpus = open_data(config.data, settings)
+        ledger.register(corpus.fingerprint, _texts(corpus))
+        found[trial.id] = Paid(
+            trial=trial,
+            mechanism=account(config, accountant=None, careful=False).mechanism,
+            dataset=corpus.fingerprint,
+            dataset_name=corpus.name,
+        )
+    return found
+
+
+def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
+    """Each record as the text by which records are equal, read a chunk at a time."""
+    for low in range(0, len(corpus), chunk):
+        ids = np.arange(low, min(low + chunk, len(corpus)))
+        for tokens in corpus.token_sequences(ids):
+            yield normalised(tokens).encode()
+
+
+def _progress(record: store.TrialRecord) -> Progress:
+    return Progress(
+        name=record.plan.name,
+        status=record.status if record.status != "interrupted" else "planned",
+        epochs_done=record.epochs_done,
+        epochs=record.plan.epochs,
+        validation_ser=record.metrics.get("validation_ser"),
+        epsilon=record.metrics.get("epsilon_spent"),
+    )
+
+
+def _workers(resources: Resources, trial: PlannedTrial) -> int:
+    """Processes of a trial: as many as asked for, but no more than it has logical workers."""
+    logical = int(trial.config["training"]["num_workers"])
+    return min(resources.workers or logical, logical)
+
+
+def _require_resources(
+    resources: Resources, trials: Sequence[PlannedTrial], *, address: str | None
+) -> None:
+    """Raises: InvalidInput where the workers of a trial do not fit on this machine."""
+    if address is not None or resources.executor == "local":
+        return
+    for workers in {_workers(resources, trial) for trial in trials}:
+        choose_slots(
+            workers=workers,
+            cpus_per_worker=resources.cpus_per_worker,
+            gpus_per_worker=0.0,
+            slots=None if resources.slots == "auto" else resources.slots,
+            cpus=machine_cpus(),
+            gpus=0.0,
+        )
+
+
+def _run_settings(
+    space: SearchSpace,
+    settings: Settings,
+    *,
+    jobs: Sequence[PlannedTrial],
+    address: str | None,
+    function: str,
+) -> RunSettings:
+    resources = space.resources
+    return RunSettings(
+        executor=resources.executor,
+        slots=None if resources.slots == "auto" else resources.slots,
+        cpus_per_worker=resources.cpus_per_worker,
+        gpus_per_worker=resources.gpus_per_worker,
+        address=address,
+        scheduler=space.search.scheduler,
+        grace_epochs=space.search.grace_epochs,
+        max_epochs=max((trial.epochs for trial in jobs), default=1),
+        function=function,
+        data_dir=settings.data_dir,
+        cache_dir=settings.cache_dir,
+    )
+
+
+@contextmanager
+def _stopped_by_file(folder: SweepFolder, every: float = 1.0) -> Iterator[None]:
+    """Turn a request to stop, which may come from another machine, into this process' Ctrl-C."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(every):
+            if folder.stop_is_asked:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watcher = threading.Thread(target=look, name="stop-watcher", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _git_commit() -> str | None:
+    """The commit of this code, where it runs from a checkout."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except OSError:
+        return None
+    return found.stdout.strip() or None
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in _PACKAGES:
+        try:
+            yield package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
