@@ -34,7 +34,7 @@ class _Pair:
     right: tuple[tuple[int, ...], ...]
 
 
-def audit_step(mechanism: Mechanism, *, calls: int = 4_000, seed: int = 0) -> StepAudit:
+def audit_step(mechanism: Mechanism, *, calls: int = 1_200, seed: int = 0) -> StepAudit:
     """Run the step of `mechanism` about `calls` times on adversarial neighbouring inputs.
 
     The engine, its clipping, noise and group scales are the real ones; only the model is tiny and

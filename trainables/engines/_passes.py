@@ -31,22 +31,22 @@ def passes(draw: Draw, *, limit: int | None, units_apart: bool) -> Iterator[Pass
     are in no pass.
     """
     limit = limit or max(1, len(draw.records))
-    first = start = stop = 0  # of the pass being filled
+    first = last = start = stop = 0  # of the pass being filled
     for unit, size in enumerate(draw.sizes.tolist()):
         if size == 0:
             continue
         if stop > start and (units_apart or stop - start + size > limit):
-            yield Pass(start, stop, first, unit)
+            yield Pass(start, stop, first, last)
             start = stop
+        if size > limit:
+            end = stop + size
+            for piece in range(start, end, limit):
+                until = min(piece + limit, end)
+                yield Pass(piece, until, unit, unit + 1, whole=False, ends=until == end)
+            start = stop = end
+            continue
         if stop == start:
             first = unit
-        if size <= limit:
-            stop += size
-            continue
-        end = stop + size
-        for piece in range(start, end, limit):
-            until = min(piece + limit, end)
-            yield Pass(piece, until, unit, unit + 1, whole=False, ends=until == end)
-        start = stop = end
+        stop, last = stop + size, unit + 1
     if stop > start:
-        yield Pass(start, stop, first, draw.num_units)
+        yield Pass(start, stop, first, last)

@@ -1,0 +1,331 @@
+"""What must hold of every engine, as functions that raise AssertionError: the tests call them, and
+the mutants of `test_mutants` must each make one of them fail.
+
+Statistical checks are two-sided with a false-alarm rate of 1e-6 for each comparison; the keys are
+fixed, so they do not flicker.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import binom, chi2, norm
+from torch import Tensor, nn
+
+from trainables import catalogue
+from trainables.communication import Alone
+from trainables.config import parse
+from trainables.engines import Engine, Setup
+from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
+from trainables.privacy.mechanism import Mechanism, build
+from trainables.privacy.noise import public_key
+from trainables.privacy.sampling import Draw, sampler
+
+FALSE_ALARM = 1e-6
+WIDTHS = (64, 128, 256)
+SIZE = sum(WIDTHS)
+
+
+class PlainGradients(nn.Module):
+    """As `ChosenGradients`, but of bare parameters, which keep no books: the engines' slow path."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.widths = list(widths)
+        self.weights = nn.ParameterList(torch.zeros(width) for width in widths)
+
+    def losses(self, batch: Tensor) -> Tensor:
+        parts = torch.split(batch, self.widths, dim=1)
+        return torch.stack([x @ w for x, w in zip(parts, self.weights, strict=True)]).sum(0)
+
+
+class Meeting:
+    """Communicators of `world_size` threads of this process."""
+
+    def __init__(self, world_size: int) -> None:
+        self._slots: list[Any] = [None] * world_size
+        self._barrier = threading.Barrier(world_size, timeout=30)
+        self.members = [_Member(self, rank, world_size) for rank in range(world_size)]
+
+    def exchange(self, rank: int, value: Any) -> list[Any]:
+        self._slots[rank] = value
+        self._barrier.wait()
+        values = list(self._slots)
+        self._barrier.wait()
+        return values
+
+    def run(self, work: Callable[[Any], Any]) -> list[Any]:
+        """`work(comm)` on every thread; the results in rank order, the first error raised."""
+        results: list[Any] = [None] * len(self.members)
+
+        def body(member: _Member) -> None:
+            try:
+                results[member.rank] = work(member)
+            except BaseException as error:  # handed to the caller below
+                results[member.rank] = error
+                self._barrier.abort()
+
+        threads = [threading.Thread(target=body, args=(member,)) for member in self.members]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        errors = [r for r in results if isinstance(r, BaseException)]
+        for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
+            raise error
+        return results
+
+
+class _Member:
+    def __init__(self, meeting: Meeting, rank: int, world_size: int) -> None:
+        self._meeting, self.rank, self.world_size = meeting, rank, world_size
+        self.sent: list[Tensor] = []
+
+    def all_reduce_sum(self, tensor: Tensor) -> None:
+        self.sent.append(tensor.clone())
+        values = self._meeting.exchange(self.rank, tensor.clone())
+        tensor.copy_(torch.stack(values).sum(0))
+
+    def broadcast(self, value: Any) -> Any:
+        return self._meeting.exchange(self.rank, value)[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        return self._meeting.exchange(self.rank, value)
+
+
+def mechanism(
+    engine: str = "edp_sgd",
+    *,
+    workers: int = 4,
+    batch: int = 16,
+    records: int = 200,
+    epochs: int = 3,
+    **privacy: Any,
+) -> Mechanism:
+    """A mechanism by way of a config."""
+    training = {"expected_batch_size": batch, "num_workers": workers, "epochs": epochs}
+    config = parse({"engine": engine, "privacy": privacy, "training": training})
+    return build(config, num_records=records)
+
+
+def draw_of(units: Sequence[Sequence[int]]) -> Draw:
+    """The draw of one process with these records in its units."""
+    sizes = np.array([len(unit) for unit in units], dtype=np.int64)
+    records = np.array([i for unit in units for i in unit], dtype=np.int64)
+    return Draw(
+        records=records,
+        unit=np.repeat(np.arange(len(units)), sizes),
+        sizes=sizes,
+        worker=np.zeros(len(units), dtype=np.int64),
+        num_drawn=len(records),
+    )
+
+
+def engine_on(
+    mech: Mechanism,
+    table: Tensor,
+    units: Sequence[Sequence[int]] | None = None,
+    *,
+    model: nn.Module | None = None,
+    comm: Any = None,
+    **setup: Any,
+) -> Engine:
+    """The mechanism's engine over a table of chosen gradients; with `units`, always this draw."""
+    if units is not None:
+        setup["sampler"] = ChosenBatch(draw_of(units))
+    made: Engine = catalogue.entry("engines", mech.engine).make(
+        ChosenGradients(WIDTHS) if model is None else model,
+        mech,
+        Setup(
+            loader=ChosenRecords(table),
+            ids=np.arange(len(table)),
+            learning_rate=1e-3,
+            comm=comm or Alone(),
+            key=setup.pop("key", public_key(0, "tests")),
+            **setup,
+        ),
+    )
+    return made
+
+
+def gradients(records: int, *, scale: float = 1.0, seed: int = 0) -> Tensor:
+    """A table of Gaussian gradients whose norms are about `scale`."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(records, SIZE, generator=generator) * scale / math.sqrt(SIZE)
+
+
+def noise_of(mech: Mechanism, *, steps: int, world_size: int = 1, **setup: Any) -> Tensor:
+    """[steps, D]: what empty steps release, times M: noise alone, summed over all workers."""
+    table = gradients(4)
+    empty = [[] for _ in range(0 if mech.microbatch_size == 1 else 1)]
+
+    def work(comm: Any) -> Tensor:
+        engine = engine_on(mech, table, empty, comm=comm, public_batch=table, **setup)
+        rows = []
+        for step in range(steps):
+            engine.step(0, step)
+            rows.append(engine.released.clone())
+        return torch.stack(rows) * mech.num_microbatches
+
+    return Meeting(world_size).run(work)[0]
+
+
+def alphas(table: Tensor) -> list[float]:
+    """alpha_k of the mean gradient of `table`, by hand."""
+    norms = [float(part.norm()) for part in table.mean(0).split(list(WIDTHS))]
+    return [n / math.sqrt(sum(m * m for m in norms)) for n in norms]
+
+
+def check_noise_scale(mech: Mechanism, expected: Sequence[float], **how: Any) -> None:
+    """The noise on the sum has standard deviation `expected[k]` in group k."""
+    noise = noise_of(mech, steps=40, **how).double()
+    for part, std in zip(noise.split(list(WIDTHS), dim=1), expected, strict=True):
+        freedom = part.numel()
+        statistic = float(part.square().sum()) / std**2
+        low, high = chi2.ppf(FALSE_ALARM / 2, freedom), chi2.isf(FALSE_ALARM / 2, freedom)
+        assert low < statistic < high, f"std {math.sqrt(statistic / freedom) * std}, not {std}"
+
+
+def _uncorrelated(a: Tensor, b: Tensor) -> None:
+    n = a.numel()
+    correlation = float((a * b).sum() / (a.norm() * b.norm()))
+    assert abs(correlation) * math.sqrt(n) < norm.isf(FALSE_ALARM / 2), correlation
+
+
+def check_noise_is_independent(mech: Mechanism) -> None:
+    """Across steps, coordinates and processes."""
+    noise = noise_of(mech, steps=40)
+    _uncorrelated(noise[:-1], noise[1:])
+    _uncorrelated(noise[:-2], noise[2:])
+    for lag in (1, 2, SIZE // 2, (SIZE + 1) // 2):
+        _uncorrelated(noise[:, :-lag], noise[:, lag:])
+    meeting = Meeting(2)
+
+    def work(comm: Any) -> None:
+        engine = engine_on(mech, gradients(4), [[]], comm=comm)
+        for step in range(20):
+            engine.step(0, step)
+
+    meeting.run(work)
+    first, second = (torch.stack(member.sent)[:, :SIZE] for member in meeting.members)
+    _uncorrelated(first, second)
+    _uncorrelated(first[:-1], second[1:])
+
+
+def reference_sum(
+    table: Tensor, units: Sequence[Sequence[int]], *, bound: float, alpha: Sequence[float]
+) -> Tensor:
+    """The sum of clipped unit means by the definition, in float64."""
+    scale = torch.cat([torch.full((w,), a) for w, a in zip(WIDTHS, alpha, strict=True)]).double()
+    total = torch.zeros(SIZE, dtype=torch.float64)
+    for unit in units:
+        if unit:
+            g = table[list(unit)].double().mean(0) / scale
+            norm = float(g.norm())
+            if math.isfinite(norm):
+                total += g * min(1.0, bound / norm if norm else 1.0) * scale
+    return total
+
+
+def check_sum(mech: Mechanism, table: Tensor, units: Sequence[Sequence[int]], **setup: Any) -> None:
+    """Without noise a step releases the sum of clipped units over M, whatever was drawn."""
+    silent = replace(mech, noise_multiplier=0.0)
+    public = gradients(3, seed=9) * torch.cat([torch.full((w,), w / 64) for w in WIDTHS])
+    engine = engine_on(silent, table, units, public_batch=public, **setup)
+    engine.step(0, 0)
+    alpha = alphas(public) if mech.group_scale == "public" else [1.0] * len(WIDTHS)
+    expected = reference_sum(table, units, bound=mech.max_grad_norm, alpha=alpha)
+    found = engine.released.double() * mech.num_microbatches
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5 * mech.max_grad_norm)
+
+
+def change(
+    mech: Mechanism,
+    table: Tensor,
+    left: Sequence[Sequence[int]],
+    right: Sequence[Sequence[int]],
+    **setup: Any,
+) -> float:
+    """How far the sum moves between two draws, in scaled space, in units of C."""
+    silent = replace(mech, noise_multiplier=0.0)
+    public = gradients(3, seed=9) * torch.cat([torch.full((w,), w / 64) for w in WIDTHS])
+    released = []
+    for units in (left, right):
+        model = setup.get("model")
+        engine = engine_on(
+            silent, table, units, public_batch=public,
+            **{**setup, "model": model() if model else None},
+        )  # fmt: skip
+        engine.step(0, 0)
+        released.append(engine.released.double().clone() * mech.num_microbatches)
+    alpha = alphas(public) if mech.group_scale == "public" else [1.0] * len(WIDTHS)
+    scale = torch.cat([torch.full((w,), a) for w, a in zip(WIDTHS, alpha, strict=True)])
+    return float(((released[1] - released[0]) / scale).norm()) / mech.max_grad_norm
+
+
+def check_poisson(mech: Mechanism, *, steps: int = 400, **how: Any) -> None:
+    """Inclusions are Binomial(steps, q) for every record, pairs meet with probability q^2, and the
+    drawn join their micro-batches uniformly and independently.
+    """
+    n, q, bins = mech.num_records, mech.sample_rate, mech.num_microbatches
+    coins = sampler(np.arange(n), mech, seed=0, key=public_key(1, "tests"), **how)
+    included = np.zeros((steps, n), dtype=np.int64)
+    unit = np.full((steps, n), -1)
+    for step in range(steps):
+        draw = coins.draw(0, step)
+        included[step, draw.records] += 1
+        unit[step, draw.records] = draw.unit
+    assert included.max() <= 1, "a record twice in a step"
+    _binomial(included.sum(), steps * n, q)
+    for count in included.sum(0):
+        _binomial(int(count), steps, q, share=n)
+    # The size of a draw varies as a binomial does: its variance is not that of a fixed size.
+    sizes = included.sum(1)
+    spread = float(((sizes - n * q) ** 2).sum()) / (n * q * (1 - q))
+    assert chi2.ppf(FALSE_ALARM / 2, steps) < spread < chi2.isf(FALSE_ALARM / 2, steps)
+    half = n // 2
+    _binomial(int((included[:, :half] & included[:, half : 2 * half]).sum()), steps * half, q * q)
+    # Two steps in a row share a record as often as two independent ones.
+    _binomial(int((included[:-1] & included[1:]).sum()), (steps - 1) * n, q * q)
+    if mech.microbatch_size > 1:
+        for j in range(bins):
+            _binomial(int((unit == j).sum()), int(included.sum()), 1 / bins, share=bins)
+        both = (unit[:, :half] >= 0) & (unit[:, half : 2 * half] >= 0)
+        same = both & (unit[:, :half] == unit[:, half : 2 * half])
+        _binomial(int(same.sum()), int(both.sum()), 1 / bins)
+        # Bins filled in turn would be as even as they can be; independent ones are not.
+        loads = np.stack([(unit == j).sum(1) for j in range(bins)], axis=1)
+        wanted = sizes[:, None] / bins
+        filled = sizes > 0
+        uneven = float(((loads - wanted) ** 2)[filled].sum() / (sizes[filled].mean() / bins))
+        freedom = filled.sum() * (bins - 1)
+        assert uneven > 0.7 * freedom, f"micro-batches too even: {uneven / freedom}"
+
+
+def _binomial(count: int, trials: int, p: float, *, share: int = 1) -> None:
+    level = FALSE_ALARM / (2 * share)
+    low, high = binom.ppf(level, trials, p), binom.isf(level, trials, p)
+    assert low <= count <= high, f"{count} of {trials} at probability {p}"
+
+
+def check_shuffle(mech: Mechanism, *, world_size: int = 1) -> None:
+    """Over an epoch every record is in exactly one step, on one process, in one unit."""
+    for epoch in range(2):
+        seen = np.zeros(mech.num_records, dtype=np.int64)
+        for rank in range(world_size):
+            mine = sampler(
+                np.arange(mech.num_records), mech, seed=3, key=public_key(1, "tests"), rank=rank,
+                world_size=world_size,
+            )  # fmt: skip
+            for step in range(mech.steps_in(epoch)):
+                draw = mine.draw(epoch, step)
+                np.add.at(seen, draw.records, 1)
+                units = mech.num_microbatches // world_size
+                assert mech.microbatch_size == 1 or draw.num_units == units
+        assert (seen == 1).all(), f"{(seen != 1).sum()} records not exactly once"

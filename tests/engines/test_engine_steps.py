@@ -1,0 +1,314 @@
+"""What a step releases, and what every engine does with awkward input."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import engine_checks as checks
+import numpy as np
+import pytest
+import torch
+from engine_checks import WIDTHS, Meeting, PlainGradients, engine_on, gradients, mechanism
+from torch import Tensor, nn
+
+from trainables.communication import Alone
+from trainables.engines import Setup, audit_step
+from trainables.engines._passes import Pass, passes
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy.noise import SecretKey, public_key
+
+CENTRAL = {"noise_calibration": "central"}
+# (engine, privacy) of every combination that is offered
+OFFERED = [
+    ("dp_sgd", {}),
+    ("dp_sgd", {"sampling": "shuffle"}),
+    ("edp_sgd", {}),
+    ("edp_sgd", {"sampling": "poisson"}),
+    ("edp_sgd", CENTRAL),
+    ("edp_sgd", {**CENTRAL, "microbatch_size": 2}),
+    ("edp_sgd", {**CENTRAL, "microbatch_size": 1, "sampling": "poisson"}),
+]
+UNITS = {1: [[0], [1], [2], [3], [4]], 2: [[0, 1], [2], [], [3, 4], [5, 6]], 4: [[0, 1, 2, 3], [4]]}
+
+
+@pytest.mark.parametrize(("engine", "privacy"), OFFERED)
+@pytest.mark.parametrize("group_scale", ["none", "public"])
+@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
+@pytest.mark.parametrize("physical", [None, 3, 1])
+def test_a_step_releases_the_sum_of_clipped_units_over_a_fixed_number(
+    engine: str, privacy: dict, group_scale: str, books: bool, physical: int | None
+) -> None:
+    mech = mechanism(engine, group_scale=group_scale, **privacy)
+    model = None if books else PlainGradients(WIDTHS)
+    units = UNITS[mech.microbatch_size]
+    table = gradients(8, scale=2.0)  # some gradients above C, some below
+    checks.check_sum(mech, table, units, model=model, physical_batch_size=physical)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_one_lone_unit_a_process_and_many_processes_give_the_same_sum(world_size: int) -> None:
+    """Four workers with a micro-batch each: one, two or four processes, the same update."""
+    mech = replace(mechanism(), noise_multiplier=0.0)
+    table = gradients(200, scale=3.0)
+
+    def work(comm: object) -> Tensor:
+        engine = engine_on(mech, table, comm=comm)
+        engine.run_epoch(0)
+        return torch.cat([p.detach().flatten() for p in engine.model.parameters()])
+
+    alone = engine_on(mech, table)
+    alone.run_epoch(0)
+    expected = torch.cat([p.detach().flatten() for p in alone.model.parameters()])
+    for weights in Meeting(world_size).run(work):
+        assert torch.allclose(weights, expected, atol=1e-6)
+
+
+def test_sgd_takes_the_mean_gradient_of_what_was_drawn() -> None:
+    table = gradients(200, scale=50.0)
+    engine = engine_on(mechanism("sgd"), table, [[0, 1], [2]], physical_batch_size=2)
+    engine.step(0, 0)
+    assert torch.allclose(engine.released, table[:3].mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize(("engine", "privacy"), OFFERED)
+def test_an_empty_batch_still_steps_and_is_noised(engine: str, privacy: dict) -> None:
+    mech = mechanism(engine, **privacy)
+    made = engine_on(mech, gradients(4), [] if mech.microbatch_size == 1 else [[], []])
+    stats = made.step(0, 0)
+    assert stats.units == 0
+    assert float(made.released.std()) > 0
+    assert all(float(p.detach().abs().max()) > 0 for p in made.model.parameters())
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
+@pytest.mark.parametrize("units", [[[0], [1], [2]], [[1]]], ids=["among others", "alone"])
+def test_a_gradient_that_is_not_finite_is_zeroed_noised_and_counted(
+    bad: float, books: bool, units: list[list[int]]
+) -> None:
+    table = gradients(4)
+    table[1, 7] = bad
+    mech = mechanism("dp_sgd", noise_multiplier=1e-3)
+    engine = engine_on(mech, table, units, model=None if books else PlainGradients(WIDTHS))
+    stats = engine.step(0, 0)
+    others = [unit for unit in units if unit != [1]]
+    expected = checks.reference_sum(table, others, bound=1.0, alpha=[1.0] * 3)
+    noise = engine.released.double() * mech.num_microbatches - expected
+    assert int(stats.nonfinite) == 1
+    assert torch.isfinite(engine.released).all()
+    assert 0.5e-3 < float(noise.std()) < 2e-3
+
+
+def test_a_parameter_without_gradient_is_noised_too() -> None:
+    class Idle(PlainGradients):
+        def __init__(self) -> None:
+            super().__init__(WIDTHS)
+            self.unused = nn.Parameter(torch.zeros(500))
+
+    engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1]], model=Idle())
+    engine.step(0, 0)
+    place = engine.layout.segment(engine.layout.names.index("unused"))
+    assert 0.8 < float(engine.released[place].std()) * 16 < 1.2
+
+
+def test_sparse_and_tied_parameters_are_in_the_norm_once() -> None:
+    class Tied(nn.Module):
+        """Token vectors, sparse, whose table is also the output: the gradient is the sum of both."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(5, 3, sparse=True)
+            self.table.weight.data = torch.arange(15.0).reshape(5, 3)
+            self.out = nn.Linear(3, 5, bias=False)
+            self.out.weight = self.table.weight
+
+        def losses(self, batch: Tensor) -> Tensor:
+            return self.out(self.table(batch)).sum(1)
+
+    class Tokens:
+        def batch(self, ids: np.ndarray) -> Tensor:
+            return torch.from_numpy(ids)
+
+    mech = replace(mechanism("dp_sgd", max_grad_norm=2.0), noise_multiplier=0.0)
+    engine = engine_on(mech, torch.zeros(5, 1), [[1], [3]], model=Tied())
+    engine._loader = Tokens()
+    assert engine.layout.names == ("table.weight",)
+    expected = torch.zeros(5, 3)
+    for record in (1, 3):
+        model = Tied()
+        model.table.sparse = False
+        model.losses(torch.tensor([record])).sum().backward()
+        grad = model.table.weight.grad
+        expected += grad * min(1.0, 2.0 / float(grad.norm()))
+    engine.step(0, 0)
+    assert torch.allclose(engine.released.view(5, 3) * 16, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.BatchNorm1d(4), nn.SyncBatchNorm(4), nn.InstanceNorm1d(4, track_running_stats=True)],
+)
+def test_a_layer_through_which_records_meet_is_refused_by_name(layer: nn.Module) -> None:
+    model = PlainGradients(WIDTHS)
+    model.norm = layer
+    with pytest.raises(InvalidInput, match=f"{type(layer).__name__} at norm"):
+        engine_on(mechanism(), gradients(4), model=model)
+
+
+def test_a_buffer_that_training_writes_stops_the_trial() -> None:
+    class Counting(PlainGradients):
+        def __init__(self) -> None:
+            super().__init__(WIDTHS)
+            self.register_buffer("mean", torch.zeros(1))
+
+        def losses(self, batch: Tensor) -> Tensor:
+            self.mean += batch.mean()
+            return super().losses(batch)
+
+    engine = engine_on(mechanism(), gradients(4), [[0, 1]], model=Counting())
+    with pytest.raises(TrialFailed, match="buffer mean"):
+        engine.step(0, 0)
+
+
+def test_a_missing_worker_aborts_the_step_before_adam_sees_it() -> None:
+    class Lossy(Alone):
+        """A second process whose share never arrives."""
+
+        world_size = 2
+
+    engine = engine_on(mechanism(), gradients(200), comm=Lossy())
+    with pytest.raises(TrialFailed, match="shares of 4 workers in the sum, got 2"):
+        engine.step(0, 0)
+    assert all(float(p.detach().abs().max()) == 0 for p in engine.model.parameters())
+
+
+def test_no_step_is_taken_twice_with_one_key() -> None:
+    engine = engine_on(mechanism(), gradients(200))
+    engine.step(0, 3)
+    with pytest.raises(TrialFailed, match="its noise was used"):
+        engine.step(0, 3)
+
+
+def test_workers_that_start_apart_are_refused() -> None:
+    def work(comm: object) -> None:
+        model = PlainGradients(WIDTHS)
+        model.weights[0].data += comm.rank
+        engine_on(mechanism(), gradients(200), model=model, comm=comm)
+
+    with pytest.raises(TrialFailed, match="equal weights"):
+        Meeting(2).run(work)
+
+
+@pytest.mark.parametrize("group_scale", ["first_step_noised", "first_step"])
+def test_alpha_comes_from_the_first_step(group_scale: str) -> None:
+    """first_step: from the raw gradient. first_step_noised: from what the step released."""
+    mech = mechanism(**CENTRAL, group_scale=group_scale, noise_multiplier=0.1)
+    table = gradients(200) * torch.cat([torch.full((w,), 4096 / w**2) for w in WIDTHS])
+    engine = engine_on(mech, table, [[0, 1], [2, 3]])
+    engine.step(0, 0)
+    gradient = table[:4].mean(0) if group_scale == "first_step" else engine.released
+    norms = torch.tensor([float(part.norm()) for part in gradient.split(list(WIDTHS))])
+    found = engine.group_scale.float()
+    assert torch.allclose(found, norms / norms.norm(), rtol=1e-4)
+    engine.step(0, 1)
+    assert torch.equal(engine.group_scale.float(), found)
+
+
+def test_the_first_step_noised_alpha_tells_nothing_the_step_did_not() -> None:
+    """Two batches, the same release: then the same alpha. So alpha is post-processing."""
+    mech = mechanism(**CENTRAL, group_scale="first_step_noised")
+    table = gradients(4)
+    table[1] = table[0]
+    engines = [engine_on(mech, table, [[i]]) for i in (0, 1)]
+    for engine in engines:
+        engine.step(0, 0)
+    assert torch.equal(engines[0].group_scale, engines[1].group_scale)
+
+
+def test_a_public_alpha_keeps_to_the_declared_bound() -> None:
+    mech = mechanism(group_scale="public", max_group_scale=0.6)
+    engine = engine_on(mech, gradients(4), public_batch=gradients(3))
+    assert float(engine.group_scale.max()) == pytest.approx(0.6)
+    with pytest.raises(InvalidInput, match="public batch"):
+        engine_on(mech, gradients(4))
+
+
+@pytest.mark.parametrize(("engine", "privacy"), [*OFFERED, ("sgd", {})])
+def test_a_restored_engine_goes_on_as_the_first_would(engine: str, privacy: dict) -> None:
+    scale = {} if engine == "sgd" else {"group_scale": "first_step_noised"}
+    mech = mechanism(engine, **privacy, **scale)
+    table = gradients(200)
+    first = engine_on(mech, table)
+    first.run_epoch(0)
+    second = engine_on(mech, table)
+    second.model.load_state_dict(first.model.state_dict())
+    second.load_state_dict({k: v.clone() for k, v in first.state_dict().items()})
+    assert first.run_epoch(1) == second.run_epoch(1)
+    for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_an_epochs_figures_are_over_all_processes() -> None:
+    mech = mechanism(max_grad_norm=0.1)
+    table = gradients(200)
+    table[0] = math.nan
+    alone = engine_on(mech, table).run_epoch(0)
+    for figures in Meeting(2).run(lambda comm: engine_on(mech, table, comm=comm).run_epoch(0)):
+        assert figures["nonfinite_gradients"] == alone["nonfinite_gradients"] == 1
+        assert figures["clip_fraction"] == pytest.approx(alone["clip_fraction"])
+        assert math.isfinite(figures["train_loss"])
+
+
+def test_an_engine_is_refused_another_ones_mechanism() -> None:
+    from trainables.engines import dp_sgd
+
+    setup = Setup(
+        loader=None, ids=np.arange(9), learning_rate=1.0, comm=Alone(), key=public_key(0, "t")
+    )
+    with pytest.raises(InvalidInput, match="engine dp_sgd, got one of edp_sgd"):
+        dp_sgd.make(PlainGradients(WIDTHS), mechanism(), setup)
+
+
+def test_passes_keep_units_whole_where_they_fit_and_bound_memory() -> None:
+    draw = checks.draw_of([[1], [2, 3], [], [4, 5, 6, 7, 8], [9]])
+    assert list(passes(draw, limit=3, units_apart=False)) == [
+        Pass(0, 3, 0, 2),
+        Pass(3, 6, 3, 4, whole=False, ends=False),
+        Pass(6, 8, 3, 4, whole=False, ends=True),
+        Pass(8, 9, 4, 5),
+    ]
+    assert [p.stop - p.start for p in passes(draw, limit=None, units_apart=True)] == [1, 2, 5, 1]
+
+
+@pytest.mark.parametrize(("engine", "privacy"), OFFERED)
+def test_the_step_keeps_its_claim(engine: str, privacy: dict) -> None:
+    """The audit's interval holds the claim (no group scale: the claim is tight) and passes it."""
+    audit = audit_step(mechanism(engine, **privacy), calls=240)
+    assert audit.passed
+    assert audit.interval[0] < audit.claimed < audit.interval[1]
+    assert audit.epsilon_lower_bound <= audit.epsilon_claimed
+
+
+@pytest.mark.parametrize("group_scale", ["public", "first_step_noised"])
+@pytest.mark.parametrize("calibration", ["paper", "central"])
+def test_the_step_keeps_its_claim_with_group_scales(group_scale: str, calibration: str) -> None:
+    mech = mechanism(noise_calibration=calibration, group_scale=group_scale, max_group_scale=0.9)
+    audit = audit_step(mech, calls=240)
+    assert audit.passed
+    assert audit.interval[1] > audit.claimed
+
+
+def test_an_audit_needs_noise() -> None:
+    with pytest.raises(InvalidInput, match="with noise to audit"):
+        audit_step(mechanism("sgd"))
+
+
+def test_a_fresh_key_gives_fresh_noise() -> None:
+    table = gradients(4)
+    released = []
+    for secret in (b"a" * 32, b"b" * 32):
+        engine = engine_on(mechanism(), table, [[]], key=SecretKey(secret))
+        engine.step(0, 0)
+        released.append(engine.released.clone())
+    checks._uncorrelated(*released)
