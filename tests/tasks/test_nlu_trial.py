@@ -1,0 +1,176 @@
+"""A trial from config to result, on a small corpus of a user's own: what it promises to a sweep."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables import trial
+from trainables.communication import Alone
+from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidInput
+from trainables.result import EpochReport, TrialResult, is_curator_only
+
+SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
+CONTACTS = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
+SONGS = ("hurt", "jolene", "imagine", "creep", "halo", "toxic", "africa", "vogue", "one", "zombie")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with 120 utterances of two intents, and their public schema."""
+    folder = tmp_path_factory.mktemp("data")
+    records = []
+    for polite, verb, name in itertools.product(("", "please"), ("call", "ring", "dial"), CONTACTS):
+        tokens = [*polite.split(), verb, name]
+        tags = ["O"] * (len(tokens) - 1) + ["B-contact"]
+        records.append({"tokens": tokens, "tags": tags, "intent": "call"})
+    for polite, verb, name in itertools.product(("", "please"), ("play", "start", "queue"), SONGS):
+        tokens = [*polite.split(), verb, name]
+        tags = ["O"] * (len(tokens) - 1) + ["B-song"]
+        records.append({"tokens": tokens, "tags": tags, "intent": "play"})
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "utterances.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+    return folder
+
+
+def config(engine: str = "edp_sgd", **fields: Any) -> TrialConfig:
+    small = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6}
+    training = {"epochs": 3, "expected_batch_size": 16, "num_workers": 2, "learning_rate": 0.02}
+    return parse(
+        {
+            "engine": engine,
+            "data": {"name": "json_lines", "schema_file": "schema.json", "num_records": 54}
+            | fields.pop("data", {}),
+            "model": small | {"hidden_size": 12, "num_layers": 1},
+            "training": training | fields.pop("training", {}),
+            "privacy": {"reproducible_noise": True} | fields.pop("privacy", {}),
+            "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 50},
+        }
+    )
+
+
+def run(
+    place: Path, folder: Path, chosen: TrialConfig, *, stop_after: int | None = None
+) -> tuple[TrialResult, list[EpochReport]]:
+    reports: list[EpochReport] = []
+
+    def report(epoch: EpochReport) -> bool:
+        reports.append(epoch)
+        return epoch.epochs_done != stop_after
+
+    result = trial.run(
+        chosen,
+        folder=folder,
+        comm=Alone(),
+        report=report,
+        data_dir=place,
+        cache_dir=place / "cache",
+    )
+    return result, reports
+
+
+def figures(result: TrialResult) -> dict[str, float | None]:
+    return {k: v for k, v in result.metrics.items() if not k.startswith("seconds")}
+
+
+@pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
+def test_a_trial_reports_each_epoch_once_and_measures_the_test_part(
+    place: Path, tmp_path: Path, engine: str
+) -> None:
+    result, reports = run(place, tmp_path, config(engine))
+    assert [epoch.epochs_done for epoch in reports] == [1, 2, 3]
+    assert result.epochs_done == 3
+    assert not result.stopped_early
+    assert result.metrics["num_utterances"] == 60  # half of 120
+    assert 0 <= result.metrics["mia_loss_threshold_auc"] <= 1
+    assert result.metrics["best_epoch"] in (1, 2, 3)
+
+
+def test_sgd_learns_the_toy_language(place: Path, tmp_path: Path) -> None:
+    result, _ = run(place, tmp_path, config("sgd", training={"epochs": 12}))
+    assert result.metrics["intent_accuracy"] > 0.95
+    assert result.metrics["ser"] < 0.2
+
+
+def test_reproducible_noise_gives_the_same_bits_and_no_guarantee(
+    place: Path, tmp_path: Path
+) -> None:
+    first, _ = run(place, tmp_path / "a", config())
+    second, _ = run(place, tmp_path / "b", config())
+    assert figures(first) == figures(second)
+    assert first.metrics["epsilon"] == math.inf
+
+
+def test_fresh_noise_gives_other_bits_and_a_finite_epsilon(place: Path, tmp_path: Path) -> None:
+    private = config(privacy={"reproducible_noise": False})
+    first, first_reports = run(place, tmp_path / "a", private)
+    _, second_reports = run(place, tmp_path / "b", private)
+    assert first_reports[-1].metrics != second_reports[-1].metrics
+    assert 0 < first.metrics["epsilon"] < math.inf
+
+
+def test_a_resumed_trial_ends_as_if_it_had_never_stopped(place: Path, tmp_path: Path) -> None:
+    whole, _ = run(place, tmp_path / "whole", config())
+    stopped, _ = run(place, tmp_path / "cut", config(), stop_after=1)
+    assert stopped.stopped_early
+    assert stopped.epochs_done == 1
+    resumed, reports = run(place, tmp_path / "cut", config())
+    # The epoch of the checkpoint is reported again: permission for the next one is asked anew.
+    assert [epoch.epochs_done for epoch in reports] == [1, 2, 3]
+    assert figures(resumed) == figures(whole)
+
+
+def test_a_refused_epoch_is_not_trained_and_not_charged(place: Path, tmp_path: Path) -> None:
+    private = config(privacy={"reproducible_noise": False})
+    stopped, reports = run(place, tmp_path / "a", private, stop_after=2)
+    whole, _ = run(place, tmp_path / "b", private)
+    assert len(reports) == 2
+    assert stopped.privacy["mechanism"]["epochs"] == 2
+    assert stopped.metrics["epsilon"] < whole.metrics["epsilon"]
+
+
+def test_no_text_of_a_record_leaves_the_trial(place: Path, tmp_path: Path) -> None:
+    result, reports = run(place, tmp_path, config())
+    told = json.dumps([dataclasses.asdict(result), [dataclasses.asdict(r) for r in reports]])
+    kept = " ".join(f.read_text() for f in tmp_path.rglob("*.json"))
+    for word in (*CONTACTS, "jolene", "imagine", "please"):
+        assert f'"{word}"' not in told
+        assert f'"{word}"' not in kept
+
+
+def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_path: Path) -> None:
+    undeclared = config(
+        data={"schema_file": None, "num_records": None}, privacy={"reproducible_noise": False}
+    )
+    result, _ = run(place, tmp_path, undeclared)
+    assert result.metrics["epsilon"] == math.inf
+    assert len(result.privacy["mechanism"]["undeclared"]) == 2
+
+
+def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) -> None:
+    class Pair(Alone):
+        world_size = 3
+
+    with pytest.raises(InvalidInput, match="num_workers"):
+        trial.run(
+            config(),
+            folder=tmp_path,
+            comm=Pair(),
+            report=lambda _: True,
+            data_dir=place,
+            cache_dir=place / "cache",
+        )
+
+
+def test_figures_from_private_records_without_noise_are_marked() -> None:
+    marked = ("train_loss", "clip_fraction", "gradient_norm", "mia_shadow_auc", "signals")
+    assert all(is_curator_only(name) for name in marked)
+    assert not any(is_curator_only(name) for name in ("ser", "epsilon", "seconds_train"))
