@@ -6,6 +6,7 @@ mode allows which attack.
 """
 
 from trainables.attacks._knowledge import ALLOWED, Knowledge
+from trainables.attacks._panel import panel, shadow_ablations, sweep_panel
 from trainables.attacks._signals import (
     FEATURES,
     Signals,
@@ -15,15 +16,20 @@ from trainables.attacks._signals import (
     signals_from,
     write_signals,
 )
+from trainables.attacks._texts import bag_of_words
 
 __all__ = [
     "ALLOWED",
     "FEATURES",
     "Knowledge",
     "Signals",
+    "bag_of_words",
     "features_of",
     "gather",
+    "panel",
     "read_signals",
+    "shadow_ablations",
     "signals_from",
+    "sweep_panel",
     "write_signals",
 ]

@@ -14,12 +14,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.neural_network import MLPClassifier
 
 from trainables.attacks._knowledge import Knowledge, require
 from trainables.attacks._signals import FEATURES, Bools, Floats, Signals
@@ -174,7 +171,11 @@ def disjoint(shadow_texts: Sequence[bytes], target_texts: Collection[bytes]) -> 
     return np.array([text not in target for text in shadow_texts], dtype=np.bool_)
 
 
-def _learner(name: str, *, seed: int) -> LogisticRegression | MLPClassifier:
+def _learner(name: str, *, seed: int) -> Any:
+    # Imported where something is learnt: scikit-learn takes a second.
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+
     if name == "logistic":
         return LogisticRegression(C=1.0, max_iter=1_000)
     if name == "mlp":
@@ -188,6 +189,8 @@ def _learner(name: str, *, seed: int) -> LogisticRegression | MLPClassifier:
 
 
 def _best(features: Floats, labels: Bools, *, seed: int) -> str:
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+
     folds = StratifiedKFold(5, shuffle=True, random_state=stream_seed(seed, "folds") % 2**32)
     areas = {
         name: cross_val_score(

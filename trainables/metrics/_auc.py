@@ -68,7 +68,7 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
         return Auc(value=value, standard_error=math.nan, low=0.0, high=1.0)
     variance = above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below)
     error = math.sqrt(variance)
-    margin = norm.ppf(0.5 + confidence / 2) * error
+    margin = float(norm.ppf(0.5 + confidence / 2)) * error
     low, high = max(0.0, value - margin), min(1.0, value + margin)
     edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
     if value == 1.0:

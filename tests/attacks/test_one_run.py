@@ -1,0 +1,297 @@
+"""The certified bound: published values, calibration, monotony, and what it catches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from tests.attacks._worlds import coins, paired_coins, signals
+from trainables.attacks import Knowledge, _estimates, one_run
+from trainables.errors import InvalidInput
+
+# (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with jax_privacy's.
+VECTORS = {
+    (1_000, 1_000, 1_000, 0): 5.8091,
+    (1_000, 1_000, 750, 0): 0.9767,
+    (1_000, 100, 100, 0): 3.4930,
+    (1_000, 100, 100, 1e-5): 3.4654,
+    (1_000, 100, 95, 1e-5): 2.1652,
+    (1_000, 200, 140, 0): 0.5849,
+    (1_000, 200, 140, 1e-5): 0.5836,
+    (100, 100, 60, 0): 0.0519,
+    (2_000, 400, 380, 1e-5): 2.5542,
+    (1_000, 1_000, 500, 0): 0.0,
+    (2_650, 200, 180, 0): 1.799,
+    (2_650, 200, 180, 1e-5): 1.792,
+    (2_650, 200, 180, 5e-5): 1.762,
+    (2_650, 200, 180, 5e-4): 0.844,
+    (1_300, 1_300, 1_300, 1e-5): 6.037,
+    (1_300, 1_300, 1_300, 5e-4): 4.2465,
+}
+
+
+@pytest.mark.parametrize(("counts", "expected"), VECTORS.items())
+def test_bound_vectors(counts, expected):
+    m, r, v, delta = counts
+    found = one_run.epsilon_lower_bound(m, r, v, delta=delta)
+    assert found == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((1_000, 100, 100), 5.5490),
+        ((1_000, 100, 95), 3.3233),
+        ((1_000, 200, 140), 0.9109),
+        ((2_000, 400, 380), 4.0421),
+    ],
+)
+def test_fdp_vectors(counts, expected):
+    found = one_run.epsilon_estimate_fdp(*counts, delta=1e-5)
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+COUNTS = st.integers(1, 300).flatmap(
+    lambda m: st.integers(1, m).flatmap(
+        lambda r: st.tuples(st.just(m), st.just(r), st.integers(0, r))
+    )
+)
+DELTA = st.sampled_from([0.0, 1e-6, 1e-4, 1e-2])
+
+
+@given(COUNTS, DELTA, st.floats(0, 20))
+def test_p_value_is_a_probability_and_grows_with_epsilon(counts, delta, epsilon):
+    p = one_run.p_value(*counts, epsilon=epsilon, delta=delta)
+    assert 0 <= p <= 1
+    assert p <= one_run.p_value(*counts, epsilon=epsilon + 0.5, delta=delta) + 1e-9
+
+
+@given(COUNTS, DELTA)
+def test_p_value_against_the_formula_by_sums(counts, delta):
+    m, r, v = counts
+    m, r, v, epsilon = min(m, 40), min(r, 40), min(v, 40), 0.8
+    q = math.exp(epsilon) / (1 + math.exp(epsilon))
+    weights = [math.comb(r, k) * q**k * (1 - q) ** (r - k) for k in range(r + 1)]
+    tail = sum(weights[v:])
+    alpha = max([sum(weights[v - i : v]) / i for i in range(1, v + 1)], default=0.0)
+    expected = min(1.0, tail + 2 * m * delta * alpha)
+    assert one_run.p_value(m, r, v, epsilon=epsilon, delta=delta) == pytest.approx(expected)
+
+
+@given(COUNTS, DELTA)
+def test_bound_grows_with_right_guesses_and_falls_with_m_delta(counts, delta):
+    m, r, v = counts
+    found = one_run.epsilon_lower_bound(m, r, v, delta=delta)
+    assert found >= 0
+    if v < r:
+        assert one_run.epsilon_lower_bound(m, r, v + 1, delta=delta) >= found - 1e-6
+    assert one_run.epsilon_lower_bound(m, r, v, delta=2 * delta) <= found + 1e-6
+    assert one_run.epsilon_lower_bound(2 * m, r, v, delta=delta) <= found + 1e-6
+
+
+def _randomized_response(epsilon, num_pairs, seed):
+    """The mechanism for which the theorem is tight: each coin is told, true with q."""
+    member, pairs = paired_coins(num_pairs, seed)
+    rng = np.random.default_rng([seed, 7])
+    honest = rng.random(num_pairs) < 1 / (1 + math.exp(-epsilon))
+    told = np.where(honest, member[::2], ~member[::2])
+    scores = np.repeat(rng.random(num_pairs), 2)
+    scores[::2] += np.where(told, 1.0, -1.0)
+    return scores, signals(member, mode="paired", pairs=pairs)
+
+
+def _rate_above(epsilon, *, bound, runs=200):
+    return sum(
+        one_run.audit(*_randomized_response(epsilon, 400, seed), delta=0.0).epsilon_lower_bound
+        > bound
+        for seed in range(runs)
+    )
+
+
+def test_bound_exceeds_the_truth_in_at_most_the_stated_share_of_runs():
+    """200 runs at epsilon 1: more than 5 % plus 3 standard errors (19 runs) has odds < 0.004.
+
+    The guard is no empty one: two thirds of the truth is exceeded far more often.
+    """
+    limit = 200 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 200))
+    assert _rate_above(1.0, bound=1.0) <= limit
+    assert _rate_above(1.5, bound=1.0) > limit
+
+
+def test_all_bounds_of_a_sweep_hold_together():
+    """100 sweeps of 5 trials: at least one bound too high in at most 5 % + 3 standard errors."""
+    wrong = 0
+    for sweep in range(100):
+        wrong += any(
+            one_run.violates(
+                one_run.audit(
+                    *_randomized_response(1.0, 200, 5 * sweep + trial), delta=0.0, num_trials=5
+                ).epsilon_lower_bound,
+                1.0,
+            )
+            for trial in range(5)
+        )
+    assert wrong <= 100 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 100))
+
+
+def test_grid_of_guesses_pays_for_its_choice():
+    """The best of seven at level p / 7 each, against the best of seven at level p."""
+    exceeded = cheated = 0
+    for seed in range(200):
+        scores, world = _randomized_response(1.0, 400, seed)
+        exceeded += one_run.audit(scores, world, delta=0.0, guesses="grid").epsilon_lower_bound > 1
+        evidence, coin = one_run.unit_scores(scores, world)
+        order = np.argsort(-np.abs(evidence), kind="stable")
+        right = np.cumsum(((evidence > 0) == coin)[order])
+        cheated += any(
+            binom.sf(right[num - 1] - 1, num, 1 / (1 + math.exp(-1.0))) < 0.05
+            for num in (math.ceil(share * 400) for share in one_run.GRID)
+        )
+    assert exceeded <= 200 * (0.05 + 3 * math.sqrt(0.05 * 0.95 / 200))
+    assert cheated > exceeded + 10
+
+
+@pytest.mark.parametrize("mode", ["paired", "bernoulli"])
+def test_a_mechanism_without_noise_is_caught(mode):
+    """Members are told apart almost surely; a claim of epsilon 2 is refuted."""
+    if mode == "paired":
+        member, pairs = paired_coins(1_300, 0)
+    else:
+        member, pairs = coins(2_600, 0), None
+    world = signals(member, 8.0, seed=1, mode=mode, pairs=pairs)
+    found = one_run.audit(one_run.scores(world, Knowledge()), world, delta=1e-5)
+    assert found.relation == one_run.RELATION[mode]
+    assert found.num_units == (1_300 if mode == "paired" else 2_600)
+    assert found.num_guesses == math.ceil(0.05 * found.num_units)
+    assert one_run.violates(found.epsilon_lower_bound, 2.0)
+    assert found.epsilon_estimate_fdp > found.epsilon_lower_bound
+
+
+def test_power_of_gaussian_scores():
+    """Section 3.5 at epsilon 4, m = 2600, r = 5 %: the median of six bounds is near 1.53."""
+    mu = 0.9249
+    bounds, estimates = [], []
+    for seed in range(6):
+        member = coins(2_600, seed)
+        scores = np.random.default_rng(seed).normal(size=2_600) + mu * member
+        found = one_run.audit(scores, signals(member), delta=1e-5)
+        bounds.append(found.epsilon_lower_bound)
+        estimates.append(found.epsilon_estimate_fdp)
+    assert np.median(bounds) == pytest.approx(1.53, abs=0.35)
+    assert np.median(estimates) == pytest.approx(2.11, abs=0.5)
+
+
+def test_rules_of_guessing_do_not_see_the_coins():
+    member, pairs = paired_coins(50, 3)
+    world = signals(member, mode="paired", pairs=pairs)
+    other = signals(~member, mode="paired", pairs=pairs)
+    scores = np.random.default_rng(0).normal(size=100)
+    evidence, coin = one_run.unit_scores(scores, world)
+    same, flipped = one_run.unit_scores(scores, other)
+    np.testing.assert_array_equal(evidence, same)
+    np.testing.assert_array_equal(coin, ~flipped)
+
+
+def test_more_references_make_a_better_guesser():
+    difficulty = np.random.default_rng(5).normal(0, 2, 4_000)
+    trials = []
+    for seed in range(10):
+        member, pairs = paired_coins(2_000, seed)
+        trials.append(
+            signals(member, 1.0, seed=70 + seed, mode="paired", pairs=pairs, difficulty=difficulty)
+        )
+    bounds = []
+    for references in ([], trials[1:3], trials[1:]):
+        scores = one_run.scores(trials[0], Knowledge(references=references))
+        bounds.append(one_run.audit(scores, trials[0], delta=1e-5).epsilon_lower_bound)
+    assert bounds[0] < bounds[1]
+    assert bounds[0] < bounds[2]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((90, 100, 10, 100), 1.5422),
+        ((500, 500, 0, 500), 4.9056),
+        ((100, 1_000, 10, 1_000), 1.5004),
+        ((50, 1_000, 1, 1_000), 1.9045),
+        ((55, 100, 50, 100), 0.0),
+    ],
+)
+def test_clopper_pearson_vectors(counts, expected):
+    assert _estimates.clopper_pearson_epsilon(*counts, delta=0.0) == pytest.approx(
+        expected, abs=1e-4
+    )
+
+
+def test_clopper_pearson_with_delta():
+    found = _estimates.clopper_pearson_epsilon(90, 100, 10, 100, delta=1e-5)
+    assert found == pytest.approx(1.5421, abs=1e-4)
+
+
+def test_clopper_pearson_of_noise_is_zero_although_its_threshold_was_chosen():
+    """Null scores give a positive bound in at most 5 % of 100 draws, plus 3 standard errors."""
+    positive = 0
+    for seed in range(100):
+        member = coins(400, seed)
+        scores = np.random.default_rng(seed).normal(size=400)
+        positive += _estimates.clopper_pearson_of_scores(scores, member, delta=0.0) > 0
+    assert positive <= 11
+
+
+@pytest.mark.parametrize(("epsilon", "mu"), [(1, 0.2681), (2, 0.5016), (4, 0.9249), (8, 1.6660)])
+def test_gaussian_epsilon(epsilon, mu):
+    assert _estimates.gaussian_epsilon(mu, 1e-5) == pytest.approx(epsilon, abs=2e-3)
+    area = float(norm.cdf(mu / math.sqrt(2)))
+    assert _estimates.gdp(area, delta=1e-5) == pytest.approx(epsilon, abs=2e-3)
+
+
+def test_gaussian_epsilon_at_the_edges():
+    assert _estimates.gaussian_epsilon(0.0, 1e-5) == 0
+    assert _estimates.gaussian_epsilon(1.0, 0.0) == math.inf
+    assert _estimates.gdp(0.4, delta=1e-5) == 0
+    assert _estimates.gdp(1.0, delta=1e-5) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((10, 20, 5, 0.0, 0.05), "correct <= guesses <= units"),
+        ((10, 5, 6, 0.0, 0.05), "correct <= guesses <= units"),
+        ((10, 0, 0, 0.0, 0.05), "at least one guess"),
+        ((10, 5, 5, 1.5, 0.05), "0 <= delta < 1, got delta=1.5"),
+        ((10, 5, 5, 0.0, 0.0), "0 < p < 1"),
+    ],
+)
+def test_impossible_counts_are_refused(arguments, message):
+    m, r, v, delta, p = arguments
+    with pytest.raises(InvalidInput, match=message):
+        one_run.epsilon_lower_bound(m, r, v, delta=delta, p=p)
+
+
+def test_splits_without_coins_are_refused():
+    world = signals(coins(100, 0), mode="paper")
+    with pytest.raises(InvalidInput, match=r"got data\.split=paper"):
+        one_run.audit(world.psi, world, delta=1e-5)
+    with pytest.raises(InvalidInput, match="sampling shuffle"):
+        one_run.refuse_unless_comparable("bernoulli", "shuffle")
+    one_run.refuse_unless_comparable("bernoulli", "poisson")
+    one_run.refuse_unless_comparable("paired", "shuffle")
+
+
+def test_damaged_pairs_are_refused():
+    pairs = np.repeat(np.arange(50), 2)
+    both = signals(np.ones(100, dtype=bool), mode="paired", pairs=pairs)
+    with pytest.raises(InvalidInput, match="exactly one member in each pair"):
+        one_run.audit(both.psi, both, delta=0.0)
+    triple = signals(coins(99, 0), mode="paired", pairs=np.repeat(np.arange(33), 3))
+    with pytest.raises(InvalidInput, match="pairs of two records, got one of 3"):
+        one_run.audit(triple.psi, triple, delta=0.0)
+    alone = signals(coins(10, 0), mode="paired")
+    with pytest.raises(InvalidInput, match="expected pairs to audit"):
+        one_run.audit(alone.psi, alone, delta=0.0)

@@ -1,0 +1,131 @@
+"""All attacks together: names, what a split allows, controls, and the cost."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.attacks._worlds import coins, paired_coins, signals
+from trainables import attacks, catalogue
+from trainables.attacks import ALLOWED, Knowledge, bag_of_words, panel, shadow_ablations
+from trainables.attacks._panel import evaluation_rows
+from trainables.errors import InvalidInput
+from trainables.metrics.membership import auc
+from trainables.result import is_curator_only
+
+N, POPULATION = 1_000, 200
+
+
+def _world(mode="bernoulli", strength=1.0, seed=0, n=N):
+    outside = np.arange(n) >= n - POPULATION
+    member, pairs = paired_coins(n // 2, seed)
+    if mode != "paired":
+        member, pairs = coins(n, seed), np.full(n, -1)
+    return signals(
+        member & ~outside,
+        strength,
+        seed=500 + seed,
+        mode=mode,
+        pairs=np.where(outside, -1, pairs),
+        population=outside,
+    )
+
+
+def _knowledge(mode="bernoulli", references=4, n=N):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 8, n)
+    return Knowledge(
+        references=[_world(mode, seed=seed + 1, n=n) for seed in range(references)],
+        shadow=signals(coins(500, 77), 1.0, seed=78, corpus="public", mode="paper"),
+        texts=bag_of_words(rng.integers(0, 100, lengths.sum()), lengths, num_types=100),
+    )
+
+
+@pytest.mark.parametrize("mode", ALLOWED)
+def test_each_split_runs_what_it_allows(mode):
+    known = _knowledge(mode) if mode in ("bernoulli", "paired") else _knowledge(mode, references=0)
+    found = panel(_world(mode), known, delta=1e-5)
+    ran = {name for name in catalogue.names("attacks") if f"mia_{name}_auc" in found}
+    if "epsilon_lower_bound" in found:
+        ran.add("one_run")
+    without_relation = {"one_run"} if mode == "bernoulli" else set()
+    assert ran == ALLOWED[mode] - without_relation
+    assert all(np.isfinite(value) for value in found.values())
+
+
+def test_every_figure_is_for_the_curator_only():
+    found = panel(_world("paired"), _knowledge("paired"), delta=1e-5)
+    found |= shadow_ablations(_world("paired"), _knowledge("paired"))
+    assert not [name for name in found if not is_curator_only(name)]
+    for attack in ("shadow", "loss_threshold", "quantile", "rmia", "lira", "calibrated", "blind"):
+        for figure in ["auc", "auc_low", "auc_high", "tpr_1pct", "tpr_1pct_low", "tpr_1pct_high", "tpr_1pct_low_resolution", "tpr_01pct", "tpr_01pct_low_resolution", "advantage", "balanced_accuracy"]:
+            assert f"mia_{attack}_{figure}" in found
+    for name in (
+        "epsilon_lower_bound",
+        *(f"epsilon_estimate_{kind}" for kind in ("fdp", "gdp", "cp")),
+    ):
+        assert found[name] >= 0
+
+
+def test_untrained_model_is_at_one_half():
+    """A model that has seen nothing: 16 worlds of 6 attacks, at most 14 of 96 intervals miss."""
+    misses = total = 0
+    for seed in range(16):
+        known = _knowledge()
+        found = panel(_world(strength=0.0, seed=seed + 40), known, delta=1e-5)
+        for name in ("shadow", "loss_threshold", "quantile", "rmia", "lira", "blind"):
+            misses += not found[f"mia_{name}_auc_low"] <= 0.5 <= found[f"mia_{name}_auc_high"]
+            total += 1
+    assert total == 96
+    assert misses <= 14
+
+
+def test_label_permutation_gives_a_null_distribution():
+    """Shuffled membership: the true AUC lies above all of 200 shuffles, whose mean is 0.5."""
+    world = _world(strength=1.0)
+    rows = world.judged
+    scores, member = world.psi[rows], world.member[rows]
+    rng = np.random.default_rng(0)
+    null = [auc(scores, rng.permutation(member)).value for _ in range(200)]
+    assert np.mean(null) == pytest.approx(0.5, abs=0.01)
+    assert auc(scores, member).value > max(null)
+
+
+def test_fixed_splits_are_judged_on_equal_numbers():
+    member = np.random.default_rng(0).random(900) < 0.2
+    world = signals(member, mode="paper")
+    rows = evaluation_rows(world, seed=0)
+    assert world.member[rows].sum() == (~world.member[rows]).sum() == member.sum()
+    np.testing.assert_array_equal(rows, evaluation_rows(world, seed=0))
+    assert len(evaluation_rows(signals(member), seed=0)) == 900
+
+
+def test_wrong_combinations_are_refused_by_name():
+    world = _world("paper")
+    for name in ("lira", "rmia", "calibrated", "one_run"):
+        with pytest.raises(InvalidInput, match=f"attack {name}, got data.split=paper"):
+            panel(world, _knowledge("paper"), delta=1e-5, attacks=[name])
+    with pytest.raises(InvalidInput, match="expected attacks from .* got 'oracle'"):
+        panel(world, delta=1e-5, attacks=["oracle"])
+    with pytest.raises(InvalidInput, match="expected shadow for the attack shadow, got none"):
+        panel(world, delta=1e-5, attacks=["shadow"])
+    with pytest.raises(InvalidInput, match=r"data\.split=paired, got paper"):
+        panel(world, delta=1e-5, mode="paired")
+    with pytest.raises(InvalidInput, match="sampling shuffle"):
+        panel(_world(), delta=1e-5, attacks=["one_run"])
+
+
+def test_panel_costs_little():
+    """Everything on 5000 records with 8 references: seconds, where a trial trains for minutes."""
+    world, known = _world(n=5_000), _knowledge(references=8, n=5_000)
+    panel(_world(), _knowledge(), delta=1e-5)  # imports
+    started = time.process_time()
+    panel(world, known, delta=1e-5)
+    assert time.process_time() - started < 5
+
+
+def test_the_map_of_the_house_is_complete():
+    assert set(catalogue.names("attacks")) == set().union(*ALLOWED.values())
+    assert all(hasattr(attacks, name) for name in attacks.__all__)

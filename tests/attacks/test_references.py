@@ -1,0 +1,271 @@
+"""Attacks that use other trials: published vectors, what they gain, and what they refuse."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from tests.attacks._worlds import coins, paired_coins, signals
+from trainables.attacks import Knowledge, calibrated, lira, loss_threshold, panel, rmia, sweep_panel
+from trainables.attacks._references import Moments, moments_of
+from trainables.errors import InvalidInput
+from trainables.metrics.membership import auc, roc, tpr_at_fpr
+
+N, TRIALS = 2_000, 16
+DIFFICULTY = np.random.default_rng(99).normal(0, 2, N)
+
+
+def _sweep(strength=1.0, trials=TRIALS, n=N, difficulty=DIFFICULTY, population=0):
+    """Trials on records that differ in how hard they are, which a lone loss cannot tell apart."""
+    outside = np.arange(n) >= n - population
+    return [
+        signals(
+            coins(n, seed) & ~outside,
+            strength,
+            seed=1_000 + seed,
+            difficulty=difficulty,
+            population=outside,
+        )
+        for seed in range(trials)
+    ]
+
+
+def _knowledge(trials):
+    return Knowledge(references=trials[1:])
+
+
+def test_lira_vector():
+    one = np.ones(1)
+    psi = np.log(0.9 / 0.1) * one
+    ratio = lira.log_ratio(psi, mean_in=2 * one, std_in=one, mean_out=0 * one, std_out=one)
+    assert psi[0] == pytest.approx(2.197225, abs=1e-6)
+    assert ratio[0] == pytest.approx(2.394449, abs=1e-5)
+    assert norm.cdf(psi[0]) == pytest.approx(0.985998, abs=1e-5)
+
+
+def test_lira_is_the_ratio_of_the_two_gaussians_that_the_references_show():
+    """Against a plain loop, one variance for all records and one for each."""
+    rng = np.random.default_rng(0)
+    values, members = rng.normal(size=(12, 30)), rng.random((12, 30)) < 0.5
+    members[:2], members[2:4] = True, False  # every record has both sides, with a variance
+    moments = moments_of(list(values), list(members), num_records=30)
+    psi = rng.normal(size=30)
+    sides = [[values[members[:, i] == side, i] for i in range(30)] for side in (False, True)]
+    common = [
+        np.sqrt(sum(((v - v.mean()) ** 2).sum() for v in side) / sum(len(v) - 1 for v in side))
+        for side in sides
+    ]
+    for variance in ("global", "per_record"):
+        expected = []
+        for i in range(30):
+            out, inside = sides[0][i], sides[1][i]
+            std = common if variance == "global" else (out.std(ddof=1), inside.std(ddof=1))
+            log_in, log_out = (
+                norm.logpdf(psi[i], v.mean(), s) for v, s in ((inside, std[1]), (out, std[0]))
+            )
+            expected.append(log_in - log_out)
+        np.testing.assert_allclose(lira.ratio(psi, moments, variance=variance), expected)
+    offline = lira.ratio(psi, moments, variant="offline")
+    expected = [norm.cdf((psi[i] - sides[0][i].mean()) / common[0]) for i in range(30)]
+    np.testing.assert_allclose(offline, expected)
+    # Fewer than 64 models: one variance for all.
+    np.testing.assert_array_equal(
+        lira.ratio(psi, moments), lira.ratio(psi, moments, variance="global")
+    )
+
+
+def test_rmia_vector():
+    p_x = rmia.likelihood_ratio(np.array([0.9]), p_out=np.array([0.6]), a=0.3)
+    p_z = rmia.likelihood_ratio(np.array([0.5, 0.95]), p_out=np.array([0.5, 0.7]), a=0.3)
+    assert p_x[0] == pytest.approx(1.216216, abs=1e-6)
+    np.testing.assert_allclose(p_z, [0.740741, 1.180124], atol=1e-6)
+    np.testing.assert_allclose(p_x / p_z, [1.641892, 1.030583], atol=1e-6)
+    assert rmia.share_beaten(p_x, p_z, gamma=1.0)[0] == 1.0
+    assert rmia.share_beaten(p_x, p_z, gamma=1.5)[0] == 0.5
+
+
+@pytest.mark.parametrize("variant", ["online", "offline"])
+def test_rmia_against_the_definition(variant):
+    trials = _sweep(population=300)
+    target, references = trials[0], trials[1:]
+    p = np.stack([np.exp(reference.log_confidence) for reference in references])
+    member = np.stack([reference.member for reference in references])
+    a = 0.4
+    found = rmia.scores(target, Knowledge(references=references), a=a, variant=variant)
+    mine, step = np.exp(target.log_confidence), 1 / 300
+    outside = target.population
+    p_z = p[:, outside].mean(axis=0)
+    ratio_z = mine[outside] / (0.5 * ((1 + a) * p_z + 1 - a))
+    for i in np.flatnonzero(~outside)[:100]:
+        out = p[~member[:, i], i].mean()
+        inside = p[member[:, i], i].mean() if variant == "online" else a * out + 1 - a
+        ratio = mine[i] / ((inside + out) / 2)
+        exact = (ratio / ratio_z >= 1).mean()
+        assert exact <= found[i] < exact + step
+
+
+@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+def test_knowing_other_models_beats_the_loss_alone(attack):
+    """Hard records look like non-members to a threshold; references take the hardness out."""
+    trials = _sweep(strength=1.5)
+    target = trials[0]
+    alone = auc(loss_threshold.scores(target, Knowledge()), target.member)
+    found = attack.scores(target, _knowledge(trials))
+    together = auc(found, target.member)
+    assert together.low > alone.high
+    best = norm.cdf(1.5 / np.sqrt(2))  # the AUC of one who knows every record's hardness
+    assert together.value > best - 0.07
+    assert together.low < best
+
+
+@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+def test_no_leak_gives_one_half(attack):
+    """20 draws with an interval that misses 0.5 in 5 %: at most 5 misses (< 0.0003)."""
+    misses = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        trials = [
+            signals(coins(400, 50 * seed + i), 0.0, seed=rng.integers(10**6)) for i in range(6)
+        ]
+        found = auc(attack.scores(trials[0], _knowledge(trials)), trials[0].member)
+        misses += not found.low <= 0.5 <= found.high
+    assert misses <= 5
+
+
+@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+@pytest.mark.parametrize("count", [2, 5])
+def test_all_at_once_is_each_against_the_others(attack, count):
+    trials = _sweep(trials=count, population=200)
+    for place, found in enumerate(attack.all_scores(trials)):
+        others = [trial for i, trial in enumerate(trials) if i != place]
+        np.testing.assert_allclose(
+            found, attack.scores(trials[place], Knowledge(references=others)), atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+def test_the_targets_own_mask_is_never_used(attack):
+    trials = _sweep(population=100)
+    target = trials[0]
+    flipped = type(target)(**{**vars(target), "member": ~target.member & target.judged})
+    found, other = (attack.scores(side, _knowledge(trials)) for side in (target, flipped))
+    np.testing.assert_array_equal(found, other)
+
+
+def test_one_reference_is_enough_to_run():
+    trials = _sweep(trials=2)
+    for attack in (calibrated, lira, rmia):
+        found = attack.scores(trials[0], _knowledge(trials))
+        assert np.isfinite(found).all()
+        assert auc(found, trials[0].member).value > 0.55
+    offline = rmia.scores(trials[0], _knowledge(trials), variant="offline")
+    assert auc(offline, trials[0].member).value > 0.55
+
+
+def test_variances_of_records_differ_and_many_models_show_it():
+    """With 80 models LiRA takes each record's own variance, which here helps at low FPR."""
+    rng = np.random.default_rng(0)
+    n, models = 2_000, 80
+    spread = np.exp(rng.normal(0, 1, n))
+    members = rng.random((models + 1, n)) < 0.5
+    values = spread * (rng.normal(size=members.shape) + 1.5 * members)
+    moments = moments_of(list(values[1:]), list(members[1:]), num_records=n)
+    rates = {
+        variance: tpr_at_fpr(
+            roc(lira.ratio(values[0], moments, variance=variance), members[0]), 0.01
+        ).value
+        for variance in ("auto", "per_record", "global", "shrunk")
+    }
+    assert rates["auto"] == rates["per_record"] > 2 * rates["global"]
+    assert rates["shrunk"] > 2 * rates["global"]
+
+
+def test_taking_a_model_out_of_the_sums():
+    rng = np.random.default_rng(0)
+    values, members = rng.normal(size=(5, 9)), rng.random((5, 9)) < 0.5
+    total = moments_of(list(values), list(members), num_records=9)
+    without = total.plus(values[2], members[2], sign=-1)
+    rest = [0, 1, 3, 4]
+    direct = moments_of(list(values[rest]), list(members[rest]), num_records=9)
+    np.testing.assert_array_equal(without.count, direct.count)
+    np.testing.assert_allclose(without.total, direct.total, atol=1e-12)
+    assert Moments.none(9).num_models == 0
+
+
+def test_hundred_trials_of_ten_thousand_records():
+    trials = _sweep(trials=100, n=10_000, difficulty=None)
+    tracemalloc.start()
+    started = time.process_time()
+    lira.all_scores(trials)
+    seconds, memory = time.process_time() - started, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert seconds < 10
+    assert memory < 2 * 2**30
+
+
+def test_references_must_lie_on_the_targets_records():
+    target = signals(coins(100, 0))
+    other = signals(coins(90, 1))
+    with pytest.raises(InvalidInput, match="on all 100 records of the target, 10 lack"):
+        lira.scores(target, Knowledge(references=[other]))
+    elsewhere = signals(coins(100, 1), corpus="another")
+    with pytest.raises(InvalidInput, match="on the target's corpus"):
+        rmia.scores(target, Knowledge(references=[elsewhere]))
+    wider = signals(coins(150, 1))
+    assert np.isfinite(calibrated.scores(target, Knowledge(references=[wider]))).all()
+    with pytest.raises(InvalidInput, match="expected references for the attack lira, got none"):
+        lira.scores(target, Knowledge())
+    for attack in (lira, rmia):
+        with pytest.raises(InvalidInput, match="at least 2 trials"):
+            attack.all_scores([target])
+
+
+def test_sweep_panel_gives_every_trial_its_figures():
+    found = sweep_panel(_sweep(strength=1.5, population=200), deltas=[1e-5] * TRIALS)
+    assert len(found) == TRIALS
+    for figures in found:
+        for attack in ("calibrated", "lira", "rmia"):
+            assert figures[f"mia_{attack}_auc_low"] > 0.7
+            assert 0 <= figures[f"mia_{attack}_tpr_01pct"] <= figures[f"mia_{attack}_tpr_1pct"]
+        assert "epsilon_lower_bound" not in found, "shuffling has no add-or-remove epsilon"
+    poisson = sweep_panel(_sweep(trials=3), deltas=[1e-5] * 3, sampling=["poisson"] * 3)
+    assert all("epsilon_lower_bound" in figures for figures in poisson)
+
+
+def test_sweep_panel_of_pairs_certifies_every_trial_at_a_share_of_the_error():
+    trials = []
+    for seed in range(10):
+        member, pairs = paired_coins(600, seed)
+        trials.append(signals(member, 2.0, seed=900 + seed, mode="paired", pairs=pairs))
+    found = sweep_panel(trials, deltas=[1e-5] * 10)
+    for figures in found:
+        assert figures["epsilon_lower_bound_p"] == pytest.approx(0.05 / 10)
+        assert figures["epsilon_lower_bound"] > 0.3
+        assert figures["epsilon_lower_bound"] < figures["epsilon_estimate_fdp"] + 0.5
+        assert figures["mia_one_run_num_guesses"] == 30
+
+
+@pytest.mark.parametrize("design", ["twice the same", "balanced"])
+def test_masks_that_tell_of_each_other_are_refused(design):
+    if design == "balanced":
+        rng = np.random.default_rng(0)
+        half = np.repeat([True, False], 12)
+        masks = np.stack([rng.permutation(half) for _ in range(N)], axis=1)
+    else:
+        masks = np.stack([coins(N, seed % 3) for seed in range(4)])
+    trials = [signals(mask, 1.0, seed=i) for i, mask in enumerate(masks)]
+    with pytest.raises(InvalidInput, match="independent membership mask"):
+        sweep_panel(trials, deltas=[1e-5] * len(trials))
+
+
+def test_a_fixed_split_has_no_reference_models():
+    member = coins(500, 0)
+    trials = [signals(member, 1.0, seed=i, mode="paper") for i in range(3)]
+    with pytest.raises(InvalidInput, match=r"data\.split bernoulli or paired for the attack"):
+        sweep_panel(trials, deltas=[1e-5] * 3)
+    with pytest.raises(InvalidInput, match=r"attack lira, got data\.split=paper"):
+        panel(trials[0], Knowledge(references=trials[1:]), delta=1e-5, attacks=["lira"])

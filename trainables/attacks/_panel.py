@@ -1,0 +1,220 @@
+"""All figures of all attacks that a trial allows, by name; and those of a whole sweep at once.
+
+`mia_<attack>_<figure>`; `epsilon_lower_bound` is certified (one run); `epsilon_estimate_fdp`,
+`_gdp` and `_cp` suggest and certify nothing. All of them are for the curator only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables import catalogue
+from trainables.attacks import _estimates, calibrated, lira, one_run, rmia, shadow
+from trainables.attacks._knowledge import ALLOWED, Knowledge, refuse_unless_allowed
+from trainables.attacks._signals import Floats, Signals
+from trainables.attacks.quantile import FEWEST
+from trainables.config import Sampling, SplitMode
+from trainables.errors import InvalidInput
+from trainables.metrics import membership
+from trainables.seeding import generator
+
+
+def panel(
+    target: Signals,
+    knowledge: Knowledge | None = None,
+    *,
+    delta: float,
+    attacks: Collection[str] | None = None,
+    mode: SplitMode | None = None,
+    sampling: Sampling = "shuffle",
+    num_trials: int = 1,
+    seed: int = 0,
+    scores: Mapping[str, Floats] | None = None,
+) -> dict[str, float]:
+    """Figures of one trial's attacks.
+
+    `attacks` None: all that are possible; `mode` None: the split that the signals name. `delta` is
+    that of the claimed epsilon. `num_trials`: how many trials of the sweep are audited; it divides
+    the error of the certified bound. `scores` holds record scores [n] computed already, by attack.
+
+    Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
+    """
+    known = knowledge or Knowledge()
+    if mode is not None and mode != target.mode:
+        raise InvalidInput(f"expected signals of data.split={mode}, got {target.mode}")
+    names = possible(target, known, sampling=sampling) if attacks is None else tuple(attacks)
+    for name in names:
+        refuse_unless_allowed(name, target.mode)
+    rows = evaluation_rows(target, seed=seed)
+    member = target.member[rows]
+    result: dict[str, float] = {}
+    best: tuple[float, Floats] | None = None
+    for name in names:
+        found = (scores or {}).get(name)
+        if found is None:
+            found = np.asarray(
+                catalogue.entry("attacks", name).scores(target, known, seed=seed), dtype=np.float64
+            )
+        if name == "one_run":
+            result |= certified(
+                found, target, delta=delta, sampling=sampling, num_trials=num_trials
+            )
+            continue
+        figures = membership.figures(found[rows], member)
+        result |= _named(name, figures)
+        if name != "blind" and (best is None or figures["auc"] > best[0]):
+            best = figures["auc"], found[rows]
+    if best is not None:
+        result["epsilon_estimate_gdp"] = _estimates.gdp(best[0], delta=delta)
+        result["epsilon_estimate_cp"] = _estimates.clopper_pearson_of_scores(
+            best[1], member, delta=delta, seed=seed
+        )
+    return result
+
+
+def sweep_panel(
+    trials: Sequence[Signals],
+    *,
+    deltas: Sequence[float],
+    sampling: Sequence[Sampling] | None = None,
+    seed: int = 0,
+) -> list[dict[str, float]]:
+    """For each trial the figures of the attacks that use all the others: calibrated, lira, rmia,
+    and the certified bound where the split has one. All trials lie on the same records.
+
+    `deltas` and `sampling` are each trial's own. Linear in trials times records. The bounds hold
+    together with probability 95 %.
+
+    Raises: InvalidInput for fewer than two trials, other records, or masks that are not independent
+    coins (other trials' masks would then tell the target's).
+    """
+    if len(trials) < 2:
+        raise InvalidInput(
+            f"expected at least 2 trials as each other's references, got {len(trials)}"
+        )
+    for name in ("calibrated", "lira", "rmia"):
+        refuse_unless_allowed(name, trials[0].mode)
+    refuse_dependent_masks(trials)
+    found = {
+        "calibrated": calibrated.all_scores(trials),
+        "lira": lira.all_scores(trials),
+        "rmia": rmia.all_scores(trials),
+    }
+    audited = "lira" if len(trials) > one_run.MODELS_FOR_RATIO else "calibrated"
+    results = []
+    for place, trial in enumerate(trials):
+        drawn: Sampling = sampling[place] if sampling else "shuffle"
+        own = {name: values[place] for name, values in found.items()}
+        names = [*own, *(("one_run",) if one_run.comparable(trial.mode, drawn) else ())]
+        results.append(
+            panel(
+                trial,
+                delta=deltas[place],
+                attacks=names,
+                sampling=drawn,
+                num_trials=len(trials),
+                seed=seed,
+                scores={**own, "one_run": own[audited]},
+            )
+        )
+    return results
+
+
+def certified(
+    scores: Floats, target: Signals, *, delta: float, sampling: Sampling, num_trials: int = 1
+) -> dict[str, float]:
+    """The one-run figures under their names.
+
+    Raises: InvalidInput where no epsilon exists that the bound could be compared with.
+    """
+    one_run.refuse_unless_comparable(target.mode, sampling)
+    audit = one_run.audit(scores, target, delta=delta, num_trials=num_trials)
+    return {
+        "epsilon_lower_bound": audit.epsilon_lower_bound,
+        "epsilon_lower_bound_delta": audit.delta,
+        "epsilon_lower_bound_p": audit.p,
+        "epsilon_estimate_fdp": audit.epsilon_estimate_fdp,
+        "mia_one_run_num_units": float(audit.num_units),
+        "mia_one_run_num_guesses": float(audit.num_guesses),
+        "mia_one_run_num_correct": float(audit.num_correct),
+    }
+
+
+def shadow_ablations(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> dict[str, float]:
+    """`mia_shadow_ic_only_*`, `mia_shadow_ner_only_*` and the upper bound `mia_shadow_self_*`."""
+    rows = evaluation_rows(target, seed=seed)
+    found = {
+        "shadow_ic_only": shadow.scores(target, knowledge, seed=seed, columns="ic_only"),
+        "shadow_ner_only": shadow.scores(target, knowledge, seed=seed, columns="ner_only"),
+        "shadow_self": shadow.upper_bound(target, seed=seed),
+    }
+    result: dict[str, float] = {}
+    for name, scores in found.items():
+        result |= _named(name, membership.figures(scores[rows], target.member[rows]))
+    return result
+
+
+def possible(target: Signals, knowledge: Knowledge, *, sampling: Sampling) -> tuple[str, ...]:
+    """Attacks that the target's split allows and that have what they need, sorted."""
+    names = []
+    for name in sorted(ALLOWED[target.mode]):
+        enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS
+        if name == "one_run":
+            enough = one_run.comparable(target.mode, sampling)
+        if name == "quantile":
+            enough = enough and int(target.population.sum()) >= FEWEST
+        if enough:
+            names.append(name)
+    return tuple(names)
+
+
+def evaluation_rows(target: Signals, *, seed: int = 0) -> NDArray[np.int64]:
+    """Rows that figures are measured on: in a fixed split as many members as non-members, drawn
+    without replacement; with coins all judged rows, as the coins fell.
+    """
+    judged = np.flatnonzero(target.judged)
+    if target.mode not in ("paper", "official"):
+        return judged
+    rng = generator(seed, "evaluation", "rows")
+    sides = [judged[target.member[judged] == side] for side in (True, False)]
+    few = min(len(side) for side in sides)
+    return np.sort(np.concatenate([rng.permutation(side)[:few] for side in sides]))
+
+
+def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
+    """Raises: InvalidInput where the trials' masks are not independent fair coins.
+
+    Two trials with one mask, or a design that gives every record the same number of trials, would
+    tell a target's coin through the others'. Independent coins pass but for odds below 1e-4: a
+    correlation of two masks is beyond 6 standard errors, or the variance of a record's number of
+    trials is outside 1/2 to 2 of a binomial's.
+    """
+    first = trials[0]
+    rows = first.judged
+    if first.mode == "paired":  # the other of a pair repeats the coin
+        rows = rows & np.isin(
+            np.arange(len(first)), one_run.pair_rows(np.where(rows, first.pairs, -1))[0]
+        )
+    masks = np.stack([trial.member[rows] for trial in trials]).astype(np.float32) - 0.5
+    n = masks.shape[1]
+    correlation = 4 * (masks @ masks.T) / n
+    np.fill_diagonal(correlation, 0.0)
+    worst = float(np.abs(correlation).max())
+    if worst > 6 / np.sqrt(n):
+        raise InvalidInput(
+            f"expected an independent membership mask for each trial, got two of correlation"
+            f" {worst:.3f}"
+        )
+    spread = float(masks.sum(axis=0).var() / (len(trials) / 4))
+    if n >= 500 and not 0.5 < spread < 2:
+        raise InvalidInput(
+            "expected independent membership masks, got a number of trials a record whose variance"
+            f" is {spread:.2f} of that of coins"
+        )
+
+
+def _named(attack: str, figures: Mapping[str, float]) -> dict[str, float]:
+    return {f"mia_{attack}_{figure}": value for figure, value in figures.items()}

@@ -1,0 +1,93 @@
+"""Other trials as reference models: sums over them, by record and by whether it was a member.
+
+An attack on one trial needs means over all the others. Summing once and taking each trial out of
+the sum costs one pass over trials times records, not one for every pair of trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.attacks._knowledge import same_records
+from trainables.attacks._signals import Bools, Floats, Signals
+
+OUT, IN = 0, 1
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, sum and sum of squares over models; [2, n]: row OUT of non-members, row IN of members.
+
+    Values should be of the order of 1, or taking one out of the sums loses digits.
+    """
+
+    count: NDArray[np.int64]
+    total: Floats
+    square: Floats
+
+    @classmethod
+    def none(cls, num_records: int) -> Moments:
+        """No models yet."""
+        shape = (2, num_records)
+        return cls(np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape))
+
+    def plus(self, values: Floats, member: Bools, *, sign: int = 1) -> Moments:
+        """With one more model (sign 1), or without one that is in (sign -1); values [n]."""
+        sides = np.stack([~member, member])
+        return Moments(
+            self.count + sign * sides,
+            self.total + sign * sides * values,
+            self.square + sign * sides * values**2,
+        )
+
+    @property
+    def num_models(self) -> int:
+        """Models in the sums."""
+        return int(self.count.sum(axis=0).max(initial=0))
+
+    @property
+    def mean(self) -> Floats:
+        """[2, n]; NaN where no model has the record on that side."""
+        return np.where(self.count > 0, self.total / np.maximum(self.count, 1), np.nan)
+
+    @property
+    def scatter(self) -> Floats:
+        """[2, n]: sum of squared distances to the mean."""
+        centred = self.square - self.total**2 / np.maximum(self.count, 1)
+        return np.asarray(np.maximum(centred, 0.0))
+
+    @property
+    def overall_mean(self) -> Floats:
+        """[n]: the mean over all models, members or not."""
+        return np.asarray(self.total.sum(axis=0) / np.maximum(self.count.sum(axis=0), 1))
+
+
+def moments_of(values: Sequence[Floats], members: Sequence[Bools], *, num_records: int) -> Moments:
+    """Sums over models."""
+    found = Moments.none(num_records)
+    for value, member in zip(values, members, strict=True):
+        found = found.plus(value, member)
+    return found
+
+
+def aligned(target: Signals, references: Sequence[Signals]) -> list[Signals]:
+    """References on the target's records, in its order.
+
+    Raises: InvalidInput where one lies on other records or another corpus.
+    """
+    return [same_records(target, reference) for reference in references]
+
+
+def standardized_psi(signals: Signals) -> Floats:
+    """psi with mean 0 and standard deviation 1 over the trial's records, [n].
+
+    Trials of a sweep differ in how sure they are of everything (noise, epochs, learning rate); that
+    is no property of a record, and it would drown what is. Uses no membership.
+    """
+    psi = signals.psi
+    spread = float(psi.std())
+    return np.asarray((psi - psi.mean()) / (spread if spread > 1e-12 else 1.0))

@@ -1,0 +1,23 @@
+"""What a person without the model sees of records: which words, how many. Numbers, not text."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sparse
+from numpy.typing import NDArray
+
+
+def bag_of_words(
+    token_ids: NDArray[np.integer], lengths: NDArray[np.integer], *, num_types: int
+) -> sparse.csr_matrix:
+    """[n, num_types + 1]: whether each token type occurs, then log(1 + length).
+
+    `token_ids` are the tokens of n records one after another, `lengths` [n] how many each has.
+    """
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    counts = sparse.coo_matrix(
+        (np.ones(len(token_ids)), (rows, token_ids)), shape=(len(lengths), num_types)
+    ).tocsr()
+    counts.data[:] = 1.0
+    size = sparse.csr_matrix(np.log1p(np.asarray(lengths, dtype=np.float64))[:, None])
+    return sparse.csr_matrix(sparse.hstack([counts, size]))

@@ -1,0 +1,243 @@
+"""A certified lower bound on epsilon from one training run (Steinke, Nasr & Jagielski 2023).
+
+Every unit had its own fair coin: a record that was in or out, or, in the `paired` split, a pair of
+which one was in. Guess the coins of the r units with the most extreme scores; a mechanism that is
+(epsilon, delta)-DP lets nobody guess more than so many right. Coins of single records bound the
+add-or-remove epsilon, swapped pairs the replace-one epsilon: compare like with like.
+
+Valid for any score that does not use the target's own coins, and for a number of guesses that was
+fixed beforehand (or a declared grid of them, at the price of a smaller p).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import betainc
+from scipy.stats import binom
+
+from trainables.attacks import _estimates, calibrated, lira
+from trainables.attacks._knowledge import Knowledge
+from trainables.attacks._signals import Bools, Floats, Integers, Signals
+from trainables.config import NeighboringRelation, Sampling, SplitMode
+from trainables.errors import InvalidInput
+
+NEEDS: frozenset[str] = frozenset()
+
+GUESSED_SHARE = 0.05
+GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+MODELS_FOR_RATIO = 8
+_LARGEST = 64.0  # no number of units that fits in memory certifies more
+
+# Which neighbouring relation the bound is about.
+RELATION: dict[SplitMode, NeighboringRelation] = {
+    "bernoulli": "add_or_remove_one",
+    "paired": "replace_one",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What one run's guesses say of epsilon at `delta`.
+
+    `epsilon_lower_bound` holds with probability at least 1 - `p`. `epsilon_estimate_fdp` is tighter
+    and certifies nothing. Of `num_units` coins, `num_guesses` were guessed, `num_correct` rightly.
+    """
+
+    epsilon_lower_bound: float
+    epsilon_estimate_fdp: float
+    delta: float
+    p: float
+    num_units: int
+    num_guesses: int
+    num_correct: int
+    relation: NeighboringRelation
+
+
+def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
+    """The record scores whose extremes are guessed, [n].
+
+    The likelihood ratio with 8 references or more, the difference to their mean with fewer, the
+    target's own confidence without any. The rule is fixed: picking the best would void the bound.
+    """
+    if len(knowledge.references) >= MODELS_FOR_RATIO:
+        return lira.scores(target, knowledge, seed=seed)
+    if knowledge.references:
+        return calibrated.scores(target, knowledge, seed=seed)
+    return target.psi
+
+
+def p_value(
+    num_units: int, num_guesses: int, num_correct: int, *, epsilon: float, delta: float
+) -> float:
+    """Probability bound of so many right guesses under (epsilon, delta)-DP, in [0, 1].
+
+    min(1, beta + 2 m delta alpha) with X ~ Bin(r, q), q = e^eps / (1 + e^eps), beta = P[X >= v],
+    alpha = max over 1 <= i <= v of P[v > X >= v - i] / i (Theorem 5.2).
+    """
+    q = 1 / (1 + math.exp(-epsilon))
+    if num_correct == 0:
+        return 1.0
+    tail = float(betainc(num_correct, num_guesses - num_correct + 1, q))  # P[X >= v]
+    if delta == 0:
+        return tail
+    below = np.cumsum(binom.pmf(np.arange(num_correct - 1, -1, -1), num_guesses, q))
+    alpha = float((below / np.arange(1, num_correct + 1)).max())
+    return min(1.0, tail + 2 * num_units * delta * alpha)
+
+
+def epsilon_lower_bound(
+    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
+) -> float:
+    """The largest epsilon that the guesses reject at level `p`; 0 where they reject none.
+
+    `num_units` m, `num_guesses` r, `num_correct` v.
+
+    >>> round(epsilon_lower_bound(1_000, 100, 95, delta=1e-5), 4)
+    2.1652
+
+    Raises: InvalidInput unless 0 <= v <= r <= m, r >= 1, 0 <= delta < 1 and 0 < p < 1.
+    """
+    _check(num_units, num_guesses, num_correct, delta=delta, p=p)
+    return _estimates.largest_rejected(
+        lambda epsilon: p_value(num_units, num_guesses, num_correct, epsilon=epsilon, delta=delta),
+        p=p,
+        upper=_LARGEST,
+    )
+
+
+def epsilon_estimate_fdp(
+    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
+) -> float:
+    """The f-DP companion's epsilon at `delta` under a Gaussian trade-off curve: an estimate."""
+    _check(num_units, num_guesses, num_correct, delta=delta, p=p)
+    return _estimates.fdp(num_units, num_guesses, num_correct, delta=delta, p=p)
+
+
+def audit(
+    record_scores: Floats,
+    signals: Signals,
+    *,
+    delta: float,
+    p: float = 0.05,
+    num_trials: int = 1,
+    guesses: Literal["fixed", "grid"] = "fixed",
+) -> Audit:
+    """Guess the coins of `signals` by `record_scores` [n] and bound epsilon.
+
+    `fixed` guesses 5 % of the units; `grid` takes the best of `GRID` at p / 7 each. p is divided by
+    `num_trials`, so that all bounds of a sweep hold together with probability 1 - p.
+
+    Raises: InvalidInput for a split without coins.
+    """
+    if signals.mode not in RELATION:
+        allowed = " or ".join(RELATION)
+        raise InvalidInput(
+            f"expected data.split {allowed} for the attack one_run, got data.split={signals.mode}"
+        )
+    if num_trials < 1:
+        raise InvalidInput(f"expected num_trials >= 1, got {num_trials}")
+    evidence, coin = unit_scores(record_scores, signals)
+    shares = GRID if guesses == "grid" else (GUESSED_SHARE,)
+    level = p / num_trials / len(shares)
+    order = np.argsort(-np.abs(evidence), kind="stable")
+    right = np.cumsum(((evidence > 0) == coin)[order])
+    found = []
+    for share in shares:
+        num = math.ceil(share * len(order) - 1e-9)
+        hits = int(right[num - 1])
+        bound = epsilon_lower_bound(len(order), num, hits, delta=delta, p=level)
+        found.append((bound, num, hits))
+    bound, num, hits = max(found)
+    return Audit(
+        epsilon_lower_bound=bound,
+        epsilon_estimate_fdp=epsilon_estimate_fdp(len(order), num, hits, delta=delta, p=level),
+        delta=delta,
+        p=p / num_trials,
+        num_units=len(order),
+        num_guesses=num,
+        num_correct=hits,
+        relation=RELATION[signals.mode],
+    )
+
+
+def unit_scores(record_scores: Floats, signals: Signals) -> tuple[Floats, Bools]:
+    """Evidence and coin of every unit, [m]: evidence > 0 guesses that the coin is True.
+
+    A pair's evidence is the score of its first record (the lower id) minus that of its second, and
+    its coin whether the first was in. A single record's evidence is its rank above the middle, so
+    that both ends are guessed alike. Neither uses a coin.
+    """
+    rows = np.flatnonzero(signals.judged)
+    if signals.mode == "paired":
+        first, second = pair_rows(signals.pairs[rows])
+        first, second = rows[first], rows[second]
+        if (signals.member[first] == signals.member[second]).any():
+            raise InvalidInput("expected exactly one member in each pair, got a pair without")
+        return record_scores[first] - record_scores[second], signals.member[first]
+    if not len(rows):
+        raise InvalidInput("expected records to audit, got none")
+    ranks = np.empty(len(rows))
+    ranks[np.argsort(record_scores[rows], kind="stable")] = np.arange(len(rows))
+    ranks -= (len(rows) - 1) / 2
+    return ranks, signals.member[rows]
+
+
+def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
+    """Rows of the first and second record of each complete pair; rows without a pair are left out.
+
+    Raises: InvalidInput for a pair of more than two, or where no pair is complete.
+    """
+    rows = np.flatnonzero(pairs >= 0)
+    order = rows[np.argsort(pairs[rows], kind="stable")]
+    _, counts = np.unique(pairs[order], return_counts=True)
+    if (counts > 2).any():
+        raise InvalidInput(f"expected pairs of two records, got one of {int(counts.max())}")
+    starts = np.cumsum(counts) - counts
+    starts = starts[counts == 2]
+    if not len(starts):
+        raise InvalidInput("expected pairs to audit in split paired, got none")
+    return order[starts], order[starts + 1]
+
+
+def comparable(mode: SplitMode, sampling: Sampling) -> bool:
+    """Whether the split has coins, and the mechanism an epsilon that their bound is about.
+
+    Coins of single records bound the add-or-remove epsilon, which shuffling does not have.
+    """
+    return mode == "paired" or (mode == "bernoulli" and sampling == "poisson")
+
+
+def refuse_unless_comparable(mode: SplitMode, sampling: Sampling) -> None:
+    """Raises: InvalidInput where `comparable` says no."""
+    if not comparable(mode, sampling):
+        raise InvalidInput(
+            f"expected data.split paired for the attack one_run with sampling {sampling} (or"
+            f" bernoulli with poisson), got data.split={mode}"
+        )
+
+
+def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
+    """Whether a certified bound exceeds the claim: then the claim is wrong, up to the audit's p.
+
+    Both at the same delta and for the same neighbouring relation (`Audit.relation`).
+
+    >>> violates(1.2, 1.0), violates(1.0, 1.0), violates(9.0, math.inf)
+    (True, False, False)
+    """
+    return epsilon_lower_bound > epsilon_claimed
+
+
+def _check(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float) -> None:
+    if not 0 <= num_correct <= num_guesses <= num_units or num_guesses < 1:
+        raise InvalidInput(
+            "expected 0 <= correct <= guesses <= units and at least one guess, got"
+            f" correct={num_correct}, guesses={num_guesses}, units={num_units}"
+        )
+    if not 0 <= delta < 1:
+        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
+    if not 0 < p < 1:
+        raise InvalidInput(f"expected 0 < p < 1, got p={p}")

@@ -1,0 +1,63 @@
+"""Quantile attack: surer than a non-member with such words would be (Bertran et al. 2023).
+
+A small regression learns, on records that the model never saw, which confidence only a share of
+`false_positive_rate` of them exceeds, given the words of a record; what exceeds it is a member.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sparse
+
+from trainables.attacks._knowledge import Knowledge, require
+from trainables.attacks._signals import Floats, Signals
+from trainables.errors import InvalidInput
+from trainables.seeding import stream_seed
+
+NEEDS = frozenset({"texts"})
+
+_COMPONENTS = 16
+FEWEST = 50  # population records below which no quantile can be learnt
+_MOST = 2_000  # the regression is a linear program; more rows cost time and little error
+
+
+def scores(
+    target: Signals, knowledge: Knowledge, *, seed: int = 0, false_positive_rate: float = 0.1
+) -> Floats:
+    """psi minus its predicted (1 - false_positive_rate) quantile for a non-member, [n].
+
+    Learns on the target's population rows only: records that it never trains on and that are not
+    judged.
+
+    Raises: InvalidInput without texts, or with fewer than 50 population rows.
+    """
+    from sklearn.linear_model import QuantileRegressor  # a second, only where it is used
+
+    require("quantile", NEEDS, knowledge)
+    texts = knowledge.texts
+    assert texts is not None  # required above
+    if texts.shape[0] != len(target):
+        raise InvalidInput(f"expected texts of {len(target)} records, got {texts.shape[0]}")
+    pool = np.flatnonzero(target.population)
+    if len(pool) < FEWEST:
+        raise InvalidInput(
+            f"expected at least {FEWEST} non-members outside the judged records for the attack"
+            f" quantile, got {len(pool)}"
+        )
+    described = _describe(texts, seed=seed)
+    model = QuantileRegressor(quantile=1 - false_positive_rate, alpha=1e-3, solver="highs")
+    learnt = pool[:: max(1, -(-len(pool) // _MOST))]
+    model.fit(described[learnt], target.psi[learnt])
+    return np.asarray(target.psi - model.predict(described))
+
+
+def _describe(texts: sparse.csr_matrix, *, seed: int) -> Floats:
+    """[n, 17]: main directions of the words with unit variance, and the last column (length)."""
+    from sklearn.decomposition import TruncatedSVD
+
+    words, size = texts[:, :-1], texts[:, [-1]].toarray()
+    width = min(_COMPONENTS, words.shape[1] - 1, words.shape[0] - 1)
+    seed = stream_seed(seed, "quantile", "svd") % 2**32
+    main = TruncatedSVD(width, random_state=seed, n_iter=2).fit_transform(words)
+    both = np.column_stack([main, size])
+    return np.asarray((both - both.mean(axis=0)) / np.maximum(both.std(axis=0), 1e-9))
