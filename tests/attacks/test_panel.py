@@ -16,6 +16,11 @@ from trainables.metrics.membership import auc
 from trainables.result import is_curator_only
 
 N, POPULATION = 1_000, 200
+FIGURES = (
+    *("auc", "auc_low", "auc_high", "advantage", "balanced_accuracy"),
+    *("tpr_1pct", "tpr_1pct_low", "tpr_1pct_high", "tpr_1pct_low_resolution"),
+    *("tpr_01pct", "tpr_01pct_low_resolution"),
+)
 
 
 def _world(mode="bernoulli", strength=1.0, seed=0, n=N):
@@ -60,7 +65,7 @@ def test_every_figure_is_for_the_curator_only():
     found |= shadow_ablations(_world("paired"), _knowledge("paired"))
     assert not [name for name in found if not is_curator_only(name)]
     for attack in ("shadow", "loss_threshold", "quantile", "rmia", "lira", "calibrated", "blind"):
-        for figure in ["auc", "auc_low", "auc_high", "tpr_1pct", "tpr_1pct_low", "tpr_1pct_high", "tpr_1pct_low_resolution", "tpr_01pct", "tpr_01pct_low_resolution", "advantage", "balanced_accuracy"]:
+        for figure in FIGURES:
             assert f"mia_{attack}_{figure}" in found
     for name in (
         "epsilon_lower_bound",
@@ -107,7 +112,7 @@ def test_wrong_combinations_are_refused_by_name():
     for name in ("lira", "rmia", "calibrated", "one_run"):
         with pytest.raises(InvalidInput, match=f"attack {name}, got data.split=paper"):
             panel(world, _knowledge("paper"), delta=1e-5, attacks=[name])
-    with pytest.raises(InvalidInput, match="expected attacks from .* got 'oracle'"):
+    with pytest.raises(InvalidInput, match=r"expected attacks from .* got 'oracle'"):
         panel(world, delta=1e-5, attacks=["oracle"])
     with pytest.raises(InvalidInput, match="expected shadow for the attack shadow, got none"):
         panel(world, delta=1e-5, attacks=["shadow"])

@@ -1,0 +1,96 @@
+"""What every attack on the shelf must be: a new file inherits these tests by being there."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from tests.attacks._worlds import paired_coins, signals
+from trainables import catalogue
+from trainables.attacks import ALLOWED, Knowledge, bag_of_words
+from trainables.errors import InvalidInput
+
+ATTACKS = catalogue.names("attacks")
+PARTS = {"references", "shadow", "texts"}
+N, POPULATION = 600, 120
+
+
+def _world(seed, strength=1.5):
+    outside = np.arange(N) >= N - POPULATION
+    member, pairs = paired_coins(N // 2, seed)
+    return signals(
+        member & ~outside,
+        strength,
+        seed=seed,
+        mode="paired",
+        pairs=np.where(outside, -1, pairs),
+        population=outside,
+    )
+
+
+@pytest.fixture(scope="module")
+def knowledge():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 8, N)
+    return Knowledge(
+        references=[_world(seed) for seed in range(1, 5)],
+        shadow=signals(paired_coins(150, 9)[0], 1.5, seed=9, corpus="public", mode="paper"),
+        texts=bag_of_words(rng.integers(0, 50, lengths.sum()), lengths, num_types=50),
+    )
+
+
+@pytest.fixture(params=ATTACKS)
+def attack(request):
+    return catalogue.entry("attacks", request.param)
+
+
+def test_states_its_source_and_its_needs(attack):
+    assert "(" in (attack.__doc__ or ""), "the docstring cites author and year"
+    assert attack.NEEDS <= PARTS
+    parameters = list(inspect.signature(attack.scores).parameters.values())
+    assert [p.name for p in parameters[:3]] == ["target", "knowledge", "seed"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[2:])
+
+
+def test_is_allowed_somewhere(attack):
+    name = attack.__name__.rpartition(".")[2]
+    assert any(name in allowed for allowed in ALLOWED.values())
+
+
+def test_gives_a_finite_number_for_every_record(attack, knowledge):
+    found = attack.scores(_world(0), knowledge, seed=0)
+    assert found.shape == (N,)
+    assert found.dtype == np.float64
+    assert np.isfinite(found).all()
+
+
+def test_same_input_same_scores(attack, knowledge):
+    first, again = (attack.scores(_world(0), knowledge, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_higher_says_member(attack, knowledge):
+    if attack.__name__.endswith("blind"):
+        pytest.skip("the control finds nothing in a random split, and must not")
+    world = _world(0, strength=3.0)
+    found = attack.scores(world, knowledge, seed=0)
+    rows = world.judged
+    assert found[rows & world.member].mean() > found[rows & ~world.member].mean()
+
+
+def test_leaves_its_input_alone(attack, knowledge):
+    world = _world(0)
+    before = {name: np.copy(getattr(world, name)) for name in ("features", "log_confidence")}
+    attack.scores(world, knowledge, seed=0)
+    for name, values in before.items():
+        np.testing.assert_array_equal(getattr(world, name), values)
+
+
+def test_refuses_to_run_without_what_it_needs(attack):
+    if not attack.NEEDS:
+        pytest.skip("needs nothing but the target's signals")
+    missing = sorted(attack.NEEDS)[0]
+    with pytest.raises(InvalidInput, match=f"expected {missing} for the attack .*, got none"):
+        attack.scores(_world(0), Knowledge(), seed=0)

@@ -1,0 +1,77 @@
+"""What every metric of intents and slots must be; a new file inherits these tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trainables import catalogue
+from trainables.data.records import Frame
+from trainables.metrics import count_frames
+from trainables.metrics._counts import from_table, table
+
+
+def _metrics():
+    """Entries that are functions of `Counts`."""
+    modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
+    return [
+        module
+        for module in modules
+        if getattr(getattr(module, "value", None), "__annotations__", {}).get("counts") == "Counts"
+    ]
+
+
+METRICS = _metrics()
+
+
+def _frames(seed, n=60):
+    rng = np.random.default_rng(seed)
+    return [
+        Frame(
+            str(rng.integers(3)),
+            tuple((str(rng.integers(3)), i, i + 1) for i in range(rng.integers(4))),
+        )
+        for _ in range(n)
+    ]
+
+
+@pytest.fixture(params=METRICS, ids=lambda module: module.__name__.rpartition(".")[2])
+def metric(request):
+    return request.param
+
+
+def test_the_shelf_has_the_papers_metrics():
+    names = {module.__name__.rpartition(".")[2] for module in METRICS}
+    assert names >= {
+        *("semantic_error_rate", "intent_accuracy", "frame_accuracy"),
+        *("slot_f1", "slot_f1_strict"),
+    }
+
+
+def test_perfect_and_worst(metric):
+    truth = [Frame("a", (("s", 0, 1),))] * 5
+    wrong = [Frame("b", (("t", 1, 2),))] * 5
+    good = float(metric.value(count_frames(truth, truth).total()))
+    bad = float(metric.value(count_frames(truth, wrong).total()))
+    assert good == (1.0 if metric.HIGHER_IS_BETTER else 0.0)
+    assert (bad < good) == metric.HIGHER_IS_BETTER
+
+
+def test_is_elementwise_and_finite(metric):
+    counts = count_frames(_frames(0), _frames(1))
+    each = metric.value(counts)
+    assert each.shape == (60,)
+    assert np.isfinite(each).all()
+    singles = [float(metric.value(from_table(row))) for row in table(counts)]
+    np.testing.assert_allclose(each, singles)
+
+
+def test_depends_on_the_sum_alone(metric):
+    counts = count_frames(_frames(0), _frames(1))
+    pieces = table(counts)[:20].sum(axis=0) + table(counts)[20:].sum(axis=0)
+    assert float(metric.value(from_table(pieces))) == float(metric.value(counts.total()))
+
+
+def test_no_slots_at_all_is_no_error(metric):
+    empty = [Frame("a", ())] * 3
+    assert np.isfinite(metric.value(count_frames(empty, empty).total()))
