@@ -340,6 +340,16 @@ def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> Sear
     return parse(_with_overrides(document, overrides or {}))
 
 
+def from_source(
+    source: str | Path | dict[str, Any], *, overrides: dict[str, Any] | None = None
+) -> SearchSpace:
+    """As `read`, and also from the document itself, whose `base` must then be a mapping."""
+    if not isinstance(source, dict):
+        return read(source, overrides=overrides)
+    document = {"base": source} if is_bare_config(source) else source
+    return parse(_with_overrides({"name": "sweep", **document}, overrides or {}))
+
+
 def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
     merged = dict(document)
     for path, value in overrides.items():

@@ -10,8 +10,8 @@ from sweep.settings import Settings
 from trainables import accountants, catalogue
 from trainables.config import DataConfig, TargetEpsilon, TrialConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
-from trainables.data.schema import declared_pool_size
-from trainables.data.split import make_split, training_size
+from trainables.data.schema import declared_training_size
+from trainables.data.sizes import num_training_records
 from trainables.errors import InvalidData
 
 
@@ -50,19 +50,11 @@ def size_of(config: DataConfig, settings: Settings) -> TrainingSize:
 
     Raises: InvalidData where the data must be opened and cannot be.
     """
-    if catalogue.entry("datasets", config.name).PUBLIC:
-        pool = declared_pool_size(config)
-        declared = config.num_records or (training_size(pool, config) if pool else None)
-        if declared is not None:
-            return TrainingSize(declared)
+    declared = declared_training_size(config)
+    if declared is not None and catalogue.entry("datasets", config.name).PUBLIC:
+        return TrainingSize(declared)
     corpus = open_data(config, settings)
-    counted = config.num_records or training_size(corpus.num_records, config)
-    if counted is None:
-        split = make_split(
-            config, part=corpus.part, intents=corpus.intents, lengths=corpus.lengths, mask_seed=0
-        )
-        counted = len(split.train)
-    return TrainingSize(counted, corpus.undeclared)
+    return TrainingSize(num_training_records(config, corpus), corpus.undeclared)
 
 
 @lru_cache(maxsize=64)

@@ -116,6 +116,13 @@ class Tracker:
         """The MLflow run of a trial ("" for the sweep itself), None where there is none."""
         return self._find(str(folder.about()["id"]), trial_id)
 
+    def delete(self, folder: SweepFolder) -> None:
+        """Delete the sweep's runs (MLflow keeps deleted runs until `mlflow gc`)."""
+        mine = f"tags.sweep_id = '{folder.about()['id']}'"
+        while found := self._client.search_runs([self.experiment_id], filter_string=mine):
+            for run in found:
+                self._client.delete_run(run.info.run_id)
+
     # ---- runs
 
     def _experiment(self) -> str:

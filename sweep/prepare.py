@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import cost
+from sweep import cost, store
 from sweep import plan as planning
 from sweep.accounting import accounting, is_at_hand
 from sweep.plan import Plan
 from sweep.settings import Settings
+from sweep.store import SweepFolder
 from trainables.config import parse
 from trainables.errors import InvalidInput
 
@@ -56,6 +57,31 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
     return Prepared(space=space, plan=plan, notes=tuple(notes))
+
+
+def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
+    """Put a changed space in the place of a sweep's; its finished trials are kept.
+
+    Trials that have begun stay in the plan, also where the new space lacks them.
+
+    Raises: InvalidInput that says what changed, unless `accept`; where the sweep is running.
+    """
+    prepared = prepare(source, overrides={}, settings=settings, name=folder.name)
+    found = store.changes(folder.space(), prepared.space)
+    if not found:
+        return
+    if not accept:
+        raise InvalidInput(
+            f"the space of {folder.name} has changed: {'; '.join(found)}"
+            " (--accept-changes goes on with it)"
+        )
+    folder.require_at_rest()
+    kept = {trial.id for trial in prepared.plan.trials}
+    begun = [r for r in folder.records() if r.status not in ("planned", "refused")]
+    lost = [record.plan for record in begun if record.plan.id not in kept]
+    # What has run has spent: it stays in the plan, and so in the tables and in MLflow.
+    trials = (*prepared.plan.trials, *lost)
+    folder.replace_plan(prepared.space, replace(prepared.plan, trials=trials))
 
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:

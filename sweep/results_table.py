@@ -64,9 +64,8 @@ def plan_table(plan: Plan) -> Table:
     for name in ("noise", "epsilon", "epsilon_paper", "steps", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     for trial in plan.trials:
-        name = Text(trial.name if trial.runs else f"{trial.name}: refused, {trial.reason}")
         table.add_row(
-            name,
+            Text(trial.name if trial.runs else f"{trial.name}: refused, {trial.reason}"),
             figure(trial.noise_multiplier) if trial.engine != "sgd" else "-",
             figure(trial.epsilon),
             figure(trial.epsilon_paper),

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from sweep.store import TrialRecord
 from trainables.errors import InvalidInput
@@ -161,6 +161,18 @@ def choose(
     # The trial in the middle of its group: neither the lucky seed nor the unlucky one.
     ranked = sorted(winner.records, key=lambda r: value(r, metric) or 0.0)
     return [ranked[(len(ranked) - 1) // 2]]
+
+
+def as_best(name: str) -> Best:
+    """The name of a way to choose.
+
+    Raises: InvalidInput for any other.
+    """
+    for known in get_args(Best):
+        if name == known:
+            found: Best = known
+            return found
+    raise InvalidInput(f"expected best to be one of {', '.join(get_args(Best))}, got {name!r}")
 
 
 def _within(record: TrialRecord, epsilon_max: float | None) -> bool:

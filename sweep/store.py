@@ -240,9 +240,13 @@ class SweepFolder:
 
         Raises: InvalidInput where it is running.
         """
-        if self.is_running:
-            raise InvalidInput(f"sweep {self.name} is running; stop it first")
+        self.require_at_rest()
         shutil.rmtree(self.path)
+
+    def require_at_rest(self) -> None:
+        """Raises: InvalidInput where it is running."""
+        if self.is_running:
+            raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
 
 
 def create(

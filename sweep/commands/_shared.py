@@ -12,6 +12,9 @@ from trainables.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sweep.runner import Run
+    from sweep.store import SweepFolder
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
 Space = Annotated[
@@ -23,6 +26,19 @@ Set = Annotated[
     typer.Option(
         "--set", metavar="PATH=VALUE", help="Override one field, such as training.epochs=3."
     ),
+]
+
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking-uri",
+        metavar="URI",
+        help="MLflow's store; default: $MLFLOW_TRACKING_URI, else SQLite under $SWEEP_HOME.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A running Ray cluster; default: a local one."),
 ]
 
 
@@ -74,3 +90,83 @@ def console(*, stderr: bool = False) -> Console:
     if not out.is_terminal:
         out.width = 140  # a file or a pipe has no edge at which tables must be cut
     return out
+
+
+def summary(folder: SweepFolder) -> dict[str, Any]:
+    """A sweep for programs: every trial, the front, the groups over seeds."""
+    from sweep import select
+
+    records = folder.records()
+    found = select.groups(records)
+    return {
+        "name": folder.name,
+        "folder": str(folder.path),
+        "running": folder.is_running,
+        **folder.about(),
+        "trials": [
+            {
+                "id": record.plan.id,
+                "name": record.plan.name,
+                "variant": record.plan.variant,
+                "baseline": record.plan.baseline,
+                "group": record.plan.group,
+                "status": record.status,
+                "reason": record.reason,
+                "epochs_done": record.epochs_done,
+                "epochs": record.plan.epochs,
+                "seconds": record.seconds,
+                "epsilon": select.value(record, "epsilon"),
+                "epsilon_paper": select.value(record, "epsilon_paper"),
+                "ser_ratio": select.ratio(record, "ser", found),
+                "metrics": record.metrics,
+                "config": record.plan.config,
+                "notes": list(record.notes),
+            }
+            for record in records
+        ],
+        "front": [record.plan.id for record in select.front(records)],
+    }
+
+
+def finish(done: Run, *, as_json: bool, export: bool) -> None:
+    """Print what came of a run; exit with 1 where a trial failed."""
+    from sweep.results_table import results_table
+
+    folder = done.folder
+    records = folder.records(running=False)
+    exported = _export_best(folder) if export else None
+    if as_json:
+        extra = {"tracking_problem": done.tracking_problem, "exported": exported}
+        print_json({**summary(folder), **extra})
+    else:
+        out = console()
+        out.print(results_table(folder.name, records))
+        out.print(f"results: {folder.path} (`sweep show {folder.name}`)", markup=False)
+        if exported is not None:
+            out.print(f"best: {exported} (`sweep run {exported}/config.yaml`)", markup=False)
+        out.print("MLflow: `sweep ui`", markup=False)
+        if done.tracking_problem is not None:
+            out.print(
+                f"MLflow is behind ({done.tracking_problem}); `sweep resume {folder.name}`"
+                " delivers the rest.",
+                markup=False,
+                style="yellow",
+                soft_wrap=True,
+            )
+    failed = sum(record.status == "failed" for record in records)
+    if failed:
+        from trainables.errors import TrialFailed
+
+        raise TrialFailed(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")
+
+
+def _export_best(folder: SweepFolder) -> str | None:
+    """Export the best trial into the sweep's own folder; None where there is none to choose."""
+    from sweep import select
+    from sweep.export import export_trial
+
+    records = folder.records(running=False)
+    if not any(r.status in select.FINISHED and not r.plan.baseline for r in records):
+        return None
+    best = select.choose(records, best="ser")[0]
+    return str(export_trial(folder, best, folder.path / "best"))

@@ -1,0 +1,68 @@
+"""`sweep export`: a trial as a folder to hand on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweep.commands._shared import JsonFlag, Name, console, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def export(
+        name: Name,
+        best: Annotated[
+            str, typer.Option(metavar="ser|pareto|leakage", help="What makes a trial the best.")
+        ] = "ser",
+        trial: Annotated[
+            str | None, typer.Option(metavar="ID", help="Export this trial instead.")
+        ] = None,
+        epsilon_max: Annotated[
+            float | None, typer.Option(min=0, help="Only trials with at most this epsilon.")
+        ] = None,
+        to: Annotated[
+            Path | None,
+            typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here."),
+        ] = None,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Export the best trial: config, weights, labels, privacy card, public metrics.
+
+        `pareto` exports the whole front of SER and epsilon, one folder a trial.
+        """
+        from sweep import select, store
+        from sweep.export import export_trial
+        from sweep.settings import from_environment
+
+        kind = select.as_best(best)
+        folder = store.open_sweep(from_environment().home, name)
+        records = folder.records()
+        target = to or Path(f"{name}-{trial or best}")
+        chosen_by = None
+        if trial is not None:
+            wanted = folder.plan_of(trial).id
+            chosen = [record for record in records if record.plan.id == wanted]
+        else:
+            chosen = select.choose(records, best=kind, epsilon_max=epsilon_max)
+            chosen_by = None if best == "pareto" else select.chosen_by(chosen, kind)
+        many = trial is None and best == "pareto"
+        written = [
+            export_trial(
+                folder, record, target / record.plan.id if many else target, chosen_by=chosen_by
+            )
+            for record in chosen
+        ]
+        if as_json:
+            print_json({"exported": [str(path) for path in written], "chosen_by": chosen_by})
+            return
+        for record, path in zip(chosen, written, strict=True):
+            console().print(
+                f"{path}: {record.plan.name} (`sweep run {path}/config.yaml` repeats it)",
+                markup=False,
+                soft_wrap=True,
+            )

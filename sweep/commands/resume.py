@@ -1,0 +1,43 @@
+"""`sweep resume`: go on with a sweep that was interrupted, or extend it by a changed space."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sweep.commands._shared import Address, JsonFlag, Name, TrackingUri, console, finish
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def resume(
+        name: Name,
+        space: Annotated[
+            str | None,
+            typer.Option(
+                "--space", metavar="SPACE", help="Go on with this space; says what changed in it."
+            ),
+        ] = None,
+        accept: Annotated[
+            bool, typer.Option("--accept-changes", help="Take the changed space.")
+        ] = False,
+        tracking_uri: TrackingUri = None,
+        address: Address = None,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Finish a sweep: finished trials are kept, others go on from their last epoch."""
+        from sweep import runner, store
+        from sweep.live import watching
+        from sweep.prepare import extend
+        from sweep.settings import from_environment
+
+        settings = from_environment(tracking_uri=tracking_uri)
+        folder = store.open_sweep(settings.home, name)
+        if space is not None:
+            extend(folder, space, settings=settings, accept=accept)
+        with watching(name, console(stderr=True), quiet=as_json) as watch:
+            done = runner.resume(folder, settings, address=address, watch=watch)
+        finish(done, as_json=as_json, export=False)

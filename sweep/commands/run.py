@@ -1,0 +1,52 @@
+"""`sweep run`: run a space, or repeat an exported config."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sweep.commands._shared import (
+    Address,
+    JsonFlag,
+    Set,
+    Space,
+    TrackingUri,
+    console,
+    finish,
+    overrides,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def run(
+        space: Space,
+        name: Annotated[
+            str | None, typer.Option(help="Name of the sweep; default: the space's.")
+        ] = None,
+        assignments: Set = [],  # noqa: B006  typer copies it
+        export: Annotated[
+            bool, typer.Option("--export", help="Export the best trial when all have ended.")
+        ] = False,
+        tracking_uri: TrackingUri = None,
+        address: Address = None,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Run every trial of a space that is not refused."""
+        from sweep import runner
+        from sweep.live import watching
+        from sweep.prepare import prepare
+        from sweep.settings import from_environment
+
+        settings = from_environment(tracking_uri=tracking_uri)
+        prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
+        screen = console(stderr=True)
+        for note in prepared.notes:
+            screen.print(note, style="yellow", markup=False, soft_wrap=True)
+        with watching(prepared.space.name, screen, quiet=as_json) as watch:
+            done = runner.start(prepared, settings, command=sys.argv, address=address, watch=watch)
+        finish(done, as_json=as_json, export=export)

@@ -1,0 +1,36 @@
+"""`sweep show`: the results of a sweep."""
+
+from __future__ import annotations
+
+import typer
+
+from sweep.commands._shared import JsonFlag, Name, console, print_json, summary
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def show(name: Name, as_json: JsonFlag = False) -> None:
+        """Show every trial beside the baseline, and the front of SER and epsilon."""
+        from sweep import select, store
+        from sweep.results_table import figure, group_table, results_table
+        from sweep.settings import from_environment
+
+        folder = store.open_sweep(from_environment().home, name)
+        records = folder.records()
+        if as_json:
+            print_json(summary(folder))
+            return
+        out = console()
+        out.print(results_table(name, records))
+        groups = group_table(records)
+        if groups is not None:
+            out.print(groups)
+        for record in select.front(records):
+            ser, epsilon = (figure(select.value(record, key)) for key in ("ser", "epsilon"))
+            out.print(
+                f"front: {record.plan.id} SER {ser} at epsilon {epsilon}: {record.plan.name}",
+                markup=False,
+                soft_wrap=True,
+            )

@@ -1,0 +1,105 @@
+"""A trial as a folder to hand on: config, weights, labels, privacy card, metrics, how it was made.
+
+Nothing that only the curator may see leaves: no membership figures, signals or training losses.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from sweep import select
+from sweep.driver import ledger_name
+from sweep.files import write_json, write_text
+from sweep.ledger import FILE, Ledger
+from sweep.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.store import SweepFolder, TrialRecord
+from trainables.accountants import epsilon_sweep
+from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.privacy import card as cards
+from trainables.privacy.summary import plain
+from trainables.result import is_curator_only
+
+_MODEL = "model"
+
+
+def export_trial(
+    folder: SweepFolder, record: TrialRecord, target: Path, *, chosen_by: str | None = None
+) -> Path:
+    """Write the finished trial into the new folder `target`, whole or not at all; returns it.
+
+    `chosen_by` is the metric that the choice went by.
+
+    Raises: InvalidInput where `target` exists or the trial has not finished.
+    """
+    if record.status not in select.FINISHED:
+        raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
+    if target.exists():
+        raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    source = folder.trial_folder(record.plan.id)
+    write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.config, sort_keys=False))
+    if (source / _MODEL).is_dir():
+        shutil.copytree(source / _MODEL, fresh / _MODEL)
+    _write_card(folder, record, fresh)
+    write_json(fresh / "metrics.json", public_metrics(record))
+    write_json(fresh / "about.json", _about(folder, record, chosen_by=chosen_by))
+    fresh.rename(target)
+    return target
+
+
+def public_metrics(record: TrialRecord) -> dict[str, float | None]:
+    """The trial's figures without those that only the curator may see."""
+    return {name: value for name, value in record.metrics.items() if not is_curator_only(name)}
+
+
+def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
+    card = read_card(folder, record.plan.id)
+    if card is None:
+        return
+    entries = [
+        entry
+        for entry in Ledger(folder.path.parent / FILE).entries()
+        if entry.sweep == ledger_name(folder)
+    ]
+    refused = "trials of a sweep are composed unless their number was drawn beforehand"
+    if entries:
+        delta = min(entry.delta for entry in entries)
+        try:
+            total = epsilon_sweep([entry.release for entry in entries], delta=delta)
+        except CannotAnalyze as problem:
+            refused = str(problem)
+        else:
+            card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
+    write_json(target / JSON, card)
+    write_text(target / MARKDOWN, cards.to_markdown(card))
+
+
+def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -> dict[str, object]:
+    about = folder.about()
+    notes = list(record.notes)
+    if chosen_by is not None and is_curator_only(chosen_by):
+        notes.append(
+            f"chosen by {chosen_by}, which is computed from private records without noise: the"
+            " epsilon does not cover the choice"
+        )
+    return {
+        "sweep": folder.name,
+        "trial": record.plan.id,
+        "name": record.plan.name,
+        "chosen_by": chosen_by,
+        "repeat": "sweep run config.yaml",
+        "command": about["command"],
+        "git_commit": about["git_commit"],
+        "versions": about["versions"],
+        "epochs_done": record.epochs_done,
+        "seconds": record.seconds,
+        "notes": notes,
+    }
