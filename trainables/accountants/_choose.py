@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from trainables import catalogue
-from trainables.accountants import gaussian, paper_zcdp, pld, rdp
+from trainables.accountants import _renyi, gaussian, paper_zcdp, pld
 from trainables.accountants._gauss import participation_epsilon, terms
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
@@ -88,7 +88,7 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
             return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
     bounds = {
         "gaussian": gaussian.of_release(what, delta=delta),
-        "rdp": rdp.of_release(_on_noise_grid(what), delta=delta, orders=rdp.FEW_ORDERS),
+        "rdp": _renyi.of_release(_on_noise_grid(what), delta=delta, orders=_renyi.FEW_ORDERS),
     }
     name = min(bounds, key=lambda each: bounds[each])
     return bounds[name], name, False
@@ -120,8 +120,8 @@ def _by_name(mechanism: Mechanism, accountant: str) -> float:
 
 def _rdp(what: Release, delta: float, *, exact: bool) -> float:
     if exact or what.sampling == "shuffle":
-        return rdp.of_release(_one_gaussian(what), delta=delta)
-    return rdp.of_release(_on_noise_grid(what), delta=delta, orders=rdp.FEW_ORDERS)
+        return _renyi.of_release(_one_gaussian(what), delta=delta)
+    return _renyi.of_release(_on_noise_grid(what), delta=delta, orders=_renyi.FEW_ORDERS)
 
 
 def _one_gaussian(what: Release) -> Release:

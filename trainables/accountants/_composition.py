@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainables.accountants import pld, rdp
+from trainables.accountants import _renyi, pld
 from trainables.accountants._gauss import (
     Term,
     composed_mu,
@@ -97,8 +97,8 @@ def epsilon_adaptive(configurations: Sequence[Release], *, trials: int, delta: f
         return 0.0
     if not all(what.is_finite for what in configurations):
         return math.inf
-    worst = np.max(np.stack([rdp.curve(what) for what in configurations]), axis=0)
-    bound = rdp.to_epsilon(trials * worst, delta=delta)
+    worst = np.max(np.stack([_renyi.curve(what) for what in configurations]), axis=0)
+    bound = _renyi.to_epsilon(trials * worst, delta=delta)
     if all(what.sampling == "shuffle" for what in configurations):
         mu = max(composed_mu(what.phases) for what in configurations) * math.sqrt(trials)
         return min(bound, gaussian_epsilon(mu, delta))
@@ -123,7 +123,7 @@ class RdpFilter:
 
         Raises: InvalidInput where no order has room for anything.
         """
-        rooms = {order: _room(order, epsilon, delta) for order in rdp.ORDERS if order > 1.01}
+        rooms = {order: _room(order, epsilon, delta) for order in _renyi.ORDERS if order > 1.01}
         order = max(rooms, key=lambda each: rooms[each] / each)
         if rooms[order] <= 0:
             raise InvalidInput(
@@ -145,7 +145,7 @@ class RdpFilter:
         return replace(self, spent=self.spent + self._cost(what))
 
     def _cost(self, what: Release) -> float:
-        return float(rdp.curve(what, (self.order,))[0])
+        return float(_renyi.curve(what, (self.order,))[0])
 
 
 def _room(order: float, epsilon: float, delta: float) -> float:
@@ -181,8 +181,8 @@ def _sampled(
         interval = pld.interval_for(found["gaussian"], pld.QUICK if exact else pld.COARSE)
         found["pld"] = _pld(groups, interval, delta, replace_one=replace_one)
     elif not replace_one:  # the library has no Rényi divergence of Poisson under replace-one
-        total = sum(rdp.curve(what, rdp.FEW_ORDERS) for what in groups)
-        found["rdp"] = rdp.to_epsilon(np.asarray(total), delta=delta, orders=rdp.FEW_ORDERS)
+        total = sum(_renyi.curve(what, _renyi.FEW_ORDERS) for what in groups)
+        found["rdp"] = _renyi.to_epsilon(np.asarray(total), delta=delta, orders=_renyi.FEW_ORDERS)
     name = min(found, key=lambda each: found[each])
     return found[name], name, name == "pld" and exact
 

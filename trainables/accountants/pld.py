@@ -23,6 +23,7 @@ FINE, MEDIUM, QUICK, COARSE = (
     4_000,
 )  # points of the grid up to epsilon, about
 _FINEST = 1e-8
+_STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
 
 
@@ -57,7 +58,8 @@ def of_release(
         return math.inf
     if not what.phases:
         return 0.0
-    interval = interval_for(_bound(what, delta), points)
+    bound = max(_bound(what, delta), _STEP_SHARE * _largest_loss(what))
+    interval = interval_for(bound, points)
     whole = composed(what.phases, what.sample_rate, interval, replace_one)
     return float(whole.get_epsilon_for_delta(delta))
 
@@ -99,6 +101,17 @@ def _step(sigma: float, q: float, interval: float, replace_one: bool) -> Any:
         value_discretization_interval=interval,
         neighboring_relation=relation,
     )
+
+
+def _largest_loss(what: Release) -> float:
+    """The privacy loss of one step that is exceeded with probability e^-50, about: the width of
+    what has to be put on the grid where steps are few.
+    """
+    sigma, _ = what.phases[-1]
+    unsampled = (0.5 / sigma + 10) / sigma
+    if unsampled > 500:  # beyond the range of exp; the sample rate is then a small correction
+        return unsampled
+    return math.log1p(what.sample_rate * math.expm1(unsampled))
 
 
 def _bound(what: Release, delta: float) -> float:

@@ -19,7 +19,7 @@ from dp_accounting.dp_event import NoOpDpEvent, RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
-from trainables.accountants import rdp
+from trainables.accountants import _renyi
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
@@ -69,13 +69,13 @@ def of_releases(configurations: Sequence[Release], *, delta: float, search: Sear
             "selection: expected configurations of one neighboring_relation and one unit, got"
             f" {sorted(kinds)}"
         )
-    curves = [rdp.curve(what) for what in configurations]
+    curves = [_renyi.curve(what) for what in configurations]
     worst = np.max(np.stack(curves), axis=0)
     if not np.isfinite(worst).any():
         return math.inf
     event = RepeatAndSelectDpEvent(_Marker(), search.mean, search.shape)
     accountant = _WorstOf(worst).compose(event)
-    return rdp.to_epsilon(accountant.rdp, delta=delta)
+    return _renyi.to_epsilon(accountant.rdp, delta=delta)
 
 
 def refuse(search: Search) -> None:
@@ -115,8 +115,8 @@ class _WorstOf(RdpAccountant):  # type: ignore[misc]  # the library has no types
     """The library's accountant, in which a trial costs the divergences it was made with."""
 
     def __init__(self, divergences: NDArray[np.float64]) -> None:
-        super().__init__(rdp.ORDERS)
-        self._rdp: NDArray[np.float64] = np.zeros(len(rdp.ORDERS))
+        super().__init__(_renyi.ORDERS)
+        self._rdp: NDArray[np.float64] = np.zeros(len(_renyi.ORDERS))
         self._divergences = divergences
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:

@@ -1,0 +1,49 @@
+"""Mechanisms for the tests of this folder, in the words of a config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainables.accountants import Release
+from trainables.config import Engine, NoiseDecay, PrivacyConfig, TrainingConfig
+from trainables.privacy.mechanism import Mechanism, build_from
+
+
+def mechanism(
+    engine: Engine = "edp_sgd",
+    *,
+    num_records: int = 2_560,
+    batch: int = 64,
+    workers: int = 8,
+    epochs: int = 30,
+    delta: float | None = 5e-4,
+    decay: str = "none",
+    tau: float = 0.0,
+    undeclared: tuple[str, ...] = (),
+    **privacy: Any,
+) -> Mechanism:
+    return build_from(
+        engine,
+        PrivacyConfig(delta=delta, noise_decay=NoiseDecay(kind=decay, tau=tau), **privacy),
+        training=TrainingConfig(expected_batch_size=batch, num_workers=workers, epochs=epochs),
+        num_records=num_records,
+        undeclared=undeclared,
+    )
+
+
+def poisson(sigma: float = 1.0, *, steps: int = 1_200, rate: float = 64 / 2_600) -> Release:
+    return Release(
+        phases=((sigma, steps),),
+        sampling="poisson",
+        sample_rate=rate,
+        neighboring_relation="add_or_remove_one",
+    )
+
+
+def shuffled(sigma: float = 1.0, *, epochs: int = 30) -> Release:
+    return Release(
+        phases=((sigma, epochs),),
+        sampling="shuffle",
+        sample_rate=1.0,
+        neighboring_relation="replace_one",
+    )

@@ -1,0 +1,200 @@
+"""One mechanism, all its figures: what is claimed, and what never is."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from _mechanisms import mechanism
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.accountants import account, epsilon_after, release, spent
+from trainables.accountants._choose import best
+from trainables.accountants._release import Release
+from trainables.errors import CannotAnalyze, InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("built", "reason"),
+    [
+        (mechanism("sgd"), "no noise is added"),
+        (mechanism(noise_multiplier=0.0), "no noise is added"),
+        (mechanism(reproducible_noise=True), "noise key public"),
+        (mechanism(group_scale="first_step"), "raw first gradient"),
+        (mechanism(undeclared=("label set read from private data",)), "label set"),
+        (mechanism("dp_sgd", noise_multiplier=0.0), "no noise is added"),
+        (mechanism(decay="exponential", tau=200.0), "decays to nothing"),
+    ],
+)
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_is_not_accounted_for_is_infinite_with_its_reason(
+    built: object, reason: str, exact: bool
+) -> None:
+    summary = account(built, exact=exact)  # type: ignore[arg-type]  # parametrised as object
+    assert math.isinf(summary.epsilon)
+    assert math.isinf(summary.epsilon_rdp)
+    assert any(reason in given for given in summary.unaccounted)
+    assert json.loads(json.dumps(summary.to_dict(), allow_nan=False))["epsilon"] == "inf"
+
+
+def test_the_paper_has_a_figure_for_its_own_algorithm_only() -> None:
+    assert account(mechanism("sgd")).epsilon_paper is None
+    assert account(mechanism("dp_sgd")).epsilon_paper is None
+    assert account(mechanism()).epsilon_paper is not None
+    assert account(mechanism(noise_multiplier=0.0)).epsilon_paper == math.inf
+
+
+def test_a_large_delta_is_said_loudly() -> None:
+    (warning,) = account(mechanism(num_records=2_560, delta=5e-4)).warnings
+    assert "delta * n = 1.28" in warning
+    assert account(mechanism(num_records=1_000, delta=5e-4)).warnings == ()
+    assert account(mechanism(delta=None)).warnings == ()
+
+
+def test_no_amplification_is_claimed_for_shuffled_data() -> None:
+    """A figure that knew of the batch size would differ between these two."""
+    small = account(mechanism(noise_calibration="central", num_records=2_560))
+    large = account(mechanism(noise_calibration="central", num_records=256_000))
+    assert small.epsilon == large.epsilon
+    assert small.accountant == "gaussian"
+
+
+def test_sampling_decides_the_accounting() -> None:
+    """The same noise, sampled otherwise, is never given the other one's figure."""
+    options = {"noise_calibration": "central", "microbatch_size": 1, "noise_multiplier": 1.0}
+    shuffle = account(mechanism(sampling="shuffle", **options))
+    sampled = account(mechanism(sampling="poisson", **options))
+    assert sampled.epsilon == pytest.approx(4.1205, abs=1e-3)
+    assert shuffle.epsilon == pytest.approx(95.173, abs=1e-3)
+    with pytest.raises(CannotAnalyze, match="pld: expected sampling poisson"):
+        account(mechanism(sampling="shuffle", **options), accountant="pld")
+
+
+def test_a_named_accountant_is_used_or_refused() -> None:
+    summary = account(mechanism("dp_sgd"), accountant="rdp")
+    assert (summary.accountant, summary.tight) == ("rdp", False)
+    assert summary.epsilon == pytest.approx(4.691, abs=1e-3)
+    for name, why in (("paper_zcdp", "no guarantee"), ("selection", "choice among trials")):
+        with pytest.raises(CannotAnalyze, match=why):
+            account(mechanism(), accountant=name)
+    with pytest.raises(InvalidInput, match="expected accountants to be one of"):
+        account(mechanism(), accountant="moments")
+
+
+@pytest.mark.parametrize("z0", [2.0, 0.3, 0.01])
+@pytest.mark.parametrize(("decay", "tau"), [("none", 0.0), ("linear", 0.1)])
+def test_planning_errs_upwards_and_names_its_bound(z0: float, decay: str, tau: float) -> None:
+    built = mechanism("dp_sgd", noise_multiplier=z0, decay=decay, tau=tau, epochs=4)
+    exact, planned = account(built, exact=True), account(built, exact=False)
+    assert exact.epsilon <= planned.epsilon
+    assert exact.epsilon_rdp <= planned.epsilon_rdp * (1 + 1e-9)
+    assert planned.accountant in ("pld", "rdp", "gaussian")
+    assert not planned.tight
+    assert planned.epsilon_replace_one is None
+
+
+def test_replacing_costs_more_than_adding_or_removing() -> None:
+    sampled = account(mechanism("dp_sgd"))
+    assert sampled.epsilon_replace_one is not None
+    assert sampled.epsilon < sampled.epsilon_replace_one
+    shuffle = account(mechanism())
+    assert shuffle.epsilon_replace_one == shuffle.epsilon
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        mechanism(epochs=6),
+        mechanism("dp_sgd", epochs=3),
+        mechanism("dp_sgd", epochs=3, decay="linear", tau=0.3),
+        mechanism("dp_sgd", epochs=3, noise_multiplier=0.01),
+    ],
+)
+def test_the_running_total_holds_a_budget(built: object) -> None:
+    """It rises with every epoch and is never below the exact figure of a trial stopped there."""
+    assert epsilon_after(built, 0) == 0.0  # type: ignore[arg-type]  # parametrised as object
+    curve = spent(built, built.epochs)  # type: ignore[attr-defined, arg-type]
+    assert list(curve) == sorted(set(curve))
+    for epochs, value in enumerate(curve, start=1):
+        what = release(built.first(epochs))  # type: ignore[attr-defined]
+        exact, _, _ = best(what, delta=5e-4, effort="exact")
+        assert exact <= value * (1 + 1e-12)
+        assert value < exact * 1.01
+
+
+def test_a_part_of_an_epoch_is_charged_whole() -> None:
+    """100 records in batches of 64 are two steps, but one shuffled release; under Poisson the
+    steps of all epochs together are rounded up, once.
+    """
+    shuffle = release(mechanism(num_records=100, epochs=3))
+    assert shuffle.phases == ((pytest.approx(1 / (2 * math.sqrt(8))), 3),)
+    sampled = mechanism("dp_sgd", num_records=100, epochs=3, delta=None)
+    assert release(sampled).phases == ((1.0, 5),)
+    assert release(sampled).sample_rate == 0.64
+    assert sum(sampled.steps_in(epoch) for epoch in range(3)) == 5
+
+
+def test_ranges_of_epochs_add_up() -> None:
+    built = mechanism("dp_sgd", decay="linear", tau=0.2, epochs=5)
+    parts = [release(built, first=0, last=2), release(built, first=2)]
+    whole = dict(release(built).phases)
+    assert whole == {sigma: count for part in parts for sigma, count in part.phases}
+    assert release(built, first=2, last=2).phases == ()
+    with pytest.raises(InvalidInput, match="0 <= first <= last <= epochs"):
+        release(built, first=0, last=6)
+
+
+def test_a_release_survives_json() -> None:
+    for built in (mechanism(), mechanism("dp_sgd", decay="linear", tau=0.2), mechanism("sgd")):
+        what = release(built)
+        assert Release.from_dict(json.loads(json.dumps(what.to_dict()))) == what
+    with pytest.raises(InvalidInput, match="fields of a release"):
+        Release.from_dict({"phases": []})
+    bad = {**release(mechanism()).to_dict(), "sample_rate": 2.0}
+    with pytest.raises(InvalidInput, match="0 < sample_rate <= 1"):
+        Release.from_dict(bad)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    z=st.floats(1e-6, 100),
+    louder=st.floats(1.0, 10),
+    epochs=st.integers(1, 30),
+    workers=st.sampled_from([1, 2, 8]),
+    tau=st.floats(0, 1),
+    calibration=st.sampled_from(["paper", "central"]),
+)
+def test_more_noise_never_costs_more(
+    z: float, louder: float, epochs: int, workers: int, tau: float, calibration: str
+) -> None:
+    def figure(noise: float, length: int) -> float:
+        built = mechanism(
+            noise_multiplier=noise,
+            epochs=length,
+            workers=workers,
+            decay="linear",
+            tau=tau,
+            noise_calibration=calibration,
+        )
+        return account(built, exact=False).epsilon
+
+    assert figure(z * louder, epochs) <= figure(z, epochs) * (1 + 1e-9)
+    assert figure(z, epochs) <= figure(z, epochs + 1) * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    z=st.floats(0.02, 20),
+    louder=st.floats(1.01, 4),
+    rate=st.sampled_from([0.001, 0.025, 0.3, 1.0]),
+)
+def test_more_noise_never_costs_more_under_sampling(z: float, louder: float, rate: float) -> None:
+    def figure(noise: float) -> float:
+        built = mechanism(
+            "dp_sgd", noise_multiplier=noise, num_records=round(64 / rate), epochs=2, delta=1e-5
+        )
+        return account(built, exact=False).epsilon
+
+    assert figure(z * louder) <= figure(z) * (1 + 1e-3)

@@ -1,0 +1,133 @@
+"""From a target epsilon to a noise multiplier."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from _mechanisms import mechanism
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.accountants import epsilon_after, noise_for, release
+from trainables.accountants._calibration import smallest_noise_multiplier
+from trainables.accountants._choose import best
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism
+
+
+@settings(deadline=None)
+@given(
+    scale=st.floats(1e-4, 1e4),
+    power=st.floats(0.5, 4),
+    target=st.floats(1e-3, 1e3),
+)
+def test_the_search_finds_the_root_of_a_known_curve(
+    scale: float, power: float, target: float
+) -> None:
+    """epsilon(z) = (scale / z)^power: the answer is never below the root, and close above it."""
+    root = scale / target ** (1 / power)
+    found = smallest_noise_multiplier(lambda z: (scale / z) ** power, target_epsilon=target)
+    assert (scale / found) ** power <= target * (1 + 1e-12)
+    assert root * (1 - 1e-9) <= found <= root * (1 + 1.5e-4)
+
+
+def test_the_search_meets_a_step() -> None:
+    """A curve that jumps: the answer is on the sound side."""
+    found = smallest_noise_multiplier(lambda z: 9.0 if z < 0.7 else 1.0, target_epsilon=5.0)
+    assert found == pytest.approx(0.7, rel=1e-4)
+    assert found >= 0.7
+
+
+def test_the_search_evaluates_few_points() -> None:
+    seen = []
+
+    def curve(z: float) -> float:
+        seen.append(z)
+        return 1 / z + 0.1 / z**2
+
+    smallest_noise_multiplier(curve, target_epsilon=3.0)
+    assert len(seen) <= 15
+
+
+def test_an_unreachable_target_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no noise multiplier reaches target_epsilon=1"):
+        smallest_noise_multiplier(lambda z: 2.0, target_epsilon=1.0)
+    for built, reason in (
+        (mechanism("sgd"), "no noise is added"),
+        (mechanism(group_scale="first_step"), "raw first gradient"),
+        (mechanism(reproducible_noise=True), "noise key public"),
+    ):
+        with pytest.raises(InvalidInput, match=f"target_epsilon=3: .*{reason}"):
+            noise_for(built, target_epsilon=3.0)
+    for target in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="expected 0 < target_epsilon < inf"):
+            noise_for(mechanism(), target_epsilon=target)
+
+
+def test_check_values() -> None:
+    built = mechanism("dp_sgd", num_records=133_584, batch=2_048, epochs=10, delta=8e-6)
+    assert built.steps == 653
+    assert noise_for(built, target_epsilon=3.0) == pytest.approx(0.9053, abs=1e-4)
+    by_rdp = noise_for(built, target_epsilon=3.0, accountant="rdp")
+    assert by_rdp == pytest.approx(0.9595, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("num_records", "batch", "epochs", "steps", "expected"),
+    [
+        (133_584, 2_048, 7, 457, (0.9072, 0.6339, 0.5008)),
+        (133_584, 2_048, 10, 653, (0.9595, 0.6619, 0.5242)),
+        (133_584, 1_024, 10, 1_305, (0.8250, 0.5957, 0.4814)),
+        (121_652, 1_024, 10, 1_189, (0.8401, 0.6035, 0.4866)),
+        (120_225, 1_024, 10, 1_175, (0.8420, 0.6045, 0.4873)),
+    ],
+)
+def test_the_table_of_published_noise(
+    num_records: int, batch: int, epochs: int, steps: int, expected: tuple[float, ...]
+) -> None:
+    """Mireshghallah et al. 2022 at delta 8e-6 and epsilon 3, 8, 16, by Rényi accounting."""
+    built = mechanism("dp_sgd", num_records=num_records, batch=batch, epochs=epochs, delta=8e-6)
+    assert built.steps == steps
+    for target, sigma in zip((3.0, 8.0, 16.0), expected, strict=True):
+        found = noise_for(built, target_epsilon=target, accountant="rdp")
+        assert found == pytest.approx(sigma, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("built", "target"),
+    [
+        (mechanism(), 0.5),
+        (mechanism(), 300.0),
+        (mechanism(workers=1, noise_calibration="central"), 8.0),
+        (mechanism(decay="exponential", tau=0.3), 8.0),
+        (mechanism(workers=2, microbatch_size=4, noise_calibration="central", epochs=3), 8.0),
+        (mechanism("dp_sgd"), 8.0),
+        (mechanism(sampling="poisson", noise_calibration="central", epochs=3), 300.0),
+        (mechanism("dp_sgd", decay="linear", tau=0.2, epochs=4), 1.0),
+    ],
+)
+def test_every_mechanism_meets_its_target_and_wastes_little(
+    built: Mechanism, target: float
+) -> None:
+    """Exactly accounted epsilon is at most the target; with a two-thousandth less noise it would
+    pass it. The running total agrees, so a budget equal to the target lets the last epoch through.
+    """
+    z = noise_for(built, target_epsilon=target)
+    calibrated = replace(built, noise_multiplier=z)
+    what = release(calibrated)
+    assert best(what, delta=built.delta, effort="exact")[0] <= target
+    assert epsilon_after(calibrated, calibrated.epochs) <= target
+    assert best(what.scaled(0.9995), delta=built.delta, effort="exact")[0] > target
+
+
+def test_quantities_that_do_not_matter_share_an_answer() -> None:
+    first = noise_for(mechanism(max_grad_norm=0.1), target_epsilon=5.0)
+    assert noise_for(mechanism(max_grad_norm=5.0), target_epsilon=5.0) == first
+    assert noise_for(mechanism(noise_multiplier=0.0), target_epsilon=5.0) == first
+
+
+def test_guarantees_only() -> None:
+    with pytest.raises(InvalidInput, match="gaussian, pld or rdp with a target_epsilon"):
+        noise_for(mechanism(), target_epsilon=3.0, accountant="paper_zcdp")

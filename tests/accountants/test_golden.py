@@ -1,0 +1,162 @@
+"""Figures that are known from elsewhere: the specification's check values and published tables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from _mechanisms import mechanism, poisson, shuffled
+from scipy.stats import norm
+
+from trainables.accountants import _renyi, account, gaussian, paper_zcdp, pld, rdp
+from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms
+from trainables.errors import CannotAnalyze
+
+
+@pytest.mark.parametrize(
+    ("z0", "decay", "tau", "expected"),
+    [
+        (1.0, "none", 0.0, 36.355),
+        (0.5, "none", 0.0, 102.711),
+        (1.0, "linear", 0.02, 53.2064),
+        (0.5, "linear", 0.5, 5605.4),
+        (0.1, "exponential", 0.05, 9598.8),
+    ],
+)
+def test_the_papers_figure(z0: float, decay: str, tau: float, expected: float) -> None:
+    built = mechanism(noise_multiplier=z0, decay=decay, tau=tau)
+    assert paper_zcdp.epsilon(built, delta=5e-4) == pytest.approx(expected, rel=5e-5)
+
+
+def test_the_papers_figure_reaches_the_size_of_its_table() -> None:
+    built = mechanism(noise_multiplier=1.0, decay="exponential", tau=0.5)
+    assert math.log10(paper_zcdp.epsilon(built, delta=5e-4)) == pytest.approx(12.49, abs=5e-3)
+
+
+def test_the_papers_figure_reads_the_schedule_alone() -> None:
+    """Neither workers nor sampling nor the number of records move it: why it is no guarantee."""
+    figures = {
+        paper_zcdp.epsilon(built, delta=5e-4)
+        for built in (
+            mechanism(),
+            mechanism(workers=1),
+            mechanism(num_records=5_000),
+            mechanism(sampling="poisson"),
+        )
+    }
+    assert len(figures) == 1
+
+
+@pytest.mark.parametrize(
+    ("sigma", "expected"), [(1.0, 32.243), (0.5, 95.173), (1 / (2 * math.sqrt(8)), 581.0)]
+)
+def test_shuffled_epochs(sigma: float, expected: float) -> None:
+    assert gaussian.of_release(shuffled(sigma), delta=5e-4) == pytest.approx(expected, rel=2e-5)
+
+
+def test_algorithm_1_costs_sixteen_times_what_the_paper_says() -> None:
+    summary = account(mechanism(workers=8, noise_multiplier=1.0))
+    assert summary.epsilon == pytest.approx(581.0, rel=1e-4)
+    assert summary.epsilon_paper == pytest.approx(36.355, rel=1e-4)
+    assert summary.effective_noise_multiplier[0] == pytest.approx(1 / (2 * math.sqrt(8)))
+
+
+def test_poisson_sampling() -> None:
+    assert pld.of_release(poisson(), delta=5e-4) == pytest.approx(4.045, abs=1e-3)
+    assert rdp.of_release(poisson(), delta=5e-4) == pytest.approx(4.608, abs=1e-3)
+    replaced = pld.of_release(poisson(), delta=5e-4, replace_one=True)
+    assert replaced == pytest.approx(6.997, abs=1e-3)
+
+
+def test_one_record_a_microbatch() -> None:
+    summary = account(mechanism("dp_sgd"))
+    assert summary.epsilon == pytest.approx(4.1205, abs=2e-4)
+    assert summary.epsilon_rdp == pytest.approx(4.691, abs=1e-3)
+    assert summary.epsilon_paper is None
+    assert summary.accountant == "pld"
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "published"),
+    [
+        # tensorflow/privacy, tutorials/README.md: MNIST, 60,000 records, batches of 256
+        (1.12, 256 / 60_000, 60 * 60_000 / 256, 2.92),
+        (0.6, 256 / 60_000, 30 * 60_000 / 256, 9.74),
+        (1.2, 256 / 60_000, 10 * 60_000 / 256, 1.20),
+        # pytorch/opacus, examples/mnist_README.md; the larger two are of batches of 256 as well
+        (1.3, 0.004, 15 * 250, 1.18),
+        (0.7, 256 / 60_000, 45 * 60_000 / 256, 7.10),
+        (1.1, 256 / 60_000, 60 * 60_000 / 256, 3.01),
+        # Abadi et al. 2016, section 2.3: moments accountant, q = 0.01, sigma = 4, 10,000 steps
+        (4.0, 0.01, 10_000, 1.26),
+    ],
+)
+def test_published_tables(sigma: float, rate: float, steps: float, published: float) -> None:
+    """The tables used Mironov's first conversion of the same divergences; ours gives less."""
+    release = poisson(sigma, steps=math.ceil(steps), rate=rate)
+    orders = np.array(_renyi.ORDERS)
+    theirs = np.min(_renyi.curve(release) + math.log(1e5) / (orders - 1))
+    assert theirs == pytest.approx(published, rel=0.02)
+    assert pld.of_release(release, delta=1e-5, points=pld.QUICK) < theirs
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("delta", [5e-4, 1e-5, 1e-9])
+def test_the_gaussian_figure_solves_its_equation(mu: float, delta: float) -> None:
+    """Balle & Wang 2018, Theorem 8, evaluated here on its own."""
+    epsilon = gaussian_epsilon(mu, delta)
+    reached = norm.cdf(mu / 2 - epsilon / mu) - np.exp(
+        epsilon + norm.logcdf(-mu / 2 - epsilon / mu)
+    )
+    if epsilon > 0:
+        assert reached == pytest.approx(delta, rel=1e-6)
+    else:
+        assert reached <= delta
+
+
+def test_huge_losses_keep_their_digits() -> None:
+    """Where the library's difference of exponents would drown, the bound takes over seamlessly."""
+    below, above = gaussian_epsilon(9_999.0, 5e-4), gaussian_epsilon(10_001.0, 5e-4)
+    assert above / below == pytest.approx((10_001 / 9_999) ** 2, rel=1e-5)
+    for mu in (1e6, 1e9, 1e12):
+        assert gaussian_epsilon(mu, 5e-4) == pytest.approx(mu * mu / 2, rel=1e-4)
+    summary = account(mechanism(noise_multiplier=1e-6, decay="exponential", tau=0.5))
+    assert math.log10(summary.epsilon) == pytest.approx(26.0, abs=0.01)
+
+
+@pytest.mark.parametrize("sigma", [2.0, 0.5, 0.2, 0.07])
+def test_granting_the_coins_is_an_upper_bound(sigma: float) -> None:
+    """Of the exact figure, and under small noise a close one."""
+    release = poisson(sigma)
+    exact = pld.of_release(release, delta=5e-4, points=pld.QUICK)
+    bound = participation_epsilon(
+        terms(release.phases, sample_rate=release.sample_rate), delta=5e-4
+    )
+    assert exact <= bound
+    if sigma < 0.1:
+        assert bound < 1.3 * exact
+
+
+def test_without_sampling_the_bound_is_the_gaussian_figure() -> None:
+    whole = participation_epsilon(terms(((2.0, 4),), sample_rate=1.0), delta=1e-5)
+    assert whole == gaussian_epsilon(1.0, 1e-5)
+
+
+def test_coarser_grids_err_upwards() -> None:
+    for sigma in (3.0, 1.0, 0.4):
+        figures = [
+            pld.of_release(poisson(sigma), delta=5e-4, points=points)
+            for points in (pld.FINE, pld.MEDIUM, pld.QUICK, pld.COARSE)
+        ]
+        assert figures == sorted(figures)
+        assert figures[-1] < 1.05 * figures[0]
+
+
+def test_accountants_refuse_by_name_what_they_have_no_theorem_for() -> None:
+    with pytest.raises(CannotAnalyze, match="pld: expected sampling poisson, got shuffle"):
+        pld.epsilon(mechanism(), delta=5e-4)
+    with pytest.raises(CannotAnalyze, match=r"pld: .*only the bounds of the accountants gaussian"):
+        pld.epsilon(mechanism("dp_sgd", noise_multiplier=1e-3), delta=5e-4)
+    with pytest.raises(CannotAnalyze, match="paper_zcdp: expected engine edp_sgd, got dp_sgd"):
+        paper_zcdp.epsilon(mechanism("dp_sgd"), delta=5e-4)

@@ -1,0 +1,166 @@
+"""What several trials cost together."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from _mechanisms import mechanism, poisson, shuffled
+
+from trainables.accountants import (
+    RdpFilter,
+    epsilon_adaptive,
+    epsilon_sweep,
+    gaussian,
+    pld,
+    rdp,
+    release,
+    selection,
+)
+from trainables.accountants.selection import Search
+from trainables.errors import CannotAnalyze, InvalidInput
+
+_DELTA = 5e-4
+
+
+def test_shuffled_trials_compose_exactly() -> None:
+    """Two trials of 30 epochs are 60 epochs; n trials are one with 1 / sqrt(n) of the noise."""
+    together = epsilon_sweep([shuffled(), shuffled()], delta=_DELTA)
+    assert together.epsilon == gaussian.of_release(shuffled(epochs=60), delta=_DELTA)
+    assert (together.accountant, together.tight) == ("gaussian", True)
+    assert together.neighboring_relation == "replace_one"
+    assert together.num_releases == 2
+    nine = epsilon_sweep([shuffled(3.0)] * 9, delta=_DELTA).epsilon
+    assert nine == pytest.approx(gaussian.of_release(shuffled(1.0), delta=_DELTA))
+
+
+def test_sampled_trials_compose_as_one_longer_trial() -> None:
+    together = epsilon_sweep([poisson(steps=600), poisson(steps=600)], delta=_DELTA, exact=True)
+    assert together.epsilon == pytest.approx(4.045, abs=5e-3)
+    assert together.neighboring_relation == "add_or_remove_one"
+
+
+def test_different_sample_rates_compose() -> None:
+    trials = [poisson(), poisson(rate=0.1, steps=100)]
+    exact = epsilon_sweep(trials, delta=_DELTA, exact=True)
+    assert exact.accountant == "pld"
+    alone = [pld.of_release(what, delta=_DELTA, points=pld.QUICK) for what in trials]
+    assert max(alone) < exact.epsilon < sum(alone) + 2  # below basic composition at 2 delta
+
+
+def test_mixed_sampling_meets_in_replace_one() -> None:
+    """A shuffled trial has no add-or-remove guarantee, a Poisson trial has a replace-one one. The
+    shuffled distance must be taken once: doubled, the sum would be far larger.
+    """
+    quiet = shuffled(100.0, epochs=1)  # next to nothing: the Poisson trial is left
+    mixed = epsilon_sweep([poisson(), quiet], delta=_DELTA, exact=True)
+    assert mixed.neighboring_relation == "replace_one"
+    assert mixed.epsilon == pytest.approx(6.997, abs=0.02)
+    silent = poisson(50.0, steps=1)
+    other = epsilon_sweep([silent, shuffled()], delta=_DELTA, exact=True)
+    assert other.epsilon == pytest.approx(32.243, rel=1e-3)
+
+
+def test_many_different_trials_have_a_named_bound() -> None:
+    trials = [poisson(1 + 0.05 * index, steps=40) for index in range(12)]
+    quick = epsilon_sweep(trials, delta=_DELTA)
+    exact = epsilon_sweep(trials, delta=_DELTA, exact=True)
+    assert (quick.accountant, quick.tight) == ("rdp", False)
+    assert exact.accountant == "pld"
+    assert exact.epsilon <= quick.epsilon
+
+
+def test_nothing_costs_nothing_and_one_open_trial_costs_everything() -> None:
+    assert epsilon_sweep([], delta=_DELTA).epsilon == 0.0
+    open_trial = release(mechanism("sgd"))
+    spend = epsilon_sweep([shuffled(), open_trial], delta=_DELTA)
+    assert math.isinf(spend.epsilon)
+    assert spend.unaccounted == ("no noise is added (sgd)",)
+    vanishing = release(mechanism(decay="exponential", tau=200.0))
+    assert math.isinf(epsilon_sweep([vanishing], delta=_DELTA).epsilon)
+
+
+def test_units_are_not_mixed() -> None:
+    grouped = release(mechanism(unit="group"))
+    with pytest.raises(CannotAnalyze, match="one unit of privacy, got group and record"):
+        epsilon_sweep([grouped, shuffled()], delta=_DELTA)
+    with pytest.raises(InvalidInput, match="expected 0 < delta < 1, got delta=1"):
+        epsilon_sweep([shuffled()], delta=1.0)
+
+
+def test_an_adaptive_search_is_charged_its_dearest_configuration() -> None:
+    configurations = [shuffled(4.0), shuffled(2.0)]
+    worst = epsilon_sweep([shuffled(2.0)] * 5, delta=_DELTA).epsilon
+    assert epsilon_adaptive(configurations, trials=5, delta=_DELTA) == pytest.approx(worst)
+    sampled = epsilon_adaptive([poisson(2.0), poisson()], trials=3, delta=_DELTA)
+    assert sampled == pytest.approx(rdp.of_release(poisson(steps=3_600), delta=_DELTA))
+    assert epsilon_adaptive([], trials=3, delta=_DELTA) == 0.0
+    assert math.isinf(epsilon_adaptive([release(mechanism("sgd"))], trials=1, delta=_DELTA))
+    with pytest.raises(CannotAnalyze, match="one neighboring_relation"):
+        epsilon_adaptive([poisson(), shuffled()], trials=2, delta=_DELTA)
+
+
+def test_a_filter_holds_its_budget() -> None:
+    """Whatever fits, however it was chosen, stays within the epsilon the filter was made for."""
+    left = RdpFilter.of(8.0, delta=1e-5)
+    taken = []
+    for sigma in (2.0, 1.5, 1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 1.0):
+        trial = poisson(sigma, steps=400)
+        if left.admits(trial):
+            left = left.after(trial)
+            taken.append(trial)
+    assert len(taken) >= 4
+    assert epsilon_sweep(taken, delta=1e-5, exact=True).epsilon <= 8.0
+    assert rdp.of_release(poisson(steps=1), delta=1e-5) < 8.0
+    with pytest.raises(CannotAnalyze, match="filter: the release costs"):
+        left.after(poisson(0.4, steps=4_000))
+    assert not left.admits(release(mechanism("sgd")))
+    with pytest.raises(InvalidInput, match="a budget with room"):
+        RdpFilter.of(1e-6, delta=1e-9)
+
+
+@pytest.mark.parametrize(("mean", "shape", "expected"), [(10, 1, 8.973), (48, 0, 9.115)])
+def test_the_price_of_the_best_of_a_random_number(
+    mean: float, shape: float, expected: float
+) -> None:
+    search = Search(kind="random", mean=mean, shape=shape)
+    price = selection.of_releases([poisson()], delta=_DELTA, search=search)
+    assert price == pytest.approx(expected, abs=1e-3)
+    assert price > rdp.of_release(poisson(), delta=_DELTA)
+
+
+def test_a_selection_pays_for_the_costliest_configuration() -> None:
+    search = Search(kind="random", mean=10, shape=1)
+    both = selection.of_releases([poisson(2.0), poisson()], delta=_DELTA, search=search)
+    assert both == selection.of_releases([poisson()], delta=_DELTA, search=search)
+    poisson_count = Search(kind="random", mean=10, shape=math.inf)
+    assert selection.of_releases([poisson()], delta=_DELTA, search=poisson_count) < both + 10
+    open_trial = [release(mechanism("dp_sgd", noise_multiplier=0.0))]
+    assert math.isinf(selection.of_releases(open_trial, delta=_DELTA, search=search))
+
+
+@pytest.mark.parametrize(
+    ("search", "reason"),
+    [
+        (Search(kind="grid"), "a grid run whole"),
+        (Search(kind="grid", mean=10, shape=1), "a grid run whole"),
+        (Search(kind="tpe", mean=10, shape=1), "the adaptive search tpe"),
+        (Search(kind="asha"), "the adaptive search asha"),
+        (Search(kind="random"), "drawn at random beforehand"),
+        (Search(kind="random", mean=0.5, shape=1), "finite mean >= 1"),
+        (Search(kind="random", mean=10, shape=-1), "shape >= 0"),
+        (Search(kind="random", mean=10, shape=1, complete=False), "a budget, an early end"),
+    ],
+)
+def test_other_searches_are_refused_by_name(search: Search, reason: str) -> None:
+    with pytest.raises(CannotAnalyze, match=reason):
+        selection.of_releases([poisson()], delta=_DELTA, search=search)
+
+
+def test_the_shelf_entry_refuses_a_single_mechanism_without_a_search() -> None:
+    with pytest.raises(CannotAnalyze, match="a grid run whole"):
+        selection.epsilon(mechanism("dp_sgd"), delta=_DELTA)
+    with pytest.raises(CannotAnalyze, match="one neighboring_relation"):
+        selection.of_releases(
+            [poisson(), shuffled()], delta=_DELTA, search=Search(kind="random", mean=2, shape=1)
+        )
