@@ -218,6 +218,10 @@ class Broker:
         if trial.attempt == attempt:
             trial.last_words = reason
 
+    async def pulse(self, *, wait: float) -> None:
+        """Returns after `wait` seconds; who waits learns of this actor's death at once."""
+        await asyncio.sleep(wait)
+
     # ---- the driver's side
 
     async def questions(self, *, wait: float) -> list[tuple[int, TrialEvent]]:

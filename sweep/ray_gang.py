@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ from trainables.result import EpochReport, TrialResult
 _POLL_SECONDS = 5.0
 _DRIVER_POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
+_PULSE_SECONDS = 60.0
 
 
 def run_on_ray(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
@@ -43,7 +45,7 @@ def run_on_ray(jobs: Sequence[TrialJob], *, events: Events, settings: RunSetting
     these cases the workers are gone when this returns, and unfinished jobs can be run again.
     """
     jobs = sorted(jobs, key=lambda job: job.workers)
-    with _signals() as asked_to_stop, ray_session.session(settings):
+    with ray_session.session(settings), _signals() as asked_to_stop:
         cpus, gpus = ray_session.cluster_size()
         groups = [
             (list(group), _slots(workers, settings, cpus=cpus, gpus=gpus))
@@ -93,13 +95,24 @@ class _Round:
                 if asked_to_stop.is_set():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
-            ray.get(self._broker.close.remote())
-            for thread in (*self._gangs, self._tuner):
-                thread.join(_FAREWELL_SECONDS)
+            self._say_goodbye(*self._gangs, self._tuner)
+        except BaseException:
+            # Workers in the middle of an epoch end with their cluster. Tune must have ended
+            # before: its loop would go on talking to a Ray that is gone.
+            self._say_goodbye(self._tuner)
+            raise
         finally:
             with suppress(ray.exceptions.RayError):
                 ray.kill(self._broker)
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _say_goodbye(self, *threads: threading.Thread) -> None:
+        with suppress(ray.exceptions.RayError):
+            ray.get(self._broker.close.remote())
+        deadline = time.monotonic() + _FAREWELL_SECONDS
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _answer(self, events: Events, *, wait: float) -> None:
         question: tuple[int, TrialEvent]
@@ -198,9 +211,22 @@ def gang_loop(config: dict[str, Any]) -> None:
     from sweep.torch_team import team
 
     torch.set_num_threads(config["threads"])
-    broker = ray.get_actor(config["broker"], namespace=ray_session.NAMESPACE)
+    try:
+        broker = ray.get_actor(config["broker"], namespace=ray_session.NAMESPACE)
+    except ValueError:  # the sweep was interrupted while this group was built
+        return
+    threading.Thread(target=_end_with, args=[broker], daemon=True).start()
     desk = _RayDesk(broker, slot=config["slot"])
     work(desk, team(), config["place"], num_trials=config["num_trials"])
+
+
+def _end_with(broker: Any) -> None:
+    """End this process when the broker is gone, whatever it is doing: nobody waits for it."""
+    while True:
+        try:
+            ray.get(broker.pulse.remote(wait=_PULSE_SECONDS))
+        except ray.exceptions.RayActorError:
+            os._exit(1)
 
 
 class _RayDesk:
@@ -249,7 +275,8 @@ def _slots(workers: int, settings: RunSettings, *, cpus: float, gpus: float) -> 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set, in place of what they did before; a second signal ends
-    the process at once. Outside the main thread Python lets nobody handle signals.
+    the process at once. To be entered when Ray is up, which sets handlers of its own. Outside the
+    main thread Python lets nobody handle signals.
     """
     asked = threading.Event()
 

@@ -21,6 +21,8 @@ _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no dat
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_TRAIN_V2_ENABLED": "1",
+    # A call that comes after the end must not start another cluster.
+    "RAY_ENABLE_AUTO_CONNECT": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",

@@ -9,19 +9,18 @@ import pytest
 from sweep.budget import EpsilonBudget, SweepBudget, affordable_epochs
 from sweep.events import GO_ON
 from trainables.accountants import account, epsilon_after, paper_zcdp
-from trainables.config import NoiseDecay, PrivacyConfig, TrainingConfig, TrialConfig
+from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism, build
 
 
 def mechanism(*, engine: str = "edp_sgd", noise: float = 2.0, epochs: int = 5) -> Mechanism:
-    config = TrialConfig(
-        engine=engine,  # type: ignore[arg-type]  # a name from the parametrisation
-        privacy=PrivacyConfig(
-            noise_multiplier=noise, noise_decay=NoiseDecay(kind="exponential", tau=0.05)
-        ),
-        training=TrainingConfig(epochs=epochs, expected_batch_size=64, num_workers=4),
-    )
+    privacy = {
+        "noise_multiplier": noise,
+        "noise_decay": {"kind": "exponential", "tau": 0.05},
+    }
+    training = {"epochs": epochs, "expected_batch_size": 64, "num_workers": 4}
+    config = parse({"engine": engine, "privacy": privacy, "training": training})
     return build(config, num_records=2_463)
 
 

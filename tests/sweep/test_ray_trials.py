@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sweep import ray_session
@@ -92,39 +93,34 @@ def sequential(folder: Path, *, count: int, epochs: int = 3) -> Diary:
     return diary
 
 
-def test_a_gang_gives_the_bits_of_one_process_from_fresh_and_from_reused_workers(
+def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     cluster: None, tmp_path: Path
 ) -> None:
     alone = sequential(tmp_path / "alone", count=3)
-    jobs, gang = make_jobs(tmp_path / "gang", count=3), Diary()
-    jobs[2] = replace(jobs[2], config=jobs[0].config)
+    jobs, gang = make_jobs(tmp_path / "gang", count=6), Diary(t2=2, t5=1)
+    (jobs[3].folder / "raise").write_text("-1 1")
+    jobs[4] = replace(jobs[4], config=jobs[0].config)
     run_trials(jobs, events=gang, settings=SETTINGS)
+
     assert gang.ser("t0") == alone.ser("t0")
     assert gang.ser("t1") == alone.ser("t1")
-    assert gang.ser("t2") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
     reported = [event.report.epochs_done for event in gang.of("t1", "epoch") if event.report]
     assert reported == [1, 2, 3]
+    assert gang.ser("t4") == gang.ser("t0"), "the same trial, in fresh and in reused workers"
     pids = {(job.folder / "trained.txt").read_text().split()[1] for job in jobs}
     assert len(pids) == 1, "the same worker served every trial"
-    assert list((tmp_path / "gang" / ".ray").iterdir()) == [], "Ray's own files are gone"
 
+    assert trained_epochs(jobs[2]) == [1, 2], "the budget stops at its epoch"
+    assert trained_epochs(jobs[5]) == [1], "the last trial, stopped: nobody waits for ever"
+    (stopped,) = gang.of("t2", "finished")
+    assert stopped.reason == "budget"
+    assert stopped.result is not None
+    assert stopped.result.stopped_early
 
-def test_the_budget_stops_at_its_epoch_and_a_raising_trial_harms_no_other(
-    cluster: None, tmp_path: Path
-) -> None:
-    jobs, diary = make_jobs(tmp_path, count=4), Diary(t0=2, t3=1)
-    (jobs[1].folder / "raise").write_text("-1 1")
-    run_trials(jobs, events=diary, settings=SETTINGS)
-    assert trained_epochs(jobs[0]) == [1, 2]
-    assert trained_epochs(jobs[3]) == [1], "the last trial, stopped: nobody waits for ever"
-    (finished,) = diary.of("t0", "finished")
-    assert finished.reason == "budget"
-    assert finished.result is not None
-    assert finished.result.stopped_early
-    (failed,) = diary.of("t1", "failed")
+    (failed,) = gang.of("t3", "failed")
     assert failed.reason.startswith("ValueError at toy_trial.py:")
-    assert "account" not in failed.reason
-    assert diary.of("t2", "finished")
+    assert "account" not in failed.reason, "private text stays in the worker"
+    assert list((tmp_path / "gang" / ".ray").iterdir()) == [], "Ray's own files are gone"
 
 
 def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Path) -> None:
@@ -149,6 +145,54 @@ def test_a_killed_worker_costs_no_acknowledged_epoch(cluster: None, tmp_path: Pa
     assert trained_epochs(jobs[0]) == [1, 2, 3, 4]
     assert diary.ser("t0") == alone.ser("t0")
     assert diary.ser("t1") == alone.ser("t1")
+
+
+@pytest.mark.slow
+def test_a_killed_tune_trial_does_not_keep_its_workers_waiting(
+    cluster: None, tmp_path: Path
+) -> None:
+    (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=4)
+    killed: list[int] = []
+
+    class Killer(Diary):
+        def __call__(self, event: TrialEvent) -> Verdict:
+            if event.report is not None and event.report.epochs_done == 2:
+                for process in psutil.process_iter(["cmdline"]):
+                    if "ray::speak_for_workers" in str(process.info["cmdline"]) or (
+                        "ray::ImplicitFunc" in str(process.info["cmdline"])
+                    ):
+                        killed.append(process.pid)
+                        process.kill()
+            return super().__call__(event)
+
+    diary = Killer()
+    run_trials([job], events=diary, settings=SETTINGS)
+    assert killed
+    assert trained_epochs(job) == [1, 2, 3, 4]
+    assert len(diary.of("t0", "finished")) == 1
+
+
+@pytest.mark.slow
+def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(
+    cluster: None, tmp_path: Path
+) -> None:
+    (job,) = make_jobs(tmp_path, count=1, workers=1, epochs=50)
+    (job.folder / "slow").write_text("0.2")
+
+    class Failing(Diary):
+        def __call__(self, event: TrialEvent) -> Verdict:
+            if event.report is not None and event.report.epochs_done == 2:
+                raise OSError("disk full")
+            return super().__call__(event)
+
+    with pytest.raises(OSError, match="disk full"):
+        run_trials([job], events=Failing(), settings=SETTINGS)
+    pid = int((job.folder / "trained.txt").read_text().split()[1])
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not psutil.pid_exists(pid)
+    assert len(trained_epochs(job)) < 10
 
 
 @pytest.mark.slow
