@@ -1,0 +1,111 @@
+"""The privacy card states what holds, what does not, and fits a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from trainables.accountants import account, epsilon_sweep, release
+from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.privacy.card import Facts, make, to_markdown, with_sweep
+from trainables.privacy.mechanism import Mechanism, build_from
+from trainables.result import CURATOR_ONLY
+
+_FACTS = Facts(
+    trial_id="0123456789ab",
+    datasets={"training": ("atis", "f" * 64)},
+    provenance="trained from scratch",
+    step_audit={"effective_noise_multiplier": 0.177, "low": 0.17, "high": 0.184},
+)
+
+
+def built(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
+    return build_from(
+        engine,
+        PrivacyConfig(delta=5e-4, **privacy),
+        training=TrainingConfig(num_workers=8),
+        num_records=5_000,
+    )
+
+
+def card(mechanism: Mechanism, facts: Facts = _FACTS) -> dict[str, Any]:
+    return make(mechanism, account(mechanism), facts=facts)
+
+
+def test_the_card_is_json_and_keeps_every_figure() -> None:
+    mechanism = built()
+    made = json.loads(json.dumps(card(mechanism), allow_nan=False))
+    assert made["epsilon"] == pytest.approx(581.0, rel=1e-4)
+    for name in (
+        *("epsilon_paper", "epsilon_rdp", "epsilon_replace_one", "delta", "accountant"),
+        *("neighboring_relation", "noise_multiplier", "unit", "sensitivity", "unaccounted"),
+    ):
+        assert name in made
+    assert len(made["effective_noise_multiplier"]) == mechanism.epochs
+    assert made["curator_only"] == list(CURATOR_ONLY)
+    assert made["datasets"]["training"]["fingerprint"] == "f" * 64
+
+
+def test_the_page_says_what_is_not_covered() -> None:
+    page = to_markdown(card(built()))
+    for words in (
+        *("replaced", "delta * n = 2.5", "no guarantee", "validation", "floating-point"),
+        *("choice of this trial", "secret key", "2 C", "atis", "effective_noise_multiplier 0.177"),
+        *CURATOR_ONLY,
+    ):
+        assert words in page
+    assert len(page.splitlines()) < 66, "one page"
+
+
+def test_workers_that_were_played_are_called_logical() -> None:
+    assert "8 workers were logical, played by 1 process:" in to_markdown(card(built()))
+    real = card(built(), replace(_FACTS, processes=8))
+    assert real["workers"] == "8 workers, each a process of its own"
+
+
+def test_an_infinite_epsilon_comes_with_its_reasons() -> None:
+    made = card(built(group_scale="first_step", reproducible_noise=True))
+    page = to_markdown(made)
+    assert made["epsilon"] == "inf"
+    assert "**No finite epsilon holds**" in page
+    assert "raw first gradient" in page
+    assert "for tests only" in page
+    assert "differentially private for" not in page
+
+
+def test_the_stated_epsilon_is_never_rounded_down() -> None:
+    for z in (0.3, 0.77, 1.0, 3.1):
+        mechanism = built(noise_multiplier=z)
+        summary = account(mechanism)
+        stated = float(card(mechanism)["guarantee"].split("(")[1].split(",")[0])
+        assert summary.epsilon <= stated <= summary.epsilon * 1.001
+
+
+def test_the_sweep_around_the_trial() -> None:
+    mechanism = built()
+    alone = card(mechanism)
+    assert "no total was given" in to_markdown(alone)
+    total = epsilon_sweep([release(mechanism)] * 4, delta=5e-4)
+    whole = with_sweep(alone, total=asdict(total), refused="a grid run whole")
+    page = to_markdown(whole)
+    assert "all 4 released trials together" in page
+    assert "a grid run whole" in page
+    selected = with_sweep(alone, total=asdict(total), epsilon_selected=9.1)
+    assert "epsilon 9.1" in to_markdown(selected)
+    infinite = epsilon_sweep([release(built("sgd"))], delta=5e-4)
+    assert math.isinf(infinite.epsilon)
+    shown = with_sweep(alone, total=asdict(infinite))
+    assert shown["sweep_total"]["epsilon"] == "inf"
+    assert "no noise is added (sgd)" in to_markdown(shown)
+    assert alone["sweep_total"] is None, "the first card is left as it was"
+
+
+def test_groups_and_records_are_told_apart() -> None:
+    grouped = card(built(unit="group", max_records_per_group=5))
+    assert "group of records" in grouped["guarantee"]
+    assert not any("a person with several records" in line for line in grouped["not_covered"])
+    assert any("a person with several records" in line for line in card(built())["not_covered"])

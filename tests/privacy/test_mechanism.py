@@ -1,0 +1,223 @@
+"""The mechanism a config stands for: every line of what it guarantees, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from trainables.config import Engine, NoiseDecay, PrivacyConfig, TargetEpsilon, TrainingConfig
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism, build_from, default_delta, refuse_unsound
+
+
+def mechanism(
+    engine: Engine = "edp_sgd",
+    *,
+    num_records: int = 2_560,
+    batch: int = 64,
+    workers: int = 8,
+    epochs: int = 30,
+    **privacy: Any,
+) -> Mechanism:
+    return build_from(
+        engine,
+        PrivacyConfig(**privacy),
+        training=TrainingConfig(expected_batch_size=batch, num_workers=workers, epochs=epochs),
+        num_records=num_records,
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8, 64])
+def test_algorithm_1_shares_its_noise_out_as_a_variance(workers: int) -> None:
+    """Each worker adds C z / N to its own sum: together C z / sqrt(N), not C z. With micro-batches
+    of several records the sensitivity is 2 C: sigma_eff = z / (2 sqrt(N)).
+    """
+    built = mechanism(workers=workers, noise_multiplier=1.5, max_grad_norm=0.5)
+    assert built.noise_calibration == "paper"
+    assert built.num_microbatches == workers
+    assert built.worker_noise_std_at(0) == pytest.approx(0.5 * 1.5 / workers)
+    together = math.sqrt(workers) * built.worker_noise_std_at(0)
+    assert built.noise_on_sum_at(0) * 0.5 == pytest.approx(together)
+    assert built.effective_noise_multiplier_at(0) == pytest.approx(1.5 / (2 * math.sqrt(workers)))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_central_noise_does_not_thin_out(workers: int) -> None:
+    """Each worker adds C z / sqrt(N): together C z, whatever N."""
+    built = mechanism(workers=workers, noise_calibration="central", noise_multiplier=1.5)
+    assert built.worker_noise_std_at(0) == pytest.approx(1.5 / math.sqrt(workers))
+    assert built.noise_on_sum_at(0) == 1.5
+    assert built.effective_noise_multiplier_at(0) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("microbatch_size", "sampling", "expected"),
+    [(1, "poisson", 1.0), (1, "shuffle", 2.0), (4, "poisson", 2.0), (4, "shuffle", 2.0)],
+)
+def test_sensitivity(microbatch_size: int, sampling: str, expected: float) -> None:
+    built = mechanism(
+        microbatch_size=microbatch_size, sampling=sampling, noise_calibration="central"
+    )
+    assert built.sensitivity == expected
+
+
+def test_a_group_is_sampled_and_clipped_as_one() -> None:
+    """However many records it has, its clipped mean moves the sum as one record's would."""
+    options = {"sampling": "poisson", "noise_calibration": "central", "microbatch_size": 1}
+    record = mechanism(**options)
+    group = mechanism(**options, unit="group", max_records_per_group=20)
+    assert group.sensitivity == record.sensitivity == 1.0
+    assert group.effective_noise_multiplier_at(0) == record.effective_noise_multiplier_at(0)
+    assert group.max_records_per_group == 20
+    assert mechanism(max_records_per_group=20).max_records_per_group == 1
+
+
+@pytest.mark.parametrize(
+    ("group_scale", "bound", "expected"),
+    [
+        ("none", 1.0, 1.0),
+        ("public", 0.5, 0.5),
+        ("public", 1.0, 1.0),
+        ("first_step_noised", 0.5, 1.0),  # data-dependent: only its norm bounds it
+        ("first_step", 0.5, 1.0),
+    ],
+)
+def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(
+    group_scale: str, bound: float, expected: float
+) -> None:
+    built = mechanism(workers=1, group_scale=group_scale, max_group_scale=bound)
+    assert built.noise_on_sum_at(0) == pytest.approx(1 / expected)
+    central = replace(built, noise_calibration="central")
+    assert central.noise_on_sum_at(0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [("none", 1.0), ("linear", 1 / (1 + 0.3 * 4)), ("exponential", math.exp(-0.3 * 4))],
+)
+def test_noise_decays_by_the_epoch(kind: str, factor: float) -> None:
+    built = mechanism(
+        noise_multiplier=2.0, noise_decay=NoiseDecay(kind=kind, tau=0.0 if kind == "none" else 0.3)
+    )
+    assert built.noise_multiplier_at(0) == 2.0
+    assert built.noise_multiplier_at(4) == pytest.approx(2.0 * factor)
+    ratio = built.effective_noise_multiplier_at(4) / built.effective_noise_multiplier_at(0)
+    assert ratio == pytest.approx(factor)
+
+
+def test_engines_have_their_defaults() -> None:
+    edp, dp = mechanism(), mechanism("dp_sgd")
+    assert (edp.sampling, edp.neighboring_relation, edp.noise_calibration, edp.microbatch_size) == (
+        *("shuffle", "replace_one", "paper", 8),
+    )
+    assert (dp.sampling, dp.neighboring_relation, dp.noise_calibration, dp.microbatch_size) == (
+        *("poisson", "add_or_remove_one", "central", 1),
+    )
+    assert dp.num_microbatches == 64
+    assert dp.sample_rate == 0.025
+
+
+def test_delta_defaults_to_a_tenth_of_a_record() -> None:
+    assert default_delta(1_000) == 1e-5
+    assert default_delta(10_000) == 1e-5
+    assert default_delta(1_000_000) == 1e-7
+    assert mechanism(delta=5e-4).delta == 5e-4
+    assert mechanism(num_records=100_000).delta == 1e-6
+
+
+def test_steps() -> None:
+    """Shuffle: whole epochs. Poisson: rounded up once, over all epochs together."""
+    shuffle = mechanism(num_records=133_584, batch=2_048, epochs=10)
+    assert [shuffle.steps_in(epoch) for epoch in range(3)] == [66, 66, 66]
+    poisson = mechanism("dp_sgd", num_records=133_584, batch=2_048, epochs=10)
+    assert poisson.steps == 653
+    assert poisson.first(7).steps == 457
+
+
+@given(n=st.integers(1, 10**15), batch=st.integers(1, 10**9), epochs=st.integers(1, 50))
+def test_steps_are_exact_at_any_size(n: int, batch: int, epochs: int) -> None:
+    batch = min(n, batch)
+    built = mechanism("dp_sgd", num_records=n, batch=batch, workers=1, epochs=epochs, delta=1e-5)
+    assert (built.steps - 1) * batch < epochs * n <= built.steps * batch
+    assert sum(built.steps_in(epoch) for epoch in range(epochs)) == built.steps
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"workers": 3}, "multiple of num_workers"),
+        ({"batch": 5_000, "workers": 1}, "at most the number of training records"),
+        ({"microbatch_size": 3}, "divide a worker's batch"),
+        ({"microbatch_size": 4}, "one micro-batch a worker with noise_calibration paper"),
+        ({"neighboring_relation": "add_or_remove_one"}, "replace_one with sampling shuffle"),
+        (
+            {"sampling": "poisson", "neighboring_relation": "replace_one"},
+            "add_or_remove_one with sampling poisson",
+        ),
+        ({"engine": "dp_sgd", "microbatch_size": 4}, "microbatch_size=1 with engine dp_sgd"),
+        ({"noise_multiplier": TargetEpsilon(target_epsilon=3.0)}, "calibrate it first"),
+        ({"num_records": 0}, "num_records >= 1"),
+    ],
+)
+def test_what_no_theorem_covers_is_refused_in_a_sentence(
+    options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidInput, match=reason) as refused:
+        mechanism(**options)
+    assert "\n" not in str(refused.value)
+
+
+def test_sgd_is_no_mechanism_but_is_built() -> None:
+    """The baseline of a sweep shares its configs, so combinations are not refused for it."""
+    built = mechanism("sgd", microbatch_size=4, noise_calibration="paper")
+    assert not built.is_private
+    assert built.effective_noise_multiplier_at(0) == 0.0
+    assert built.unaccounted == ("no noise is added (sgd)",)
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    for bad in (-0.5, math.nan, math.inf):
+        with pytest.raises(ValidationError):
+            PrivacyConfig(noise_multiplier=bad)
+        with pytest.raises(InvalidInput, match="finite noise_multiplier >= 0"):
+            refuse_unsound(replace(mechanism(), noise_multiplier=bad))
+    for delta in (0.0, 1.0, 1.5):
+        with pytest.raises(ValidationError):
+            PrivacyConfig(delta=delta)
+        with pytest.raises(InvalidInput, match="expected 0 < delta < 1"):
+            refuse_unsound(replace(mechanism(), delta=delta))
+
+
+def test_reasons_add_up() -> None:
+    built = replace(
+        mechanism(noise_multiplier=0.0, reproducible_noise=True, group_scale="first_step"),
+        undeclared=("vocabulary read from private data",),
+    )
+    assert len(built.unaccounted) == 4
+    assert mechanism().unaccounted == ()
+    assert mechanism(group_scale="first_step_noised").unaccounted == ()
+
+
+def test_a_mechanism_is_frozen() -> None:
+    built = mechanism()
+    with pytest.raises(FrozenInstanceError):
+        built.noise_multiplier = 2.0  # type: ignore[misc]  # what must not work
+    assert built.first(3) == replace(built, epochs=3)
+
+
+def test_accounting_needs_no_torch() -> None:
+    """Planning and `sweep epsilon` must answer on a machine without it, and quickly."""
+    code = (
+        "import sys, trainables.accountants as a, trainables.privacy.card\n"
+        "a.account, a.resolve, a.epsilon_sweep, a.release\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
