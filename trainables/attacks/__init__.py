@@ -6,7 +6,7 @@ mode allows which attack.
 """
 
 from trainables.attacks._knowledge import ALLOWED, Knowledge
-from trainables.attacks._panel import panel, shadow_ablations, sweep_panel
+from trainables.attacks._panel import estimates, panel, shadow_ablations, sweep_panel
 from trainables.attacks._signals import (
     FEATURES,
     Signals,
@@ -24,6 +24,7 @@ __all__ = [
     "Knowledge",
     "Signals",
     "bag_of_words",
+    "estimates",
     "features_of",
     "gather",
     "panel",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trainables import catalogue
 from trainables.attacks import _estimates, calibrated, lira, one_run, rmia, shadow
 from trainables.attacks._knowledge import ALLOWED, Knowledge, refuse_unless_allowed
-from trainables.attacks._signals import Floats, Signals
+from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
 from trainables.config import Sampling, SplitMode
 from trainables.errors import InvalidInput
@@ -68,10 +68,7 @@ def panel(
         if name != "blind" and (best is None or figures["auc"] > best[0]):
             best = figures["auc"], found[rows]
     if best is not None:
-        result["epsilon_estimate_gdp"] = _estimates.gdp(best[0], delta=delta)
-        result["epsilon_estimate_cp"] = _estimates.clopper_pearson_of_scores(
-            best[1], member, delta=delta, seed=seed
-        )
+        result |= estimates(best[1], member, delta=delta, seed=seed)
     return result
 
 
@@ -121,6 +118,17 @@ def sweep_panel(
             )
         )
     return results
+
+
+def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> dict[str, float]:
+    """`epsilon_estimate_gdp` and `epsilon_estimate_cp` of one attack's scores; no certificates."""
+    area = membership.auc(scores, member).value
+    return {
+        "epsilon_estimate_gdp": _estimates.gdp(area, delta=delta),
+        "epsilon_estimate_cp": _estimates.clopper_pearson_of_scores(
+            scores, member, delta=delta, seed=seed
+        ),
+    }
 
 
 def certified(
