@@ -1,9 +1,4 @@
-"""A corpus as every part of a trial sees it: encoded, without duplicates, memory-mapped.
-
-The arrays lie in a cache folder that only its owner may read, under a name made from the content of
-the source files, so a changed file or schema gives another cache and nothing is ever stale. Texts
-keep their case: lower-casing is a matter of the model.
-"""
+"""A corpus as trials see it: memory-mapped, de-duplicated, encoded once for all trials."""
 
 from __future__ import annotations
 
@@ -13,250 +8,229 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue
 from trainables.config import DataConfig
-from trainables.data import building, schemas
-from trainables.data.reading import digest
+from trainables.data import storage
+from trainables.data.bio import slots_lenient
 from trainables.data.records import Frame, LabelSchema
-from trainables.errors import InvalidData
+from trainables.data.schema import read_schema
+from trainables.errors import InvalidInput
+from trainables.seeding import generator
 
-VERSION = 1  # of the readers and of the arrays' layout: a new one makes every cache anew
+_FORMAT = (
+    1  # of the cache; raise it whenever a reader or the storage reads the same files otherwise
+)
 
-Ids = NDArray[np.int64]
 
+class Corpus:
+    """n records, addressed by ids 0..n-1 in the order of their files.
 
-class Types(Sequence[str]):
-    """The distinct tokens of a corpus, decoded from a memory-mapped table when asked for.
-
-    A cache of private data: never part of a model, an export or a log.
+    `offsets` int64[n+1], `tokens` int32[total] (indices in `types`), `tags` int16[total] and
+    `intents` int16[n] (indices in `schema`; negative: outside of it), `part` int8[n] (index in
+    `storage.PARTS`), `groups` int32[n] or None, `outside` bool[n]: whether any label of the record
+    is outside the schema, so that no model can be trained on it. `fingerprint` is the SHA-256 of
+    the content. `undeclared` says what was read from private records, so that no epsilon covers
+    it. All arrays are read-only maps of files: opening a corpus costs no memory for its records.
     """
 
-    def __init__(self, table: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
-        self._table = table
-        self._offsets = offsets
+    def __init__(
+        self,
+        columns: storage.Columns,
+        *,
+        name: str,
+        schema: LabelSchema,
+        undeclared: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.undeclared = undeclared
+        self.types: Sequence[str] = columns.types
+        self.fingerprint: str = columns.meta["fingerprint"]
+        self.num_records: int = columns.meta["num_records"]
+        self.num_tokens: int = columns.meta["num_tokens"]
+        self.num_duplicates: int = columns.meta["num_duplicates"]
+        self.offsets: NDArray[np.int64] = columns.arrays["offsets"]
+        self.tokens: NDArray[np.int32] = columns.arrays["tokens"]
+        self.tags: NDArray[np.int16] = columns.arrays["tags"]
+        self.intents: NDArray[np.int16] = columns.arrays["intents"]
+        self.part: NDArray[np.int8] = columns.arrays["part"]
+        self.outside: NDArray[np.bool_] = columns.arrays["outside"]
+        self.groups: NDArray[np.int32] | None = columns.arrays.get("groups")
+        # A label outside the schema is stored as -1 - j: Python's own index from the end.
+        self._intent_names = (*schema.intents, *reversed(columns.meta["extra_intents"]))
+        self._tag_names = (*schema.tags, *reversed(columns.meta["extra_tags"]))
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return self.num_records
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        at = range(len(self))[index]  # negative and out-of-range indices as a list has them
-        return self._table[self._offsets[at] : self._offsets[at + 1]].tobytes().decode()
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), 65_536):  # one read a block, not one a token
-            bounds = self._offsets[start : start + 65_537].tolist()
-            block = self._table[bounds[0] : bounds[-1]].tobytes()
-            for a, b in zip(bounds[:-1], bounds[1:], strict=True):
-                yield block[a - bounds[0] : b - bounds[0]].decode()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """n = `num_records` utterances, token-packed: record i has the tokens and tags
-    `offsets[i]:offsets[i + 1]`.
-
-    `tokens` are indices in `types`, `tags` in `schema.tags`, `intents` in `schema.intents`, `part`
-    in (train, validation, test) of the corpus' official split. `groups` (one id a person) is None
-    where the corpus has none. `num_duplicates` records were dropped. `undeclared` are the reasons
-    why something that a model is built from was read from private records; empty where all of it
-    was declared.
-    """
-
-    name: str
-    fingerprint: str
-    schema: LabelSchema
-    num_records: int
-    num_duplicates: int
-    offsets: NDArray[np.int64]
-    lengths: NDArray[np.int32]
-    tokens: NDArray[np.int32]
-    tags: NDArray[np.int16]
-    intents: NDArray[np.int16]
-    part: NDArray[np.int8]
-    groups: NDArray[np.int32] | None
-    types: Sequence[str]
-    undeclared: tuple[str, ...] = ()
-    folder: Path | None = field(default=None, compare=False)
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """[n]: tokens of each record, computed anew."""
+        return np.diff(self.offsets).astype(np.int32)
 
     def length(self, record: int) -> int:
-        """Tokens of a record."""
-        return int(self.lengths[record])
+        """Tokens of one record."""
+        return int(self.offsets[record + 1] - self.offsets[record])
 
-    def texts(self, ids: Ids) -> list[str]:
-        """The texts of some records, tokens joined by spaces. For the curator only."""
-        return [
-            " ".join(self.types[t] for t in self.tokens[self.offsets[i] : self.offsets[i + 1]])
-            for i in ids
-        ]
+    def intent_names(self, ids: NDArray[np.int64]) -> list[str]:
+        """The true intent of each record, also where the schema lacks it."""
+        return [self._intent_names[index] for index in self.intents[ids].tolist()]
 
-    def frames(self, ids: Ids) -> list[Frame]:
-        """What some records mean, in the order of `ids`."""
-        names = self.schema.tags
-        return [
-            Frame(
-                intent=self.schema.intents[self.intents[i]],
-                slots=slots_of(
-                    [names[t] for t in self.tags[self.offsets[i] : self.offsets[i + 1]].tolist()]
-                ),
-            )
-            for i in ids
-        ]
+    def tag_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The true BIO tags of each record, also where the schema lacks them."""
+        return list(self._sequences(self.tags, self._tag_names, ids))
 
+    def token_sequences(self, ids: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The tokens of each record: private text, for attacks and scores that read values."""
+        return list(self._sequences(self.tokens, self.types, ids))
 
-def slots_of(tags: Sequence[str]) -> tuple[tuple[str, int, int], ...]:
-    """The slots of a BIO sequence as (name, first token, one past the last).
+    def frames(self, ids: NDArray[np.int64]) -> list[Frame]:
+        """What each record means: true intent and slots (read as `slots_lenient`)."""
+        tags = self._sequences(self.tags, self._tag_names, ids)
+        pairs = zip(self.intent_names(ids), tags, strict=True)
+        return [Frame(intent, slots_lenient(sequence)) for intent, sequence in pairs]
 
-    An I- that continues nothing starts a slot, as in the CoNLL evaluation.
+    def record_hashes(self, key: bytes) -> NDArray[np.uint64]:
+        """[n]: 64 bits of each record's normalised text under a key of at most 64 bytes.
 
-    >>> slots_of(["O", "B-city", "I-city", "B-city", "I-day"])
-    (('city', 1, 3), ('city', 3, 4), ('day', 4, 5))
-    """
-    slots: list[tuple[str, int, int]] = []
-    for position, tag in enumerate(tags):
-        if tag == "O":
-            continue
-        name = tag[2:]
-        if tag[0] == "I" and slots and slots[-1][0] == name and slots[-1][2] == position:
-            slots[-1] = (name, slots[-1][1], position + 1)
-        else:
-            slots.append((name, position, position + 1))
-    return tuple(slots)
+        Equal for equal texts of different corpora under one key.
+        """
+        found = np.empty(self.num_records, dtype=np.uint64)
+        for low in range(0, self.num_records, 65_536):
+            ids = np.arange(low, min(low + 65_536, self.num_records))
+            texts = self._sequences(self.tokens, self.types, ids)
+            found[ids] = [storage.text_hash(tokens, key=key) for tokens in texts]
+        return found
 
-
-def source_path(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Path:
-    """Where the corpus of a config lies: `data.path` (relative to the working folder, else to the
-    data folder), else the entry's place under the data folder, or for a made corpus under the cache.
-    """
-    entry = catalogue.entry("datasets", config.name)
-    if config.path is not None:
-        path = Path(config.path).expanduser()
-        return path if path.is_absolute() or path.exists() else data_dir / path
-    if hasattr(entry, "make"):
-        return cache_dir / "made" / entry.file_name(config)
-    return data_dir / str(entry.default_path())
+    def _sequences(
+        self, column: NDArray[Any], names: Sequence[str], ids: NDArray[np.int64]
+    ) -> Iterator[tuple[str, ...]]:
+        for record in np.asarray(ids).tolist():
+            piece = column[self.offsets[record] : self.offsets[record + 1]].tolist()
+            yield tuple([names[index] for index in piece])
 
 
 def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpus:
-    """The corpus of a config, read and encoded on the first call and memory-mapped on later ones.
+    """The corpus of a config; encoded into `cache_dir` at the first call, mapped at every other.
 
-    Safe when several processes open at once: one builds, the others wait. The whole pool is opened;
-    `max_records` is a matter of the split.
+    Several processes may open the same corpus at once: one encodes, the others wait. The cache is
+    keyed by the files' names, sizes and times, the label schema and the reader; its folders are
+    for their owner alone, since they hold the records' text.
 
-    Raises: InvalidData for a missing or damaged file, naming file and line, never its text.
+    Raises: InvalidData for a file that is missing or damaged; InvalidInput where `max_records`
+    exceeds the records there are.
     """
     entry = catalogue.entry("datasets", config.name)
-    declared = schemas.declared(config)
-    path = source_path(config, data_dir=data_dir, cache_dir=cache_dir)
-    _own_folder(cache_dir)
-    if hasattr(entry, "make") and not path.exists():
-        _own_folder(path.parent)
-        with _lock(path.with_suffix(".lock")):
-            if not path.exists():
-                entry.make(path, config=config)
-    fingerprint = digest(entry.files(path))
-    labels = None if declared is None else declared.labels()
-    identity = (VERSION, config.name, fingerprint, labels and (labels.intents, labels.slots))
-    key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]
-    folder = cache_dir / f"{config.name}-{key}"
-    with _lock(cache_dir / f".{key}.lock"):
-        if not (folder / "meta.json").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            # Built beside its place and renamed, so a killed process leaves no half corpus.
-            building_place = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=cache_dir))
-            try:
-                building.build(
-                    entry.read(path, config=config),
-                    building_place,
-                    name=config.name,
-                    declared=labels,
-                    # A public corpus may come in a fuller edition; a private one may not surprise.
-                    closed=not entry.PUBLIC or config.schema_file is not None,
-                    fingerprint=fingerprint,
-                )
-                os.rename(building_place, folder)
-            finally:
-                shutil.rmtree(building_place, ignore_errors=True)
-    return _open(folder, config)
+    path = data_path(config, data_dir=data_dir)
+    files: tuple[Path, ...] = entry.files(path, config=config)
+    schema: LabelSchema = _schema(config, path, data_dir=data_dir)
+    # A made corpus has no files: its seed and size say what it is.
+    made_of = None if files else [config.seed, entry.pool_size(config)]
+    states = [_state(file) for file in files]
+    key = _digest(_FORMAT, config.name, states, made_of, asdict(schema))
 
+    def encode(folder: Path) -> None:
+        storage.write(folder, entry.read(path, config=config), schema=schema)
 
-def _open(folder: Path, config: DataConfig) -> Corpus:
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    schema = LabelSchema(
-        intents=tuple(meta["intents"]),
-        slots=tuple(meta["slots"]),
-        source=meta["source"],
-        public=meta["public"],
-    )
-
-    def array(name: str) -> NDArray[Any]:
-        try:
-            return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError):
-            raise InvalidData(
-                f"expected the cached array {name} in {folder}: delete that folder to make it anew"
-            ) from None
-
-    has_groups = (folder / "groups.npy").exists()
+    folder = _made_once(cache_dir, f"{config.name}-{key}", encode)
+    columns = storage.read(folder)
+    if config.max_records is not None and config.max_records != columns.meta["num_records"]:
+        columns = _subset(config, columns, folder)
     return Corpus(
-        name=meta["name"],
-        fingerprint=meta["fingerprint"],
-        schema=schema,
-        num_records=meta["num_records"],
-        num_duplicates=meta["num_duplicates"],
-        offsets=array("offsets"),
-        lengths=array("lengths"),
-        tokens=array("tokens"),
-        tags=array("tags"),
-        intents=array("intents"),
-        part=array("part"),
-        groups=array("groups") if has_groups else None,
-        types=Types(array("type_bytes"), array("type_offsets")),
-        undeclared=_undeclared(config, meta),
-        folder=folder,
+        columns, name=config.name, schema=schema, undeclared=undeclared(config, schema=schema)
     )
 
 
-def _undeclared(config: DataConfig, meta: dict[str, Any]) -> tuple[str, ...]:
-    """Reasons for an infinite epsilon: what was learned from the records and not declared."""
+def data_path(config: DataConfig, *, data_dir: Path) -> Path:
+    """Where the corpus lies: `config.path`, under `data_dir` if it is there, else the default."""
+    if config.path is None:
+        place: str = catalogue.entry("datasets", config.name).default_path()
+        return data_dir / place
+    return _place(config.path, data_dir)
+
+
+def undeclared(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
+    """What of a trial's public side was read from private records, one reason each."""
     reasons = []
-    if not meta["public"]:
-        reasons.append("label set read from private records")
-    size = meta["num_records"]
-    if config.max_records is not None:
-        size = min(size, config.max_records)
-    if config.num_records is None and schemas.declared_pool_size(config) != size:
-        reasons.append("number of records read from private records")
+    if not schema.public:
+        reasons.append("the label sets were read from the private records (no data.schema_file)")
+    if not catalogue.entry("datasets", config.name).PUBLIC and config.num_records is None:
+        reasons.append(
+            "the number of training records was counted on the private records"
+            " (no data.num_records)"
+        )
     return tuple(reasons)
 
 
-def _own_folder(path: Path) -> None:
-    """Make a folder that only its owner may enter; an existing one is closed to others."""
-    try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if path.stat().st_uid == os.getuid():
-            path.chmod(0o700)
-    except OSError as error:
-        raise InvalidData(f"expected a writable cache folder at {path}: {error.strerror}") from None
+def _schema(config: DataConfig, path: Path, *, data_dir: Path) -> LabelSchema:
+    if config.schema_file is not None:
+        return read_schema(_place(config.schema_file, data_dir))
+    found: LabelSchema = catalogue.entry("datasets", config.name).schema(path, config=config)
+    return found
+
+
+def _place(path: str, data_dir: Path) -> Path:
+    """An absolute path as it is; any other under the data directory, or else from here."""
+    given = Path(path).expanduser()
+    return data_dir / given if (data_dir / given).exists() else given
+
+
+def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> storage.Columns:
+    """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its own."""
+    n, wanted = columns.meta["num_records"], config.max_records
+    assert wanted is not None  # the caller's condition
+    if wanted > n:
+        raise InvalidInput(f"expected data.max_records <= {n}, the records there are, got {wanted}")
+    ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
+    name = f"{folder.name}-{wanted}-{config.split_seed}"
+    made = _made_once(
+        folder.parent, name, lambda target: storage.write_subset(target, columns, ids)
+    )
+    return storage.read(made)
+
+
+def _made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """The folder `name`, made by one process while the others wait; it appears whole or not."""
+    folder = cache_dir / name
+    if folder.exists():
+        return folder
+    cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _lock(cache_dir / f".{name}.lock"):
+        if folder.exists():
+            return folder
+        for leftover in cache_dir.glob(f".making-{name}-*"):  # of a process that was killed
+            shutil.rmtree(leftover)
+        partial = Path(tempfile.mkdtemp(prefix=f".making-{name}-", dir=cache_dir))  # mode 0700
+        try:
+            make(partial)
+            os.replace(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold the lock file; the lock goes when the process does."""
-    with open(path, "a", encoding="utf-8") as file:
+    """Held by one process at a time; given back by the system when a process dies."""
+    with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _state(file: Path) -> list[str | int]:
+    """What changes when a file does, without reading it."""
+    found = file.stat()
+    return [str(file.resolve()), found.st_size, found.st_mtime_ns]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,7 +1,4 @@
-"""ATIS, flight queries: the slot-gated splits (Goo et al. 2018) of Hemphill et al. 1990.
-
-Folders train, dev and test of `seq.in`, `seq.out` and `label`.
-"""
+"""ATIS: spoken questions about flights (Hemphill et al. 1990), split as in Goo et al. 2018."""
 
 from __future__ import annotations
 
@@ -9,34 +6,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainables.config import DataConfig
-from trainables.data import schemas
+from trainables.data import bio_files
 from trainables.data.records import LabelSchema, Utterance
-from trainables.datasets import _bio
+from trainables.data.schema import shipped_pool_size, shipped_schema
 
 PUBLIC = True
 
 
 def default_path() -> str:
-    """Its folder under the data directory."""
+    """Place under the data directory."""
     return "atis"
 
 
-def declared(config: DataConfig) -> schemas.Schema:
-    """The schema that the project ships: the union of the labels of the three parts."""
-    schemas.refuse_made_fields(config)
-    return schemas.shipped("atis")
-
-
-def files(path: Path) -> tuple[Path, ...]:
-    """The nine files that are read."""
-    return _bio.files(_bio.required_parts(path))
+def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+    """What is read. Raises: InvalidData where it is missing."""
+    return bio_files.files(path)
 
 
 def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
-    """Utterances of train, dev (validation) and test, in this order."""
-    yield from _bio.read(_bio.required_parts(path))
+    """All parts. Raises: InvalidData, see `bio_files.read`."""
+    return bio_files.read(path)
 
 
 def schema(path: Path, *, config: DataConfig) -> LabelSchema:
-    """The public labels."""
-    return declared(config).labels()
+    """The union of the labels over all parts: 26 intents, 83 slots."""
+    return shipped_schema("atis")
+
+
+def pool_size(config: DataConfig) -> int | None:
+    """Distinct utterances at the usual place; None elsewhere."""
+    return shipped_pool_size("atis", default_path()) if config.path is None else None
