@@ -67,7 +67,7 @@ class Meeting:
         def body(member: _Member) -> None:
             try:
                 results[member.rank] = work(member)
-            except BaseException as error:  # handed to the caller below
+            except Exception as error:  # noqa: BLE001  # raised again below
                 results[member.rank] = error
                 self._barrier.abort()
 
@@ -76,7 +76,7 @@ class Meeting:
             thread.start()
         for thread in threads:
             thread.join()
-        errors = [r for r in results if isinstance(r, BaseException)]
+        errors = [r for r in results if isinstance(r, Exception)]
         for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
             raise error
         return results

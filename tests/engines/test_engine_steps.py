@@ -114,7 +114,7 @@ def test_a_parameter_without_gradient_is_noised_too() -> None:
 
 def test_sparse_and_tied_parameters_are_in_the_norm_once() -> None:
     class Tied(nn.Module):
-        """Token vectors, sparse, whose table is also the output: the gradient is the sum of both."""
+        """Token vectors, sparse, whose table is also the output: the gradient is of both uses."""
 
         def __init__(self) -> None:
             super().__init__()

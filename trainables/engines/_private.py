@@ -82,7 +82,7 @@ class PrivateEngine(Engine):
     def _add_clipped(self, draw: Draw) -> StepStats:
         """The sum of this process' clipped units, in original scale, in the flat buffer."""
         bound = self._mechanism.max_grad_norm
-        hook = GradientHook(max_grad_norm=bound, group_scale=self.group_scale)
+        hook = self._hook
         plan = list(passes(draw, limit=self._physical, units_apart=not self._source.per_unit))
         weights = draw.weights
         # A lone unit is clipped where it lies; others are summed from a second buffer.
@@ -151,6 +151,9 @@ class PrivateEngine(Engine):
     def _set_scale(self, alpha: Tensor) -> None:
         self.group_scale = alpha.to(self.layout.device)
         self._alphas: list[float] = alpha.tolist()
+        self._hook = GradientHook(
+            max_grad_norm=self._mechanism.max_grad_norm, group_scale=self.group_scale
+        )
         self._scale_is_known = True
 
     def _take_public_scale(self, batch: Any | None) -> None:

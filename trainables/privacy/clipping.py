@@ -58,6 +58,8 @@ def clipped_sum(
     norm_u^2 = sum_k |g_u,k|^2 / alpha_k^2. A unit whose norm is not finite adds nothing, a unit
     without records has norm 0. `unit_of_record` int64[B] in 0..U-1, `weight_of_record` [B];
     `group_scale` [K] and the flat `out` [D] follow the trainable `model.named_parameters()`.
+    A record whose *activations* are not finite spoils its whole batch here (0 times inf in a weight
+    gradient), which the book-keeping prevents: give such a record a batch of its own.
     """
     parameters = [p for _, p in model.named_parameters() if p.requires_grad]
     places = torch.split(out, [p.numel() for p in parameters])
@@ -93,9 +95,12 @@ class GradientHook:
     def __init__(self, *, max_grad_norm: float, group_scale: Tensor) -> None:
         self.max_grad_norm = max_grad_norm
         self._inverse_squares = group_scale.double().reciprocal().square()
+        self._is_plain = bool((group_scale == 1).all())
 
     def norm(self, gradient: FlatGradient) -> Tensor:
         """float64 scalar: the norm in scaled space."""
+        if self._is_plain:
+            return gradient.norm()
         squares = gradient.group_norms().square()
         return torch.dot(squares, self._inverse_squares).sqrt()
 

@@ -1,0 +1,100 @@
+"""The largest change of the clipped sum between neighbouring batches, searched for by hypothesis.
+
+The claim is `Mechanism.sensitivity` in units of C; float32 may exceed it by a part in 10^4.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from engine_checks import SIZE, WIDTHS, PlainGradients, change, mechanism
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SLACK = 1 + 1e-4
+C = 1.5
+NAN, INF = math.nan, math.inf
+# How a record's gradient lies: length in units of C, and along which axis (of each group, one).
+LENGTHS = st.sampled_from([0.0, 1e-20, 0.3, 1.0, 1.001, 3.0, 1e6, -0.3, -1.0, -5.0, -1e6, NAN, INF])
+AXES = st.sampled_from([0, 1, WIDTHS[0], SIZE - 1])
+RECORDS = st.lists(st.tuples(LENGTHS, AXES), min_size=7, max_size=7)
+MECHANISMS = st.sampled_from(
+    [
+        ("dp_sgd", 1, {}),
+        ("dp_sgd", 4, {"sampling": "shuffle"}),
+        ("edp_sgd", 1, {}),
+        ("edp_sgd", 2, {"sampling": "poisson"}),
+        ("edp_sgd", 4, {}),
+        ("edp_sgd", 4, {"noise_calibration": "central", "microbatch_size": 2}),
+        (
+            "edp_sgd",
+            2,
+            {"noise_calibration": "central", "microbatch_size": 2, "sampling": "poisson"},
+        ),
+        ("edp_sgd", 2, {"noise_calibration": "central", "microbatch_size": 1}),
+    ]
+)
+
+
+def table_of(records: list[tuple[float, int]]) -> torch.Tensor:
+    table = torch.zeros(len(records), SIZE)
+    for row, (length, axis) in zip(table, records, strict=True):
+        row[axis] = length * C
+    return table
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(
+    which=MECHANISMS,
+    records=RECORDS,
+    group_scale=st.sampled_from(["none", "public"]),
+    physical=st.sampled_from([None, 1, 2]),
+    books=st.booleans(),
+    place=st.integers(0, 3),
+)
+def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
+    which: tuple[str, int, dict[str, Any]],
+    records: list[tuple[float, int]],
+    group_scale: str,
+    physical: int | None,
+    books: bool,
+    place: int,
+) -> None:
+    """Records 0..4 are in the batch; record 5 is added, or 5 is replaced by 6."""
+    engine, workers, privacy = which
+    mech = mechanism(engine, workers=workers, group_scale=group_scale, max_grad_norm=C, **privacy)
+    if mech.microbatch_size == 1:
+        common = [[i] for i in range(5)]
+        without, plus, other = common, [*common, [5]], [*common, [6]]
+    else:
+        bins = mech.num_microbatches
+        common = [[i for i in range(5) if i % bins == j] for j in range(bins)]
+        place %= bins
+        without = common
+        plus, other = (
+            [[*unit, extra] if j == place else unit for j, unit in enumerate(common)]
+            for extra in (5, 6)
+        )
+    left = other if mech.neighboring_relation == "replace_one" else without
+    moved = change(
+        mech, table_of(records), left, plus, physical_batch_size=physical,
+        model=None if books else (lambda: PlainGradients(WIDTHS)),
+    )  # fmt: skip
+    assert moved <= mech.sensitivity * SLACK
+
+
+@pytest.mark.parametrize("relation", ["add", "replace"])
+def test_the_stated_sensitivity_is_reached(relation: str) -> None:
+    """So no smaller one could be stated: a record turns a clipped mean around."""
+    table = table_of([(100.0, 0), (-300.0, 0), (-100.0, 0)])
+    if relation == "add":
+        mech = mechanism(sampling="poisson", max_grad_norm=C)
+        assert change(mech, table, [[0]], [[0, 1]]) == pytest.approx(mech.sensitivity)
+        mech = mechanism("dp_sgd", max_grad_norm=C)
+        assert change(mech, table, [[0]], [[0], [1]]) == pytest.approx(mech.sensitivity)
+    else:
+        mech = mechanism("dp_sgd", sampling="shuffle", max_grad_norm=C)
+        assert change(mech, table, [[0]], [[2]]) == pytest.approx(mech.sensitivity)

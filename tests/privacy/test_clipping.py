@@ -1,0 +1,235 @@
+"""The flat buffer, the reference clip, the hook, group scales, and the audit's statistics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import InvalidInput
+from trainables.privacy import scaling
+from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
+from trainables.privacy.clipping import GradientHook, clipped_sum
+from trainables.privacy.flat import FlatGradient, Layout
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(3, 2)
+        self.b = nn.Linear(2, 1)
+        self.idle = nn.Parameter(torch.ones(4))
+        self.frozen = nn.Parameter(torch.ones(5), requires_grad=False)
+
+    def losses(self, batch: Tensor) -> Tensor:
+        return self.b(torch.tanh(self.a(batch))).squeeze(1)
+
+
+def by_hand(net: Net, x: Tensor, unit: list[int], weight: Tensor, alpha: Tensor, c: float):
+    """The definition, one record at a time."""
+    layout = Layout.of(net)
+    total, norms = torch.zeros(layout.size), []
+    scale = torch.cat(
+        [torch.full((p.numel(),), float(a)) for p, a in zip(layout.parameters, alpha, strict=True)]
+    )
+    for u in range(max(unit) + 1):
+        g = torch.zeros(layout.size)
+        for i in (i for i, v in enumerate(unit) if v == u):
+            net.zero_grad()
+            (weight[i] * net.losses(x[i : i + 1]).sum()).backward()
+            grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in layout.parameters]
+            g += torch.cat([grad.flatten() for grad in grads])
+        norm = float((g / scale).norm())
+        norms.append(norm)
+        total += g * min(1.0, c / norm if norm else 1.0)
+    net.zero_grad()
+    return total, norms
+
+
+@pytest.mark.parametrize("c", [0.01, 0.5, 100.0])
+def test_the_reference_clips_each_units_weighted_sum(c: float) -> None:
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(6, 3)
+    unit, weight = [0, 2, 0, 2, 3, 2], torch.rand(6)
+    layout = Layout.of(net)
+    alpha = torch.rand(len(layout.names)).double() + 0.1
+    out = torch.zeros(layout.size)
+    norms = clipped_sum(
+        net,
+        x,
+        unit_of_record=torch.tensor(unit),
+        num_units=5,
+        weight_of_record=weight,
+        max_grad_norm=c,
+        group_scale=alpha,
+        out=out,
+    )
+    expected, expected_norms = by_hand(net, x, unit, weight, alpha, c)
+    assert torch.allclose(out, expected, atol=1e-6)
+    assert norms.tolist() == pytest.approx([*expected_norms, 0.0], abs=1e-6)
+
+
+def test_the_reference_leaves_out_a_unit_that_is_not_finite() -> None:
+    net, x = Net(), torch.full((1, 3), math.nan)
+    layout = Layout.of(net)
+    out = torch.zeros(layout.size)
+    norms = clipped_sum(
+        net,
+        x,
+        unit_of_record=torch.tensor([0]),
+        num_units=1,
+        weight_of_record=torch.ones(1),
+        max_grad_norm=1.0,
+        group_scale=scaling.fixed(len(layout.names)),
+        out=out,
+    )
+    assert not out.any()
+    assert not norms.isfinite().any()
+
+
+def test_the_layout_has_every_trainable_parameter_once() -> None:
+    net = Net()
+    layout = Layout.of(net)
+    assert layout.names == ("idle", "a.weight", "a.bias", "b.weight", "b.bias")
+    assert layout.size == 4 + 6 + 2 + 2 + 1
+    flat = FlatGradient(layout)
+    flat.attach()
+    net.losses(torch.ones(1, 3)).sum().backward()
+    flat.collect()
+    assert flat.data[layout.segment(0)].tolist() == [0.0] * 4
+    assert torch.equal(flat.views[net.a.weight], net.a.weight.grad)
+    assert flat.data[layout.segment(1)].norm() > 0
+
+
+def test_a_gradient_put_beside_the_view_is_taken_in() -> None:
+    net = Net()
+    flat = FlatGradient(Layout.of(net))
+    flat.attach()
+    net.zero_grad(set_to_none=True)  # what a library might do
+    net.losses(torch.ones(1, 3)).sum().backward()
+    flat.collect()
+    assert torch.equal(flat.views[net.b.bias], torch.ones(1))
+
+
+def test_mixed_parameters_are_refused_by_name() -> None:
+    net = Net()
+    net.b.double()
+    with pytest.raises(InvalidInput, match=r"got b\.weight as torch\.float64"):
+        Layout.of(net)
+    for parameter in net.parameters():
+        parameter.requires_grad = False
+    with pytest.raises(InvalidInput, match="trainable parameters, got none"):
+        Layout.of(net)
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-30, 0.5, 1.0, 7.0, 1e15, 1e30, math.inf, math.nan])
+def test_the_hook_bounds_what_lies_in_the_buffer(length: float) -> None:
+    """In scaled space at most C; direction kept; not finite becomes zero, an overflow too."""
+    layout = Layout.of(Net())
+    alpha = scaling.from_norms(torch.arange(1.0, 6.0))
+    flat = FlatGradient(layout)
+    flat.data.copy_(torch.arange(float(layout.size)))
+    flat.data.mul_(length / float(flat.data.norm()))
+    before = flat.data.clone()
+    hook = GradientHook(max_grad_norm=1.0, group_scale=alpha)
+    norm = hook.clip_(flat)
+    assert float(hook.norm(flat)) <= 1 + 1e-5
+    if math.isfinite(float(norm)):
+        assert torch.allclose(flat.data * max(1.0, float(norm)), before, rtol=1e-5)
+    else:
+        assert not flat.data.any()
+
+
+@pytest.mark.parametrize("size", [5, 256, 257, 1_000_003])
+def test_norms_of_many_numbers_are_exact_enough_for_the_bound(size: int) -> None:
+    """One large number among many small: a plain float32 norm is too small by 2 parts in 10^3."""
+    big = nn.Module()
+    big.v, big.w = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(size))
+    flat = FlatGradient(Layout.of(big))
+    flat.data.fill_(1e-3)
+    flat.data[3] = 1.0
+    exact = [float(flat.data[:3].double().norm()), float(flat.data[3:].double().norm())]
+    assert flat.group_norms().tolist() == pytest.approx(exact, rel=1e-6)
+    assert float(flat.norm()) == pytest.approx(float(flat.data.double().norm()), rel=1e-6)
+
+
+def test_group_scales_are_normalised_and_floored() -> None:
+    alpha = scaling.from_norms(torch.tensor([3.0, 4.0, 0.0]))
+    assert float(alpha.square().sum()) == pytest.approx(1.0)
+    assert float(alpha.min()) > 0
+    for nothing in (torch.zeros(4), torch.tensor([1.0, math.nan]), torch.tensor([math.inf, 1.0])):
+        alpha = scaling.from_norms(nothing)
+        assert alpha.tolist() == pytest.approx([len(nothing) ** -0.5] * len(nothing))
+
+
+def test_the_multiplier_is_estimated_with_an_interval_that_covers_it() -> None:
+    """Noise 2 in one group, 4 in the other, shift (3, 4): mu^2 = 9/4 + 16/16, so 0.5547. In 300
+    repetitions at a false-alarm rate of 5 % at most 5 % + 4 sigma (30) miss.
+    """
+    rng = np.random.default_rng(0)
+    groups, truth = [slice(0, 20), slice(20, 60)], 1 / math.sqrt(9 / 4 + 1)
+    scale = np.concatenate([np.full(20, 2.0), np.full(40, 4.0)])
+    shift = np.zeros(60)
+    shift[0], shift[20] = 3.0, 4.0
+    missed = 0
+    for _ in range(300):
+        noise = rng.normal(size=(30, 60)) * scale
+        found = effective_multiplier(noise, noise + shift, groups=groups, false_alarm=0.025)
+        missed += not found.low <= truth <= found.high
+        assert found.low <= found.estimate <= found.high
+        for wrong in (2 / 3, 3 / 2):
+            assert not found.low <= truth * wrong <= found.high
+    assert missed <= 30
+
+
+def test_the_multiplier_of_a_step_without_noise_or_shift() -> None:
+    still = np.zeros((10, 4))
+    moved = still + np.array([1.0, 0, 0, 0])
+    groups = [slice(0, 4)]
+    assert effective_multiplier(still, moved, groups=groups, false_alarm=0.1).high == 0
+    assert effective_multiplier(still, still, groups=groups, false_alarm=0.1).low == math.inf
+
+
+@pytest.mark.parametrize(
+    ("tp", "p", "fp", "n", "expected"),
+    [
+        (90, 100, 10, 100, 1.5422),
+        (500, 500, 0, 500, 4.9056),
+        (100, 1000, 10, 1000, 1.5004),
+        (50, 1000, 1, 1000, 1.9045),
+        (55, 100, 50, 100, 0.0),
+    ],
+)
+def test_the_bound_on_epsilon(tp: int, p: int, fp: int, n: int, expected: float) -> None:
+    found = epsilon_lower_bound(
+        true_positives=tp,
+        positives=p,
+        false_positives=fp,
+        negatives=n,
+        delta=0.0,
+        false_alarm=0.05,
+    )
+    assert found == pytest.approx(expected, abs=5e-5)
+
+
+def test_the_bound_is_valid_and_can_speak() -> None:
+    """mu = 1, whose epsilon at delta 1e-5 is 4.377: never passed in 100 runs at 5 %, yet not 0;
+    with almost no noise the bound passes any small claim.
+    """
+    rng = np.random.default_rng(1)
+    groups = [slice(0, 5)]
+    shift = np.array([1.0, 0, 0, 0, 0])
+    bounds = []
+    for _ in range(100):
+        noise = rng.normal(size=(800, 5))
+        bounds.append(
+            distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05)
+        )
+    assert max(bounds) < 4.377
+    assert np.median(bounds) > 0.3
+    noise = rng.normal(size=(800, 5)) * 0.01
+    loud = distinguish(noise, noise + shift, groups=groups, delta=1e-5, false_alarm=0.05)
+    assert loud > 4.0

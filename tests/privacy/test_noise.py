@@ -1,0 +1,130 @@
+"""The key, its streams, and the Gaussian that comes from them.
+
+False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2, kstest, norm
+
+from trainables.communication import Alone
+from trainables.errors import InvalidData
+from trainables.privacy.noise import (
+    GaussianSource,
+    SecretKey,
+    add_noise_,
+    load_key,
+    new_key,
+    public_key,
+    save_key,
+)
+
+KEY = public_key(0, "noise")
+
+
+def normals(count: int, name: str = "a") -> torch.Tensor:
+    return GaussianSource(KEY.stream(name)).fill_(torch.empty(count))
+
+
+def test_the_noise_is_gaussian_and_other_scales_are_rejected() -> None:
+    """Kolmogorov-Smirnov on 200,000 numbers."""
+    found = normals(200_000).double().numpy()
+    assert kstest(found, "norm").pvalue > 1e-6
+    for wrong in (2 / 3, 3 / 2, 0.95):
+        assert kstest(found * wrong, "norm").pvalue < 1e-6
+
+
+def test_its_moments_and_its_variance() -> None:
+    found = normals(1_000_000).double()
+    n = len(found)
+    assert abs(float(found.mean())) < norm.isf(5e-7) / n**0.5
+    assert chi2.ppf(5e-7, n) < float(found.square().sum()) < chi2.isf(5e-7, n)
+    assert abs(float((found**4).mean()) - 3) < norm.isf(5e-7) * (96 / n) ** 0.5
+
+
+def test_the_tail_goes_beyond_a_24_bit_radius() -> None:
+    """The smallest uniform is 2^-63, a radius of 9.3; 24 bits would end at 5.77."""
+    found = normals(1 << 23).abs()
+    assert torch.isfinite(found).all()
+    beyond = int((found > 4.5).sum())
+    expected = 2 * norm.sf(4.5) * len(found)
+    assert abs(beyond - expected) < norm.isf(5e-7) * expected**0.5
+    words = torch.tensor([0, 1, -(2**63), 2**63 - 1]).to(torch.float32)
+    radius = (words.abs() * 2.0**-63).clamp(min=2.0**-63).log().mul(-2).sqrt()
+    assert radius.tolist() == pytest.approx([9.3453, 9.3453, 0, 0], abs=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 1000, (1 << 17) + 1, (1 << 18) + 5])
+def test_every_number_is_drawn_and_none_twice(count: int) -> None:
+    """No coordinate is missed at the ends of the chunks, none repeats another's noise."""
+    found = normals(count)
+    assert (found != 0).all()
+    assert len(found.unique()) > 0.99 * count
+
+
+def test_a_stream_is_its_names_and_no_other() -> None:
+    names = [("n", "t", 0, 0, 1), ("n", "t", 0, 1, 0), ("n", "t", 1, 0, 0), ("n", "u", 0, 0, 0)]
+    names += [("n", "t", 0, 0, 0), ("n", "t,0", 0, 0), ("n", "t", "0", 0, 0)]
+    streams = [KEY.stream(*name) for name in names]
+    assert len(set(streams)) == len(names)
+    assert KEY.stream(*names[0]) == streams[0]
+    assert public_key(1, "noise").stream(*names[0]) != streams[0]
+
+
+def test_seeds_that_differ_in_high_bits_differ() -> None:
+    """torch's CPU generator takes 32 bits of a seed; a stream here is 64 bytes."""
+    low, high = public_key(5, "t"), public_key(5 + 2**32, "t")
+    assert low.stream("a") != high.stream("a")
+
+
+def test_segments_have_their_own_scale_across_chunks() -> None:
+    target = torch.zeros(300_000)
+    segments = [(slice(0, 100_000), 1.0), (slice(100_000, 200_000), 0.0)]
+    segments.append((slice(200_000, 300_000), 3.0))
+    add_noise_(target, stream=KEY.stream("s"), segments=segments)
+    stds = [float(target[where].std()) for where, _ in segments]
+    assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
+
+
+def test_a_key_shows_nothing(tmp_path: Path) -> None:
+    key = SecretKey(b"s" * 32)
+    assert "s" * 4 not in f"{key} {key!r}"
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(key)
+    assert not hasattr(key, "__dict__")
+
+
+def test_a_new_key_is_new_and_shared() -> None:
+    assert new_key(Alone()).stream("a") != new_key(Alone()).stream("a")
+
+
+def test_a_key_is_kept_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    key = new_key(Alone())
+    save_key(path, key)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_key(path).stream("a") == key.stream("a")
+    with pytest.raises(FileExistsError):
+        save_key(path, key)
+    path.chmod(0o644)
+    with pytest.raises(InvalidData, match="mode 600, got 644"):
+        load_key(path)
+    short = tmp_path / "short"
+    short.touch(mode=0o600)
+    short.write_bytes(b"x")
+    with pytest.raises(InvalidData, match="32 bytes in key file"):
+        load_key(short)
+    with pytest.raises(InvalidData, match="key file at"):
+        load_key(tmp_path / "none")
+
+
+def test_coins_are_uniform() -> None:
+    """Chi-square over 16 cells."""
+    counts = np.bincount(KEY.coins("t", 0).integers(16, size=160_000), minlength=16)
+    assert ((counts - 10_000) ** 2 / 10_000).sum() < chi2.isf(1e-6, 15)

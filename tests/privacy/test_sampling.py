@@ -1,0 +1,146 @@
+"""Who is in a step: the laws that the accounting relies on.
+
+Statistical checks: false-alarm rate 1e-6 for each record, bin or total (see `engine_checks`).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
+import engine_checks as checks
+from engine_checks import mechanism
+
+from trainables.errors import InvalidInput
+from trainables.privacy.noise import public_key
+from trainables.privacy.sampling import Population, Shuffle, sampler
+
+CENTRAL = {"noise_calibration": "central"}
+KEY = public_key(0, "sampling")
+
+
+@pytest.mark.parametrize("microbatch_size", [1, 2, 4])
+def test_poisson_inclusions_are_independent_coins(microbatch_size: int) -> None:
+    mech = mechanism(sampling="poisson", microbatch_size=microbatch_size, **CENTRAL)
+    checks.check_poisson(mech)
+
+
+def test_the_check_of_poisson_rejects_wrong_rates() -> None:
+    mech = mechanism("dp_sgd")
+    for wrong in (2 / 3, 3 / 2):
+        other = replace(mech, expected_batch_size=round(mech.expected_batch_size * wrong))
+        drawn = sampler(np.arange(200), other, seed=0, key=KEY)
+        counts = sum(len(drawn.draw(0, step).records) for step in range(400))
+        with pytest.raises(AssertionError):
+            checks._binomial(counts, 400 * 200, mech.sample_rate)
+
+
+@pytest.mark.parametrize(("records", "batch"), [(200, 16), (17, 16), (16, 16), (47, 8), (9, 8)])
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+@pytest.mark.parametrize("microbatch_size", [1, 2, None])
+def test_shuffle_puts_each_record_in_one_step_of_an_epoch(
+    records: int, batch: int, world_size: int, microbatch_size: int | None
+) -> None:
+    mech = mechanism(
+        records=records,
+        batch=batch,
+        microbatch_size=microbatch_size,
+        **(CENTRAL if microbatch_size else {}),
+    )
+    checks.check_shuffle(mech, world_size=world_size)
+
+
+def test_shuffle_spreads_a_smaller_last_batch_over_all_steps_and_units() -> None:
+    mech = mechanism(records=200, batch=16)
+    drawn = Shuffle(Population(np.arange(200)), mech, seed=0)
+    sizes = [len(drawn.draw(0, step).records) for step in range(mech.steps_in(0))]
+    assert sum(sizes) == 200
+    assert max(sizes) - min(sizes) <= 1
+    units = drawn.draw(0, 0).sizes
+    assert max(units) - min(units) <= 1
+
+
+def test_shuffle_comes_from_the_public_seed_and_changes_by_the_epoch() -> None:
+    mech = mechanism()
+    first, again, other = (Shuffle(Population(np.arange(200)), mech, seed=s) for s in (0, 0, 1))
+    assert first.draw(0, 0).records.tolist() == again.draw(0, 0).records.tolist()
+    assert first.draw(0, 0).records.tolist() != other.draw(0, 0).records.tolist()
+    assert first.draw(1, 0).records.tolist() != again.draw(0, 0).records.tolist()
+
+
+def test_poisson_coins_come_from_the_key_and_not_from_the_seed() -> None:
+    mech = mechanism("dp_sgd")
+
+    def drawn(**how: object) -> list[int]:
+        given = {"seed": 0, "key": KEY, "trial_id": "t", "attempt": 0, **how}
+        return sampler(np.arange(200), mech, **given).draw(0, 0).records.tolist()
+
+    assert drawn() == drawn(seed=1)
+    assert drawn() != drawn(key=public_key(1, "sampling"))
+    assert drawn() != drawn(trial_id="u")
+    assert drawn() != drawn(attempt=1)
+
+
+@pytest.mark.parametrize("microbatch_size", [1, 2])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+def test_the_processes_parts_make_up_the_step(sampling: str, microbatch_size: int) -> None:
+    """Every unit is whole on one process, whatever their number."""
+    mech = mechanism(sampling=sampling, microbatch_size=microbatch_size, **CENTRAL)
+    whole = sampler(np.arange(200), mech, seed=0, key=KEY).draw(1, 2)
+    units = {tuple(whole.records[whole.unit == u]) for u in range(whole.num_units)}
+    parts = set()
+    for rank in range(4):
+        part = sampler(np.arange(200), mech, seed=0, key=KEY, rank=rank, world_size=4).draw(1, 2)
+        assert part.num_drawn == len(whole.records)
+        assert set(part.worker.tolist()) <= {rank}
+        parts |= {tuple(part.records[part.unit == u]) for u in range(part.num_units)}
+    assert parts == units
+    with pytest.raises(InvalidInput, match=r"divide training.num_workers"):
+        sampler(np.arange(200), mech, seed=0, key=KEY, world_size=3)
+
+
+def test_a_repeated_record_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="each training record once, got 1 repeats"):
+        Population(np.array([1, 2, 2]))
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+def test_a_group_is_sampled_and_clipped_as_one(sampling: str) -> None:
+    """All records of a group, at most 3 of them, in one unit of one step."""
+    groups = np.repeat(np.arange(40), np.arange(40) % 7 + 1)
+    ids = np.arange(len(groups))
+    mech = mechanism(
+        "dp_sgd", records=40, batch=8, unit="group", max_records_per_group=3, sampling=sampling
+    )
+    drawn = sampler(ids, mech, seed=0, key=KEY, groups=groups)
+    seen: dict[int, set[tuple[int, ...]]] = {}
+    for step in range(30 if sampling == "poisson" else mech.steps_in(0)):
+        draw = drawn.draw(0, step)
+        for unit in range(draw.num_units):
+            members = draw.records[draw.unit == unit]
+            (group,) = set(groups[members].tolist())
+            assert len(members) == min(3, group % 7 + 1)
+            assert draw.weights[draw.unit == unit].tolist() == pytest.approx(
+                [1 / len(members)] * len(members)
+            )
+            seen.setdefault(group, set()).add(tuple(sorted(members.tolist())))
+    assert all(len(choices) == 1 for choices in seen.values()), "chosen beforehand, once"
+    if sampling == "shuffle":
+        assert sorted(seen) == list(range(40))
+
+
+def test_which_records_of_a_group_count_does_not_depend_on_other_groups() -> None:
+    ids, groups = np.arange(100), np.arange(100) // 10
+    both = Population(ids, groups=groups, max_records_per_group=2)
+    one = Population(ids[:10], groups=groups[:10], max_records_per_group=2)
+    assert set(one.records.tolist()) == set(both.records[:2].tolist())
+
+
+def test_groups_go_with_the_unit_of_privacy() -> None:
+    with pytest.raises(InvalidInput, match=r"exactly with privacy.unit=group"):
+        sampler(np.arange(9), mechanism(), seed=0, key=KEY, groups=np.arange(9))
