@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -66,7 +67,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The entry point of the `sweep` script."""
+    """The entry point of the `sweep` script. What it writes is for its owner alone."""
+    os.umask(0o077)
     sys.exit(run())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,9 +75,8 @@ class Driver:
         self._name = ledger_name(folder)
         self._attempts: dict[str, _Attempt] = {}
         self._furthest: dict[tuple[str, int, int], Entry] = {}
-        for entry in ledger.entries():
-            if entry.sweep == self._name:
-                self._note(entry)
+        for entry in furthest(e for e in ledger.entries() if e.sweep == self._name):
+            self._furthest[_key(entry)] = entry
         self._base = {
             trial_id: max((n for t, n, _ in self._furthest if t == trial_id), default=0)
             for trial_id in trials
@@ -171,7 +170,7 @@ class Driver:
             verdict = self._within_total(paid, entry)
         if verdict.go_on:
             self._ledger.charge(entry)
-            self._note(entry)
+            self._furthest[_key(entry)] = entry
         return verdict
 
     def _within_epsilon(self, paid: Paid, attempt: _Attempt, entry: Entry) -> Verdict:
@@ -205,11 +204,6 @@ class Driver:
             return Verdict(False, f"epsilon {together:.4g} of all trials exceeds budget.total")
         return GO_ON
 
-    def _note(self, entry: Entry) -> None:
-        key = _key(entry)
-        if key not in self._furthest or self._furthest[key].epochs <= entry.epochs:
-            self._furthest[key] = entry
-
     def _tick(self) -> None:
         if time.monotonic() - self._clock_written > _CLOCK_SECONDS:
             self._clock_written = time.monotonic()
@@ -230,6 +224,16 @@ class Driver:
                 seconds_per_epoch=report.seconds if report else None,
             ),
         )
+
+
+def furthest(entries: Iterable[Entry]) -> list[Entry]:
+    """Of each attempt at a trial the entry that reaches furthest: the others are part of it."""
+    kept: dict[tuple[str, int, int], Entry] = {}
+    for entry in entries:
+        key = _key(entry)
+        if key not in kept or kept[key].epochs <= entry.epochs:
+            kept[key] = entry
+    return list(kept.values())
 
 
 def _key(entry: Entry) -> tuple[str, int, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from sweep import select
-from sweep.driver import ledger_name
+from sweep.driver import furthest, ledger_name
 from sweep.files import write_json, write_text
 from sweep.ledger import FILE, Ledger
 from sweep.privacy_cards import JSON, MARKDOWN, read_card
@@ -64,11 +64,9 @@ def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
     card = read_card(folder, record.plan.id)
     if card is None:
         return
-    entries = [
-        entry
-        for entry in Ledger(folder.path.parent / FILE).entries()
-        if entry.sweep == ledger_name(folder)
-    ]
+    everything = Ledger(folder.path.parent / FILE).entries()
+    mine = [entry for entry in everything if entry.sweep == ledger_name(folder)]
+    entries = furthest(mine)
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
     if entries:
         delta = min(entry.delta for entry in entries)
