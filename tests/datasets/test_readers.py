@@ -1,0 +1,222 @@
+"""The readers: what they yield of real corpora, and one line that names what is damaged."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data import schema as schemas
+from trainables.data.ship import shipped_text
+from trainables.datasets import bio_folder, json_lines, nlu_eval
+from trainables.errors import InvalidData
+
+DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
+CONFIG = DataConfig()
+SECRET = "xylophone"  # stands for private text: no message may contain it
+
+
+def real(name):
+    place = DATA / catalogue.entry("datasets", name).default_path()
+    if not place.exists():
+        pytest.skip(f"{name} is not in SWEEP_DATA_DIR={DATA}")
+    return place
+
+
+def folder(path, *, text="call ann\nplay it\n", tags="O B-who\nO O\n", label="call\nplay\n"):
+    path.mkdir(exist_ok=True)
+    for name, content in (("seq.in", text), ("seq.out", tags), ("label", label)):
+        data = content if isinstance(content, bytes) else content.encode()
+        (path / name).write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "utterances", "intents", "slots"),
+    [("atis", 5_871, 26, 83), ("snips", 14_484, 7, 39), ("nlu_eval", 11_036, 64, 54)],
+)
+def test_real_corpora_are_read_whole(name, utterances, intents, slots):
+    place = real(name)
+    entry = catalogue.entry("datasets", name)
+    config = DataConfig(name=name)
+    found = list(entry.read(place, config=config))
+    schema = entry.schema(place, config=config)
+    assert len(found) == utterances
+    assert (len(schema.intents), len(schema.slots)) == (intents, slots)
+    assert {u.intent for u in found} <= set(schema.intents)
+    assert {tag for u in found for tag in u.tags} <= set(schema.tags)
+    assert all(len(u.tokens) == len(u.tags) > 0 for u in found)
+
+
+@pytest.mark.parametrize("name", ["atis", "snips", "nlu_eval"])
+def test_the_schemas_that_ship_are_those_of_the_corpora(name):
+    real(name)
+    shipped = Path(schemas.__file__).parent / "schemas" / f"{name}.json"
+    assert shipped.read_text() == shipped_text(name, DATA)
+
+
+def test_nlu_eval_tokens_and_slots_are_those_of_its_plain_text():
+    import csv
+
+    place = real("nlu_eval")
+    with place.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter=";"))
+    found = list(nlu_eval.read(place, config=CONFIG))
+    for row, utterance in zip(rows, found, strict=True):
+        assert "".join(utterance.tokens) == "".join(row["answer_from_anno"].split())
+        begun = sum(tag.startswith("B-") for tag in utterance.tags)
+        assert begun == row["answer_annotation"].count("[")
+
+
+def test_the_complete_nlu_eval_file_in_its_own_format(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text(
+        "userid;answerid;scenario;intent;status;answer_annotation;notes;suggested_entities;"
+        "answer_normalised;answer;question\n"
+        '1;1;alarm;set;MOD;"wake me at [time : ""nine"" am]";;;;;\n'
+        "1;2;music;dislikeness;;no more [artist_name : abba];;;;;\n"
+        "1;3;alarm;set;IRR_XR;whatever;;;;;\n"
+        "1;4;alarm;set;;null;;;;;\n",
+        encoding="utf-8",
+    )
+    config = DataConfig(name="nlu_eval", path=str(path))
+    found = list(nlu_eval.read(path, config=config))
+    assert [u.intent for u in found] == ["alarm_set", "music_dislikeness"]
+    assert found[0].tokens == ("wake", "me", "at", '"nine"', "am")
+    assert found[0].tags == ("O", "O", "O", "B-time", "I-time")
+    schema = nlu_eval.schema(path, config=config)
+    assert "music_dislikeness" in schema.intents
+    assert schema.public
+
+
+def test_parts_of_a_bio_folder(tmp_path):
+    for part in ("train", "dev", "test"):
+        folder(tmp_path / part)
+    found = list(bio_folder.read(tmp_path, config=CONFIG))
+    assert [u.part for u in found] == ["train"] * 2 + ["validation"] * 2 + ["test"] * 2
+    assert not bio_folder.schema(tmp_path, config=CONFIG).public
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"text": f"call ann\nplay it\n{SECRET}\n"}, r"seq.out .* ends before line 3"),
+        ({"label": "call\n"}, r"label .* ends before line 2"),
+        ({"text": f"call {SECRET} x\nplay it\n"}, r"3 tags in .*seq.out line 1, .* got 2"),
+        ({"tags": f"O B-who\nO {SECRET}\n"}, r"B-name or I-name in .*seq.out line 2, tag 2"),
+        ({"tags": "O B-\nO O\n"}, r"seq.out line 1, tag 2"),
+        ({"text": SECRET.encode() + b" \xff\nplay it\n"}, r"UTF-8 in .*seq.in line 1"),
+        ({"text": "", "tags": "", "label": ""}, r"seq.in, got an empty file"),
+        ({"text": "\nplay it\n", "tags": "\nO O\n"}, r"seq.in line 1, got an empty line"),
+        ({"label": "call\n \n"}, r"intent in .*label line 2"),
+    ],
+)
+def test_a_damaged_bio_folder_is_named_by_file_and_line(tmp_path, damage, message):
+    with pytest.raises(InvalidData, match=message) as caught:
+        list(bio_folder.read(folder(tmp_path / "x", **damage), config=CONFIG))
+    assert SECRET not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(InvalidData, match="nothing there"):
+        bio_folder.files(tmp_path / "nowhere", config=CONFIG)
+    (folder(tmp_path / "x") / "label").unlink()
+    with pytest.raises(InvalidData, match="file label"):
+        bio_folder.files(tmp_path / "x", config=CONFIG)
+    for entry in (nlu_eval, json_lines):
+        with pytest.raises(InvalidData, match="got none"):
+            entry.files(tmp_path / "nowhere", config=CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty file"),
+        ("fold;scenario\n", "column intent"),
+        ("scenario;intent;answer_annotation\na;b\n", "3 fields in .* line 2, got 2"),
+        (f"scenario;intent;answer_annotation\na;b;[x : {SECRET}\n", "line 2, got a bracket"),
+        (f"scenario;intent;answer_annotation\na;;{SECRET}\n", "intent in .* line 2"),
+        (f"fold;scenario;intent;answer_annotation\n11;a;b;{SECRET}\n", "fold from 1 to 10"),
+    ],
+)
+def test_a_damaged_nlu_eval_file_is_named_by_line(tmp_path, text, message):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidData, match=message) as caught:
+        list(nlu_eval.read(path, config=CONFIG))
+    assert SECRET not in str(caught.value)
+
+
+def lines_of(tmp_path, *objects):
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in objects))
+    return path
+
+
+def test_both_forms_of_json_lines_say_the_same(tmp_path):
+    path = lines_of(
+        tmp_path,
+        {"tokens": ["call", "ann", "lee"], "tags": ["O", "B-who", "I-who"], "intent": "call"},
+        {"text": "call  ann lee", "slots": [["who", 1, 3]], "intent": "call"},
+        {"text": "stop", "slots": [], "intent": "stop", "part": "test"},
+    )
+    first, second, third = json_lines.read(path, config=CONFIG)
+    assert first == second
+    assert (third.tags, third.part, third.group) == (("O",), "test", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"intent": None}, "intent in .* line 1"),
+        ({"text": ""}, "at least one token"),
+        ({"tokens": ["a"]}, "either text or tokens"),
+        ({"tags": ["O"]}, "either tags or slots"),
+        ({"slots": [["who", 1, 9]]}, "0 <= start < end <= 2"),
+        ({"slots": [["who", 0, 2], ["who", 1, 2]]}, "do not overlap"),
+        ({"slots": 3}, "slots in"),
+        ({"part": "dev"}, "part in .* train, validation, test"),
+        ({SECRET: 1}, "got 1 more"),
+    ],
+)
+def test_a_damaged_json_line_is_named_by_line_and_field(tmp_path, fields, message):
+    good = {"text": f"call {SECRET}", "slots": [["who", 1, 2]], "intent": "call"}
+    with pytest.raises(InvalidData, match=message) as caught:
+        list(json_lines.read(lines_of(tmp_path, {**good, **fields}), config=CONFIG))
+    assert SECRET not in str(caught.value)
+
+
+def test_what_is_no_json_and_groups_for_some_are_refused(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{SECRET}\n")
+    with pytest.raises(InvalidData, match=r"JSON object in .* line 1") as caught:
+        list(json_lines.read(path, config=CONFIG))
+    assert SECRET not in str(caught.value)
+    one = {"text": "a", "slots": [], "intent": "i"}
+    path = lines_of(tmp_path, {**one, "group": "g"}, one)
+    with pytest.raises(InvalidData, match=r"every record or for none.* line 2"):
+        list(json_lines.read(path, config=CONFIG))
+
+
+def test_a_schema_file_is_the_users_word(tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps({"intents": ["call"], "slots": ["who"]}))
+    schema = schemas.read_schema(path)
+    assert schema.public
+    assert schema.tags == ("O", "B-who", "I-who")
+    for text, message in (
+        ("{", "JSON in"),
+        ("[]", "JSON object"),
+        ('{"intents": [], "slots": []}', "at least one of intents"),
+        ('{"intents": ["a", "a"], "slots": []}', "each label once"),
+        ('{"intents": ["a"], "slots": [1]}', "list of names"),
+        ('{"intents": ["a"], "slots": [], "tags": []}', "got 'tags'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InvalidData, match=message):
+            schemas.read_schema(path)
+    with pytest.raises(InvalidData, match="no file"):
+        schemas.read_schema(tmp_path / "nowhere.json")
