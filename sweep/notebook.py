@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +106,7 @@ def run(
     if name is not None:
         found = spaces.renamed(found, name)
     prepared = prepare_space(found, settings=chosen)
-    done = runner.start(prepared, chosen, command=sys.argv, address=address)
+    done = runner.start(prepared, chosen, command=["sweep.run"], address=address)
     return Sweep(done.folder)
 
 

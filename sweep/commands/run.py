@@ -48,5 +48,7 @@ def register(app: typer.Typer) -> None:
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)
         with watching(prepared.space.name, screen, quiet=as_json) as watch:
-            done = runner.start(prepared, settings, command=sys.argv, address=address, watch=watch)
+            done = runner.start(
+                prepared, settings, command=["sweep", *sys.argv[1:]], address=address, watch=watch
+            )
         finish(done, as_json=as_json, export=export)
