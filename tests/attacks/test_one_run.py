@@ -200,7 +200,7 @@ def test_rules_of_guessing_do_not_see_the_coins():
 def test_more_references_make_a_better_guesser():
     difficulty = np.random.default_rng(5).normal(0, 2, 4_000)
     trials = []
-    for seed in range(10):
+    for seed in range(18):
         member, pairs = paired_coins(2_000, seed)
         trials.append(
             signals(member, 1.0, seed=70 + seed, mode="paired", pairs=pairs, difficulty=difficulty)
@@ -211,6 +211,15 @@ def test_more_references_make_a_better_guesser():
         bounds.append(one_run.audit(scores, trials[0], delta=1e-5).epsilon_lower_bound)
     assert bounds[0] < bounds[1]
     assert bounds[0] < bounds[2]
+
+
+@pytest.mark.parametrize("count", [3, 18])
+def test_all_at_once_is_each_against_the_others(count):
+    trials = [signals(coins(200, i), 1.0, seed=i) for i in range(count)]
+    for place, found in enumerate(one_run.all_scores(trials)):
+        others = [trial for i, trial in enumerate(trials) if i != place]
+        expected = one_run.scores(trials[place], Knowledge(references=others))
+        np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 @pytest.mark.parametrize(

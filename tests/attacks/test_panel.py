@@ -64,7 +64,16 @@ def test_every_figure_is_for_the_curator_only():
     found = panel(_world("paired"), _knowledge("paired"), delta=1e-5)
     found |= shadow_ablations(_world("paired"), _knowledge("paired"))
     assert not [name for name in found if not is_curator_only(name)]
-    for attack in ("shadow", "loss_threshold", "quantile", "rmia", "lira", "calibrated", "blind"):
+    for attack in (
+        "shadow",
+        "loss_threshold",
+        "quantile",
+        "rmia",
+        "lira",
+        "bavaria",
+        "calibrated",
+        "blind",
+    ):
         for figure in FIGURES:
             assert f"mia_{attack}_{figure}" in found
     for name in (
@@ -109,7 +118,7 @@ def test_fixed_splits_are_judged_on_equal_numbers():
 
 def test_wrong_combinations_are_refused_by_name():
     world = _world("paper")
-    for name in ("lira", "rmia", "calibrated", "one_run"):
+    for name in ("bavaria", "lira", "rmia", "calibrated", "one_run"):
         with pytest.raises(InvalidInput, match=f"attack {name}, got data.split=paper"):
             panel(world, _knowledge("paper"), delta=1e-5, attacks=[name])
     with pytest.raises(InvalidInput, match=r"expected attacks from .* got 'oracle'"):

@@ -10,8 +10,19 @@ import pytest
 from scipy.stats import norm
 
 from tests.attacks._worlds import coins, paired_coins, signals
-from trainables.attacks import Knowledge, calibrated, lira, loss_threshold, panel, rmia, sweep_panel
-from trainables.attacks._references import Moments, moments_of
+from trainables.attacks import (
+    Knowledge,
+    bavaria,
+    calibrated,
+    lira,
+    loss_threshold,
+    panel,
+    rmia,
+    sweep_panel,
+)
+from trainables.attacks._gaussians import log_ratio, ratio
+from trainables.attacks._references import Moments, likelihoods, moments_of
+from trainables.attacks._relative import likelihood_ratio, share_beaten
 from trainables.errors import InvalidInput
 from trainables.metrics.membership import auc, roc, tpr_at_fpr
 
@@ -41,9 +52,9 @@ def _knowledge(trials):
 def test_lira_vector():
     one = np.ones(1)
     psi = np.log(0.9 / 0.1) * one
-    ratio = lira.log_ratio(psi, mean_in=2 * one, std_in=one, mean_out=0 * one, std_out=one)
+    found = log_ratio(psi, mean_in=2 * one, std_in=one, mean_out=0 * one, std_out=one)
     assert psi[0] == pytest.approx(2.197225, abs=1e-6)
-    assert ratio[0] == pytest.approx(2.394449, abs=1e-5)
+    assert found[0] == pytest.approx(2.394449, abs=1e-5)
     assert norm.cdf(psi[0]) == pytest.approx(0.985998, abs=1e-5)
 
 
@@ -68,47 +79,46 @@ def test_lira_is_the_ratio_of_the_two_gaussians_that_the_references_show():
                 norm.logpdf(psi[i], v.mean(), s) for v, s in ((inside, std[1]), (out, std[0]))
             )
             expected.append(log_in - log_out)
-        np.testing.assert_allclose(lira.ratio(psi, moments, variance=variance), expected)
-    offline = lira.ratio(psi, moments, variant="offline")
+        np.testing.assert_allclose(ratio(psi, moments, variance=variance), expected)
+    offline = ratio(psi, moments, variant="offline")
     expected = [norm.cdf((psi[i] - sides[0][i].mean()) / common[0]) for i in range(30)]
     np.testing.assert_allclose(offline, expected)
     # Fewer than 64 models: one variance for all.
-    np.testing.assert_array_equal(
-        lira.ratio(psi, moments), lira.ratio(psi, moments, variance="global")
-    )
+    np.testing.assert_array_equal(ratio(psi, moments), ratio(psi, moments, variance="global"))
 
 
 def test_rmia_vector():
-    p_x = rmia.likelihood_ratio(np.array([0.9]), p_out=np.array([0.6]), a=0.3)
-    p_z = rmia.likelihood_ratio(np.array([0.5, 0.95]), p_out=np.array([0.5, 0.7]), a=0.3)
+    p_x = likelihood_ratio(np.array([0.9]), p_out=np.array([0.6]), a=0.3)
+    p_z = likelihood_ratio(np.array([0.5, 0.95]), p_out=np.array([0.5, 0.7]), a=0.3)
     assert p_x[0] == pytest.approx(1.216216, abs=1e-6)
     np.testing.assert_allclose(p_z, [0.740741, 1.180124], atol=1e-6)
     np.testing.assert_allclose(p_x / p_z, [1.641892, 1.030583], atol=1e-6)
-    assert rmia.share_beaten(p_x, p_z, gamma=1.0)[0] == 1.0
-    assert rmia.share_beaten(p_x, p_z, gamma=1.5)[0] == 0.5
+    assert share_beaten(p_x, p_z, gamma=1.0)[0] == 1.0
+    assert share_beaten(p_x, p_z, gamma=1.5)[0] == 0.5
 
 
 @pytest.mark.parametrize("variant", ["online", "offline"])
 def test_rmia_against_the_definition(variant):
     trials = _sweep(population=300)
     target, references = trials[0], trials[1:]
-    p = np.stack([np.exp(reference.log_confidence) for reference in references])
+    mine, *p = likelihoods(trials)
+    p = np.stack(p)
     member = np.stack([reference.member for reference in references])
     a = 0.4
     found = rmia.scores(target, Knowledge(references=references), a=a, variant=variant)
-    mine, step = np.exp(target.log_confidence), 1 / 300
+    step = 1 / 300
     outside = target.population
     p_z = p[:, outside].mean(axis=0)
     ratio_z = mine[outside] / (0.5 * ((1 + a) * p_z + 1 - a))
     for i in np.flatnonzero(~outside)[:100]:
         out = p[~member[:, i], i].mean()
         inside = p[member[:, i], i].mean() if variant == "online" else a * out + 1 - a
-        ratio = mine[i] / ((inside + out) / 2)
-        exact = (ratio / ratio_z >= 1).mean()
+        ratio_x = mine[i] / ((inside + out) / 2)
+        exact = (ratio_x / ratio_z >= 1).mean()
         assert exact <= found[i] < exact + step
 
 
-@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
 def test_knowing_other_models_beats_the_loss_alone(attack):
     """Hard records look like non-members to a threshold; references take the hardness out."""
     trials = _sweep(strength=1.5)
@@ -122,7 +132,7 @@ def test_knowing_other_models_beats_the_loss_alone(attack):
     assert together.low < best
 
 
-@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
 def test_no_leak_gives_one_half(attack):
     """20 draws with an interval that misses 0.5 in 5 %: at most 5 misses (< 0.0003)."""
     misses = 0
@@ -136,7 +146,7 @@ def test_no_leak_gives_one_half(attack):
     assert misses <= 5
 
 
-@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
 @pytest.mark.parametrize("count", [2, 5])
 def test_all_at_once_is_each_against_the_others(attack, count):
     trials = _sweep(trials=count, population=200)
@@ -147,7 +157,7 @@ def test_all_at_once_is_each_against_the_others(attack, count):
         )
 
 
-@pytest.mark.parametrize("attack", [calibrated, lira, rmia])
+@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
 def test_the_targets_own_mask_is_never_used(attack):
     trials = _sweep(population=100)
     target = trials[0]
@@ -156,9 +166,28 @@ def test_the_targets_own_mask_is_never_used(attack):
     np.testing.assert_array_equal(found, other)
 
 
+def test_trials_of_one_kind_keep_their_likelihoods():
+    trial = signals(coins(300, 0))
+    for found in likelihoods([trial, trial]):
+        np.testing.assert_allclose(found, np.exp(trial.log_confidence), atol=1e-6)
+
+
+@pytest.mark.parametrize("attack", [bavaria, calibrated, lira, rmia])
+def test_trials_that_are_surer_of_everything_do_not_drown_the_others(attack):
+    """References at twice the temperature, or half: the AUC stays where it was."""
+    trials = _sweep(strength=1.5)
+    expected = auc(attack.scores(trials[0], _knowledge(trials)), trials[0].member).value
+    heated = []
+    for trial, factor in zip(trials, [1.0, *np.geomspace(0.5, 2, TRIALS - 1)], strict=True):
+        log_p = -np.logaddexp(0, -factor * trial.psi)
+        heated.append(type(trial)(**{**vars(trial), "log_confidence": log_p}))
+    found = auc(attack.scores(heated[0], _knowledge(heated)), heated[0].member).value
+    assert found == pytest.approx(expected, abs=0.02)
+
+
 def test_one_reference_is_enough_to_run():
     trials = _sweep(trials=2)
-    for attack in (calibrated, lira, rmia):
+    for attack in (bavaria, calibrated, lira, rmia):
         found = attack.scores(trials[0], _knowledge(trials))
         assert np.isfinite(found).all()
         assert auc(found, trials[0].member).value > 0.55
@@ -176,7 +205,7 @@ def test_variances_of_records_differ_and_many_models_show_it():
     moments = moments_of(list(values[1:]), list(members[1:]), num_records=n)
     rates = {
         variance: tpr_at_fpr(
-            roc(lira.ratio(values[0], moments, variance=variance), members[0]), 0.01
+            roc(ratio(values[0], moments, variance=variance), members[0]), 0.01
         ).value
         for variance in ("auto", "per_record", "global", "shrunk")
     }
@@ -219,7 +248,7 @@ def test_references_must_lie_on_the_targets_records():
     assert np.isfinite(calibrated.scores(target, Knowledge(references=[wider]))).all()
     with pytest.raises(InvalidInput, match="expected references for the attack lira, got none"):
         lira.scores(target, Knowledge())
-    for attack in (lira, rmia):
+    for attack in (bavaria, calibrated, lira, rmia):
         with pytest.raises(InvalidInput, match="at least 2 trials"):
             attack.all_scores([target])
 
@@ -228,10 +257,10 @@ def test_sweep_panel_gives_every_trial_its_figures():
     found = sweep_panel(_sweep(strength=1.5, population=200), deltas=[1e-5] * TRIALS)
     assert len(found) == TRIALS
     for figures in found:
-        for attack in ("calibrated", "lira", "rmia"):
+        for attack in ("bavaria", "calibrated", "lira", "rmia"):
             assert figures[f"mia_{attack}_auc_low"] > 0.7
             assert 0 <= figures[f"mia_{attack}_tpr_01pct"] <= figures[f"mia_{attack}_tpr_1pct"]
-        assert "epsilon_lower_bound" not in found, "shuffling has no add-or-remove epsilon"
+        assert "epsilon_lower_bound" not in figures, "shuffling has no add-or-remove epsilon"
     poisson = sweep_panel(_sweep(trials=3), deltas=[1e-5] * 3, sampling=["poisson"] * 3)
     assert all("epsilon_lower_bound" in figures for figures in poisson)
 

@@ -16,7 +16,7 @@ from trainables.errors import InvalidInput
 # A fixed split gives every trial the same members, so other trials say nothing about a record that
 # is in all of them or in none; and without a coin for each record there is nothing to certify.
 _ONE_MODEL = frozenset({"blind", "loss_threshold", "quantile", "shadow"})
-_WITH_COINS = _ONE_MODEL | {"calibrated", "lira", "one_run", "rmia"}
+_WITH_COINS = _ONE_MODEL | {"bavaria", "calibrated", "lira", "one_run", "rmia"}
 ALLOWED: Mapping[SplitMode, frozenset[str]] = {
     "official": _ONE_MODEL,
     "paper": _ONE_MODEL,

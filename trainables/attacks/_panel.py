@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue
-from trainables.attacks import _estimates, calibrated, lira, one_run, rmia, shadow
+from trainables.attacks import _estimates, one_run, shadow
 from trainables.attacks._knowledge import ALLOWED, Knowledge, refuse_unless_allowed
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
@@ -79,8 +79,8 @@ def sweep_panel(
     sampling: Sequence[Sampling] | None = None,
     seed: int = 0,
 ) -> list[dict[str, float]]:
-    """For each trial the figures of the attacks that use all the others: calibrated, lira, rmia,
-    and the certified bound where the split has one. All trials lie on the same records.
+    """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
+    rmia), and the certified bound where the split has one. All trials lie on the same records.
 
     `deltas` and `sampling` are each trial's own. Linear in trials times records. The bounds hold
     together with probability 95 %.
@@ -92,29 +92,26 @@ def sweep_panel(
         raise InvalidInput(
             f"expected at least 2 trials as each other's references, got {len(trials)}"
         )
-    for name in ("calibrated", "lira", "rmia"):
+    names = sorted(name for name in catalogue.names("attacks") if _uses_others(name))
+    for name in names:
         refuse_unless_allowed(name, trials[0].mode)
     refuse_dependent_masks(trials)
-    found = {
-        "calibrated": calibrated.all_scores(trials),
-        "lira": lira.all_scores(trials),
-        "rmia": rmia.all_scores(trials),
-    }
-    audited = "lira" if len(trials) > one_run.MODELS_FOR_RATIO else "calibrated"
+    found = {name: catalogue.entry("attacks", name).all_scores(trials) for name in names}
+    audited = one_run.all_scores(trials)
     results = []
     for place, trial in enumerate(trials):
         drawn: Sampling = sampling[place] if sampling else "shuffle"
         own = {name: values[place] for name, values in found.items()}
-        names = [*own, *(("one_run",) if one_run.comparable(trial.mode, drawn) else ())]
+        can_certify = one_run.comparable(trial.mode, drawn)
         results.append(
             panel(
                 trial,
                 delta=deltas[place],
-                attacks=names,
+                attacks=[*own, "one_run"] if can_certify else list(own),
                 sampling=drawn,
                 num_trials=len(trials),
                 seed=seed,
-                scores={**own, "one_run": own[audited]},
+                scores={**own, "one_run": audited[place]},
             )
         )
     return results
@@ -222,6 +219,10 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
             "expected independent membership masks, got a number of trials a record whose variance"
             f" is {spread:.2f} of that of coins"
         )
+
+
+def _uses_others(attack: str) -> bool:
+    return "references" in catalogue.entry("attacks", attack).NEEDS
 
 
 def _named(attack: str, figures: Mapping[str, float]) -> dict[str, float]:

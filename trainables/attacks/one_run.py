@@ -12,6 +12,7 @@ fixed beforehand (or a declared grid of them, at the price of a smaller p).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,8 +20,17 @@ import numpy as np
 from scipy.special import betainc
 from scipy.stats import binom
 
-from trainables.attacks import _estimates, calibrated, lira
+from trainables.attacks import _estimates
+from trainables.attacks._gaussians import ratio
 from trainables.attacks._knowledge import Knowledge
+from trainables.attacks._references import (
+    aligned,
+    leave_one_out,
+    likelihoods,
+    moments_of,
+    psi_against,
+)
+from trainables.attacks._relative import relative_scores
 from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.config import NeighboringRelation, Sampling, SplitMode
 from trainables.errors import InvalidInput
@@ -29,7 +39,7 @@ NEEDS: frozenset[str] = frozenset()
 
 GUESSED_SHARE = 0.05
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-MODELS_FOR_RATIO = 8
+MODELS_FOR_RATIO = 16
 _LARGEST = 64.0  # no number of units that fits in memory certifies more
 
 # Which neighbouring relation the bound is about.
@@ -60,14 +70,32 @@ class Audit:
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     """The record scores whose extremes are guessed, [n].
 
-    The likelihood ratio with 8 references or more, the difference to their mean with fewer, the
-    target's own confidence without any. The rule is fixed: picking the best would void the bound.
+    With 16 references or more the shrunk likelihood ratio, with fewer the relative likelihood,
+    without any the target's own confidence. The rule is fixed: picking the best would void the
+    bound.
     """
-    if len(knowledge.references) >= MODELS_FOR_RATIO:
-        return lira.scores(target, knowledge, seed=seed)
-    if knowledge.references:
-        return calibrated.scores(target, knowledge, seed=seed)
+    near = aligned(target, knowledge.references)
+    if len(near) >= MODELS_FOR_RATIO:
+        return ratio(*psi_against(target, near), variance="shrunk")
+    if near:
+        p_target, *p = likelihoods([target, *near])
+        moments = moments_of(p, [each.member for each in near], num_records=len(target))
+        return relative_scores(p_target, moments, population=target.population)
     return target.psi
+
+
+def all_scores(trials: Sequence[Signals]) -> list[Floats]:
+    """Scores of every trial against all the others, in time linear in trials times records.
+
+    Raises: InvalidInput where there are fewer than two, or they lie on different records.
+    """
+    if len(trials) > MODELS_FOR_RATIO:
+        return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
+    near = aligned(trials[0], trials) if trials else []
+    return [
+        relative_scores(p_target, others, population=near[0].population)
+        for p_target, others in leave_one_out(near, likelihoods(near) if near else [])
+    ]
 
 
 def p_value(
