@@ -9,7 +9,15 @@ import pytest
 from _mechanisms import mechanism, poisson, shuffled
 from scipy.stats import norm
 
-from trainables.accountants import _renyi, account, gaussian, paper_zcdp, pld, rdp
+from trainables.accountants import (
+    _renyi,
+    account,
+    epsilon_sweep,
+    gaussian,
+    paper_zcdp,
+    pld,
+    rdp,
+)
 from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms
 from trainables.errors import CannotAnalyze
 
@@ -151,6 +159,21 @@ def test_coarser_grids_err_upwards() -> None:
         ]
         assert figures == sorted(figures)
         assert figures[-1] < 1.05 * figures[0]
+
+
+def test_figures_near_the_largest_exponent_stay_finite() -> None:
+    """Epsilon around 709 to 745, where the library overflows: an upper bound, a few percent off."""
+    for sigma in (0.168, 0.166, 0.164):
+        release = poisson(sigma, rate=0.025)
+        figures = [
+            pld.of_release(release.scaled(factor), delta=5e-4, points=pld.COARSE)
+            for factor in (1.03, 1.0, 0.97)
+        ]
+        assert all(math.isfinite(figure) for figure in figures)
+        assert figures[0] < figures[1] * 1.001 < figures[2] * 1.002
+        assert 650 < figures[1] < 800
+        together = epsilon_sweep([release, poisson(50.0, steps=1)], delta=5e-4, exact=True)
+        assert math.isfinite(together.epsilon)
 
 
 def test_accountants_refuse_by_name_what_they_have_no_theorem_for() -> None:

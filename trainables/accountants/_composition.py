@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -188,15 +190,16 @@ def _sampled(
 
 
 def _pld(groups: list[Release], interval: float, delta: float, *, replace_one: bool) -> float:
-    whole = None
-    for what in groups:
-        if what.sampling == "poisson":
-            part = pld.composed(what.phases, what.sample_rate, interval, replace_one)
-        else:
-            # sigma_eff of a shuffled release already holds the distance between the two data sets:
-            # as an unsampled Gaussian under the library's add-or-remove convention.
-            mu = composed_mu(what.phases)
-            part = pld.composed(((1 / mu, 1),), 1.0, interval, False)
-        whole = part if whole is None else whole.compose(part)
-    assert whole is not None
-    return float(whole.get_epsilon_for_delta(delta))
+    def distribution_of(factor: float) -> Any:
+        parts = [_distribution(what.scaled(factor), interval, replace_one) for what in groups]
+        return reduce(lambda whole, part: whole.compose(part), parts)
+
+    return pld.least_finite(distribution_of, delta=delta)
+
+
+def _distribution(what: Release, interval: float, replace_one: bool) -> Any:
+    if what.sampling == "poisson":
+        return pld.composed(what.phases, what.sample_rate, interval, replace_one)
+    # sigma_eff of a shuffled release already holds the distance between the two data sets: an
+    # unsampled Gaussian under the library's add-or-remove convention.
+    return pld.composed(((1 / composed_mu(what.phases), 1),), 1.0, interval, False)

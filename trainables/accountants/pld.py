@@ -5,9 +5,11 @@ al. 2022), by `dp-accounting`: the exact figure, on a grid that always errs upwa
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
@@ -60,13 +62,32 @@ def of_release(
         return 0.0
     bound = max(_bound(what, delta), _STEP_SHARE * _largest_loss(what))
     interval = interval_for(bound, points)
-    whole = composed(what.phases, what.sample_rate, interval, replace_one)
-    return float(whole.get_epsilon_for_delta(delta))
+    return least_finite(
+        lambda quieter: composed(
+            what.scaled(quieter).phases, what.sample_rate, interval, replace_one
+        ),
+        delta=delta,
+    )
 
 
 def is_dear(what: Release, *, delta: float) -> bool:
     """Whether the noise is too small for a grid (epsilon above 10^4)."""
     return _bound(what, delta) > DEAR_EPSILON
+
+
+def least_finite(distribution_of: Callable[[float], Any], *, delta: float) -> float:
+    """Epsilon of `distribution_of(1.0)`, a privacy loss distribution for noise times a factor.
+
+    Where epsilon is near 709, the logarithm of the largest number, the library divides by a number
+    that has nearly vanished and answers infinity. Less noise, by as little as gets past the
+    place, gives an upper bound.
+    """
+    for percent in range(100, 80, -1):
+        with np.errstate(over="ignore"):
+            value = float(distribution_of(percent / 100).get_epsilon_for_delta(delta))
+        if math.isfinite(value):
+            return value
+    return math.inf
 
 
 def interval_for(bound: float, points: int) -> float:
@@ -114,5 +135,6 @@ def _largest_loss(what: Release) -> float:
     return math.log1p(what.sample_rate * math.expm1(unsampled))
 
 
+@lru_cache(maxsize=1_024)
 def _bound(what: Release, delta: float) -> float:
     return participation_epsilon(terms(what.phases, sample_rate=what.sample_rate), delta=delta)

@@ -1,0 +1,157 @@
+"""`sweep epsilon`: the calculator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import cli
+
+_ALGORITHM_1 = ("--num-workers", "8", "--noise-multiplier", "1", "--epochs", "30")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    assert cli.run(["epsilon", "--json", *options]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert cli.run(["epsilon", *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_algorithm_1_beside_the_papers_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, *_ALGORITHM_1, "--delta", "5e-4")
+    assert found["epsilon"] == pytest.approx(581.0, rel=1e-4)
+    assert found["epsilon_paper"] == pytest.approx(36.355, rel=1e-4)
+    assert found["accountant"] == "gaussian"
+    assert found["neighboring_relation"] == "replace_one"
+    assert len(found["effective_noise_multiplier"]) == 30
+    assert found["unaccounted"] == []
+    central = answer(capsys, *_ALGORITHM_1, "--delta", "5e-4", "--noise-calibration", "central")
+    assert central["epsilon"] == pytest.approx(95.173, rel=1e-4)
+
+
+def test_the_table_gives_the_reasons_for_the_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["epsilon", *_ALGORITHM_1, "--delta", "5e-4", "--num-records", "2560"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for words in ("581.003", "36.3554", "sums as a variance", "2 C", "delta * n = 1.28"):
+        assert words in text
+
+
+def test_poisson_sampling(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--num-records", "2560", "--expected-batch-size", "64", "--delta", "5e-4")
+    found = answer(capsys, "--engine", "dp_sgd", *options, "--noise-multiplier", "1")
+    assert found["epsilon"] == pytest.approx(4.1205, abs=2e-4)
+    assert found["epsilon_rdp"] == pytest.approx(4.691, abs=1e-3)
+    assert found["epsilon_paper"] is None
+    assert found["epsilon_replace_one"] > found["epsilon"]
+    by_rdp = answer(capsys, "--engine", "dp_sgd", *options, "--accountant", "rdp")
+    assert by_rdp["epsilon"] == by_rdp["epsilon_rdp"]
+    assert by_rdp["accountant"] == "rdp"
+    one = answer(
+        capsys,
+        *(*options, "--sampling", "poisson", "--noise-calibration", "central"),
+        *("--microbatch-size", "1", "--num-workers", "8"),
+    )
+    assert one["epsilon"] == found["epsilon"]
+
+
+def test_a_target_in_place_of_the_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "--target-epsilon", "8", "--delta", "1e-5", "--num-workers", "8")
+    assert found["epsilon"] <= 8
+    assert found["epsilon"] == pytest.approx(8, rel=1e-3)
+    again = ("--noise-multiplier", str(found["noise_multiplier"]), "--delta", "1e-5")
+    assert answer(capsys, *again, "--num-workers", "8")["epsilon"] == found["epsilon"]
+
+
+def test_infinity_is_text_and_has_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, reason in (
+        (("--engine", "sgd"), "no noise"),
+        (("--noise-multiplier", "0"), "no noise"),
+        (("--group-scale", "first_step"), "raw first gradient"),
+    ):
+        found = answer(capsys, *options, "--delta", "1e-5")
+        assert found["epsilon"] == "inf"
+        assert reason in found["unaccounted"][0]
+
+
+def test_a_public_bound_on_alpha_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    options = (*_ALGORITHM_1, "--delta", "5e-4", "--group-scale", "public")
+    bounded = answer(capsys, *options, "--max-group-scale", "0.5")
+    assert bounded["effective_noise_multiplier"][0] == pytest.approx(2 / (2 * 8**0.5))
+    assert answer(capsys, *options)["epsilon"] == pytest.approx(581.0, rel=1e-4)
+
+
+def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--delta", "5e-4", "--noise-multiplier", "1", "--decay", "linear", "--tau", "0.02")
+    assert answer(capsys, *options)["epsilon_paper"] == pytest.approx(53.2064, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--delta", "1.5"), "expected 0 < delta < 1, got delta=1.5"),
+        (("--delta", "0"), "expected 0 < delta < 1, got delta=0"),
+        (("--noise-multiplier", "-1"), "expected noise_multiplier >= 0"),
+        (("--sampling", "bogus"), "sampling: input should be"),
+        (("--decay", "bogus"), "expected kind to be one of exponential, linear, none"),
+        (("--engine", "bogus"), "expected engine to be one of sgd, edp_sgd, dp_sgd"),
+        (
+            (
+                "--num-records",
+                "1000",
+            ),
+            "",
+        ),
+        (("--engine", "dp_sgd", "--delta", "1e-5"), "the sample rate depends on it"),
+        ((), "the default delta depends on it"),
+        (("--delta", "1e-5", "--accountant", "paper_zcdp"), "no guarantee of what runs"),
+        (("--delta", "1e-5", "--accountant", "pld"), "pld: expected sampling poisson"),
+        (("--noise-multiplier", "1", "--target-epsilon", "1"), "got both"),
+        (("--delta", "1e-5", "--engine", "sgd", "--target-epsilon", "3"), "no noise multiplier"),
+        (
+            ("--delta", "1e-5", "--neighboring-relation", "add_or_remove_one"),
+            "replace_one with sampling shuffle",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], reason: str
+) -> None:
+    if not reason:
+        assert answer(capsys, *options)["delta"] == 1e-5
+    else:
+        assert reason in refusal(capsys, *options)
+
+
+def test_what_depends_on_an_unknown_size_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "--delta", "5e-4")
+    assert found["num_records"] is None
+    assert found["steps"] is None
+
+
+def test_a_config_file_is_read_and_options_override_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trial.yaml"
+    path.write_text(
+        "engine: dp_sgd\ndata: {num_records: 2560}\n"
+        "privacy: {noise_multiplier: 1.0, delta: 5e-4}\ntraining: {epochs: 30}\n"
+    )
+    assert answer(capsys, str(path))["epsilon"] == pytest.approx(4.1205, abs=2e-4)
+    louder = answer(capsys, str(path), "--noise-multiplier", "2")
+    assert louder["noise_multiplier"] == 2.0
+    assert louder["epsilon"] < 4
+    assert "cannot read config" in refusal(capsys, str(tmp_path / "missing.yaml"))
+    path.write_text("engine: [")
+    assert "to be YAML" in refusal(capsys, str(path))
+    path.write_text("privacy: {nois: 1}")
+    assert "unknown field privacy.nois" in refusal(capsys, str(path))

@@ -1,0 +1,281 @@
+"""The ledger survives crashes at any byte and several writers, and recognises shared records."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import signal
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import cli
+from sweep.append_log import AppendLog
+from sweep.ledger import FILE, Entry, Ledger, entry_for
+from trainables.accountants import epsilon_sweep, release
+from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.errors import InvalidData, InvalidInput
+from trainables.privacy.mechanism import Mechanism, build_from
+
+
+def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
+    return build_from(
+        engine,
+        PrivacyConfig(**{"noise_multiplier": 20.0, "delta": 1e-5} | privacy),
+        training=TrainingConfig(epochs=4, num_workers=2),
+        num_records=2_560,
+    )
+
+
+def entry(trial: str = "t1", *, dataset: str = "aaa", epochs: int = 4, **other: Any) -> Entry:
+    what = other.pop("mechanism", mechanism())
+    return entry_for(
+        what,
+        dataset=dataset,
+        sweep="grid",
+        trial=trial,
+        epochs=epochs,
+        dataset_name="atis",
+        **other,
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / FILE)
+
+
+def test_entries_come_back_as_they_were_written(ledger: Ledger) -> None:
+    entries = [
+        entry("t1"),
+        entry("t2", mechanism=mechanism("dp_sgd"), epochs=2),
+        entry("t3", mechanism=mechanism("sgd")),
+    ]
+    for each in entries:
+        ledger.charge(replace(each, at=1.5))
+    assert ledger.entries() == [replace(each, at=1.5) for each in entries]
+    assert ledger.datasets() == ("aaa",)
+    assert ledger.spend("never-seen").total.epsilon == 0.0
+
+
+def test_a_crash_at_any_byte_leaves_whole_entries(tmp_path: Path) -> None:
+    """Cut at every offset: what was acknowledged before the cut is read, the torn entry is not,
+    and the next charge repairs the file.
+    """
+    whole = tmp_path / "whole"
+    log = AppendLog(whole)
+    records = [{"n": 1}, {"n": 2, "text": "é" * 3}, {"n": 3}]
+    ends = []
+    for record in records:
+        log.append(record)
+        ends.append(whole.stat().st_size)
+    content = whole.read_bytes()
+    for offset in range(len(content) + 1):
+        cut = AppendLog(tmp_path / "cut")
+        cut.path.write_bytes(content[:offset])
+        complete = sum(end <= offset for end in ends)
+        assert cut.read() == records[:complete], offset
+        cut.append({"n": 9})
+        assert cut.read() == [*records[:complete], {"n": 9}], offset
+
+
+def test_a_real_ledger_survives_the_cut_too(tmp_path: Path, ledger: Ledger) -> None:
+    for trial in ("t1", "t2"):
+        ledger.charge(entry(trial))
+    path = tmp_path / FILE
+    content = path.read_bytes()
+    for offset in range(0, len(content), 37):
+        path.write_bytes(content[:offset])
+        kept = ledger.entries()
+        ledger.charge(entry("t9"))
+        assert [each.trial for each in ledger.entries()] == [*(e.trial for e in kept), "t9"]
+
+
+def test_any_other_damage_is_refused_not_skipped(tmp_path: Path, ledger: Ledger) -> None:
+    """Every flipped byte of an acknowledged entry is noticed: spend does not vanish quietly."""
+    ledger.charge(entry("t1"))
+    ledger.charge(entry("t2"))
+    path = tmp_path / FILE
+    content = path.read_bytes()
+    first = content.index(b"\n")
+    for offset in [*range(0, first, 23), first - 1]:
+        damaged = bytearray(content)
+        damaged[offset] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidData, match=r"line [12] is damaged"):
+            ledger.entries()
+
+
+def _charge_many(path: Path, writer: int, count: int) -> None:
+    book = Ledger(path)
+    for number in range(count):
+        book.charge(entry(f"w{writer}-{number}"))
+
+
+def test_several_sweeps_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_charge_many, args=(path, w, 25)) for w in range(4)]
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join(60)
+        assert process.exitcode == 0
+    trials = [each.trial for each in Ledger(path).entries()]
+    assert len(trials) == len(set(trials)) == 100
+    for writer in range(4):  # each writer's entries are in its own order
+        mine = [trial for trial in trials if trial.startswith(f"w{writer}-")]
+        assert mine == [f"w{writer}-{number}" for number in range(25)]
+
+
+def _charge_until_killed(path: Path, pipe: Any) -> None:
+    book = Ledger(path)
+    for number in range(100_000):
+        book.charge(entry(str(number)))
+        pipe.send(number)
+
+
+def test_what_was_acknowledged_outlives_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    context = multiprocessing.get_context("fork")
+    for _ in range(3):
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_charge_until_killed, args=(path, sender))
+        before = len(Ledger(path).entries())
+        process.start()
+        last = -1
+        while last < 5:
+            last = receiver.recv()
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(60)
+        while receiver.poll():
+            try:
+                last = receiver.recv()
+            except EOFError:
+                break
+        entries = Ledger(path).entries()
+        assert len(entries) - before >= last + 1
+        Ledger(path).charge(entry("after"))
+
+
+def test_an_attempt_is_charged_once_and_a_replay_again(ledger: Ledger) -> None:
+    """Entries of one attempt are running totals; a second attempt pays for what it replays."""
+    for epochs in (1, 2, 3):
+        ledger.charge(entry("t1", epochs=epochs))
+    three = ledger.spend("aaa")
+    assert three.num_trials == 1
+    assert three.total == epsilon_sweep([release(mechanism(), last=3)], delta=1e-5, exact=False)
+    ledger.charge(entry("t1", attempt=2, first_epoch=2, epochs=4))
+    both = ledger.spend("aaa").total
+    replayed = [release(mechanism(), last=3), release(mechanism(), first=2, last=4)]
+    assert both.epsilon == epsilon_sweep(replayed, delta=1e-5).epsilon > three.total.epsilon
+    with pytest.raises(InvalidInput, match="first_epoch < epochs"):
+        entry("t1", first_epoch=2, epochs=2)
+
+
+def test_data_sets_are_told_apart(ledger: Ledger) -> None:
+    ledger.register("aaa", [b"one", b"two"])
+    ledger.register("bbb", [b"three"])
+    ledger.charge(entry("t1", dataset="aaa"))
+    ledger.charge(entry("t2", dataset="bbb"))
+    assert ledger.spend("aaa").num_trials == ledger.spend("bbb").num_trials == 1
+    assert ledger.spend("aaa").shared == {}
+
+
+def test_a_data_set_that_shares_a_record_carries_the_spend(ledger: Ledger) -> None:
+    """One record in ten thousand is enough; the spend of both adds up, in either direction."""
+    first = [f"record {number}".encode() for number in range(10_000)]
+    second = [f"other {number}".encode() for number in range(10_000)]
+    assert ledger.register("aaa", first) == 10_000
+    ledger.charge(entry("t1", dataset="aaa"))
+    assert ledger.register("bbb", [*second, first[77], first[77]]) == 10_001
+    new = ledger.spend("bbb")
+    assert new.shared == {"aaa": 1}
+    assert new.total.epsilon == ledger.spend("aaa").total.epsilon > 0
+    ledger.charge(entry("t2", dataset="bbb"))
+    assert ledger.spend("aaa").num_trials == 2
+    assert ledger.spend("aaa").total == ledger.spend("bbb").total
+    assert not ledger.spend("ccc").recognised
+
+
+def test_hashes_are_keyed_and_private(tmp_path: Path, ledger: Ledger) -> None:
+    """Two ledgers hash a record differently; key and lists are for their owner alone."""
+    ledger.register("aaa", [b"a secret"])
+    other = Ledger(tmp_path / "elsewhere" / FILE)
+    other.register("aaa", [b"a secret"])
+    mine = (tmp_path / "ledger.records" / "aaa.u64").read_bytes()
+    theirs = (tmp_path / "elsewhere" / "ledger.records" / "aaa.u64").read_bytes()
+    assert mine != theirs
+    assert b"secret" not in mine
+    ledger.charge(entry())
+    for name in ("ledger.key", "ledger.records/aaa.u64", FILE):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    (tmp_path / "ledger.key").chmod(0o644)
+    with pytest.raises(InvalidInput, match="readable by its owner only"):
+        ledger.spend("aaa")
+
+
+def test_lost_or_foreign_hashes_are_refused(tmp_path: Path, ledger: Ledger) -> None:
+    ledger.register("aaa", [b"one"])
+    listing = tmp_path / "ledger.records" / "aaa.u64"
+    listing.write_bytes(listing.read_bytes()[:-1])
+    with pytest.raises(InvalidData, match="restore the key or the file"):
+        ledger.spend("aaa")
+    (tmp_path / "ledger.key").unlink()
+    with pytest.raises(InvalidData, match="restore the key or the file"):
+        ledger.spend("aaa")
+    with pytest.raises(InvalidInput, match="a data set's fingerprint"):
+        ledger.register("../aaa", [])
+
+
+def test_a_budget_counts_everything_that_went_before(ledger: Ledger) -> None:
+    ledger.charge(entry("t1"))
+    spent = ledger.spend("aaa").total.epsilon
+    planned = [release(mechanism())] * 3
+    total = epsilon_sweep([release(mechanism())] * 4, delta=1e-5).epsilon
+    within = ledger.require_within("aaa", planned, budget_total=total * 1.0001)
+    assert within.epsilon == pytest.approx(total)
+    with pytest.raises(InvalidInput, match="3 planned trials it would be") as refused:
+        ledger.require_within("aaa", planned, budget_total=total * 0.9999)
+    assert f"{spent:.4g} is spent" in str(refused.value)
+    assert len(ledger.entries()) == 1, "nothing is charged by asking"
+    with pytest.raises(InvalidInput, match="no noise is added"):
+        ledger.require_within("aaa", [release(mechanism("sgd"))], budget_total=1e9)
+
+
+def test_releases_without_a_guarantee_are_counted_apart(ledger: Ledger) -> None:
+    ledger.charge(entry("t1"))
+    ledger.charge(entry("t2", mechanism=mechanism("sgd")))
+    spend = ledger.spend("aaa")
+    assert math.isinf(spend.total.epsilon)
+    assert spend.num_unaccounted == 1
+    assert spend.accounted.epsilon == epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
+    assert "one unit of privacy" in ledger.spend("aaa").accounted.unaccounted[0]
+
+
+def test_the_command_shows_the_spend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
+    assert cli.run(["ledger"]) == 0
+    assert "Nothing has been charged" in capsys.readouterr().out
+    book = Ledger(tmp_path / FILE)
+    book.register("aaa", [b"one"])
+    book.charge(entry("t1"))
+    book.charge(entry("t2", mechanism=mechanism("sgd")))
+    assert cli.run(["ledger", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["datasets"]
+    assert (row["dataset"], row["dataset_name"], row["num_trials"]) == ("aaa", "atis", 2)
+    assert row["total"]["epsilon"] == "inf"
+    assert cli.run(["ledger", "atis"]) == 0
+    assert "for the rest" in capsys.readouterr().out.replace("\n", " ")
+    assert cli.run(["ledger", "missing"]) == 2
+    assert cli.run(["ledger", "--delta", "2"]) == 2
+    assert "expected 0 < delta < 1" in capsys.readouterr().err
