@@ -133,12 +133,17 @@ def _refuse_hopeless(points: list[Point]) -> None:
         groups.setdefault(("variant", point.variant), []).append(point)
         for path, value in point.values.items():
             groups.setdefault((path, repr(value)), []).append(point)
-    # A value drawn once from a range says nothing of the range: one bad partner is enough for it.
-    for (path, _), members in groups.items():
-        if path != "variant" and len(members) == 1 and len(points) > 1:
-            continue
-        if all(point.rule == "config" for point in members):
-            raise InvalidInput(str(members[0].reason))
+    hopeless = [
+        members
+        for (path, _), members in groups.items()
+        # A value drawn once from a range says nothing of the range: its partner may be to blame.
+        if (path == "variant" or len(members) > 1 or len(points) == 1)
+        and all(point.rule == "config" for point in members)
+    ]
+    if hopeless:
+        # The culprit is wrong in the same way wherever it is.
+        culprit = min(hopeless, key=lambda members: len({point.reason for point in members}))
+        raise InvalidInput(str(culprit[0].reason))
 
 
 def _assignments(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:

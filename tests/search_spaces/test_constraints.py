@@ -1,0 +1,83 @@
+"""Constraints are arithmetic over names and nothing else: no call, attribute or text trick."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces.constraints import holds, names
+from trainables.errors import InvalidInput
+
+VALUES = {"engine": "dp_sgd", "privacy": {"max_grad_norm": 0.5, "delta": None}, "epochs": 30}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("privacy.max_grad_norm <= 1", True),
+        ("0 < privacy.max_grad_norm < 0.5", False),
+        ("engine in ['sgd', 'dp_sgd'] and not epochs > 30", True),
+        ("(1 if engine == 'sgd' else 2) * epochs == 60", True),
+        ("privacy.delta is None", True),
+        ("log10(max(epochs, 100)) == 2", True),
+        ("-epochs + 31 == 1", True),
+        ("epochs % 4 == 2 or missing.name", True),
+    ],
+)
+def test_an_expression_has_its_value_in_python(text: str, expected: bool) -> None:
+    assert holds(text, VALUES) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "open('x')",
+        "(lambda: 1)()",
+        "[x for x in [1]]",
+        "engine.__class__()",
+        "'a'.upper == 1",
+        "epochs ** epochs",
+        "epochs << 3",
+        "max(epochs, key=1)",
+        "f'{epochs}'",
+        "engine[0]",
+        "(epochs := 3)",
+        "epochs; 1",
+        "",
+        "1 +",
+        "a" * 501,
+    ],
+)
+def test_whatever_is_not_arithmetic_is_refused_before_it_runs(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        names(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("privacy.clip <= 1", "unknown name privacy.clip"),
+        ("engine.name == 1", "unknown name engine.name"),
+        ("privacy.delta < 1", "has no value here"),
+        ("1 / (epochs - 30) > 0", "has no value here"),
+        ("'a' * 1000000000 == 1", "expected numbers"),
+    ],
+)
+def test_an_expression_without_a_value_says_why(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        holds(text, VALUES)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_comparisons_agree_with_python(left: float, right: float) -> None:
+    values = {"a": {"b": left}, "c": right}
+    assert holds("a.b + 1 <= c or a.b == c", values) == (left + 1 <= right or left == right)
+
+
+def test_the_names_of_an_expression_are_known_without_values() -> None:
+    assert names("min(a.b, 2) < c and 'd' != e.f.g") == {"a.b", "c", "e.f.g"}
+    assert not math.isnan(float(len(names("1 < 2"))))

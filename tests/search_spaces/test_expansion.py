@@ -1,0 +1,185 @@
+"""Expansion: every point once, in the same order for the same space, refusals with their reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from search_spaces import space as spaces
+from search_spaces.expansion import Expansion, expand
+from search_spaces.space import read
+from trainables.errors import InvalidInput
+
+TINY = Path(__file__).with_name("tiny.yaml")
+LR = "training.learning_rate"
+
+
+def expanded(**fields: Any) -> Expansion:
+    return expand(spaces.parse({"name": "s", **fields}))
+
+
+def random_points(strategy: str, num_samples: int, seed: int = 0) -> np.ndarray:
+    found = expanded(
+        axes={
+            LR: {"range": {"low": 1e-4, "high": 1, "log": True}},
+            "privacy.max_grad_norm": {"range": {"low": 0.001, "high": 1.0}},
+        },
+        search={"strategy": strategy, "num_samples": num_samples, "seed": seed},
+    )
+    rows = [[p.values[LR], p.values["privacy.max_grad_norm"]] for p in found.points]
+    return np.column_stack([(np.log10([r[0] for r in rows]) + 4) / 4, [r[1] for r in rows]])
+
+
+def test_a_grid_is_the_product_of_its_axes_over_variants_and_seeds() -> None:
+    points = expand(read(TINY)).points
+    assert [(p.variant, p.values.get("training.seed")) for p in points[:2]] == [
+        ("sgd", 0),
+        ("sgd", 1),
+    ]
+    assert len(points) == 2 + 2 * 2 * 2
+    assert all(p.baseline == (p.variant == "sgd") for p in points)
+    assert all(p.config is not None and p.config.training.epochs == 3 for p in points)
+
+
+def test_a_constraint_refuses_a_point_with_its_reason() -> None:
+    refused = [p for p in expand(read(TINY)).points if p.reason is not None]
+    assert {(p.values["privacy.max_grad_norm"], p.values["privacy.noise_decay.tau"])
+            for p in refused} == {(1, 0.5)}  # fmt: skip
+    assert {p.reason for p in refused} == {"more decay than the clip norm bears"}
+
+
+def test_equal_points_are_run_once() -> None:
+    found = expanded(axes={LR: [0.1, 0.1, 1e-1]}, repeats=[3, 3])
+    assert (len(found.points), found.merged) == (1, 5)
+
+
+def test_a_point_that_any_variant_calls_a_baseline_is_one() -> None:
+    found = expanded(variants=[{"name": "a"}, {"name": "b", "baseline": True}])
+    assert (len(found.points), found.points[0].baseline) == (1, True)
+
+
+def test_a_variant_drops_fixes_and_replaces_axes() -> None:
+    found = expanded(
+        axes={LR: [0.1, 0.2], "privacy.max_grad_norm": [1, 2]},
+        variants=[
+            {"name": "fixes", "set": {LR: 0.5}},
+            {"name": "drops", "drop_axes": [LR]},
+            {"name": "replaces", "axes": {LR: [0.7]}, "set": {"engine": "dp_sgd"}},
+        ],
+    )
+    rates = {
+        name: sorted({p.config.training.learning_rate for p in found.points
+                      if p.config and p.variant == name})
+        for name in ("fixes", "drops", "replaces")
+    }  # fmt: skip
+    assert rates == {"fixes": [0.5], "drops": [0.001], "replaces": [0.7]}
+
+
+def test_an_override_is_in_every_trial_and_its_axis_is_gone() -> None:
+    found = expanded(axes={LR: [0.1, 0.2]}, override={LR: 0.3}, repeats=2)
+    assert [p.config.training.learning_rate for p in found.points if p.config] == [0.3, 0.3]
+    assert found.merged == 0
+
+
+def test_an_override_of_the_seed_ends_the_repeats() -> None:
+    found = expanded(override={"training.seed": 9}, repeats=3)
+    assert [p.config.training.seed for p in found.points if p.config] == [9]
+
+
+def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_error() -> None:
+    decay = "privacy.noise_decay"
+    found = expanded(axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]})
+    refused = [p for p in found.points if p.reason]
+    assert [(p.values[f"{decay}.kind"], p.values[f"{decay}.tau"]) for p in refused] == [
+        ("none", 0.1)
+    ]
+    assert refused[0].config is None
+    with pytest.raises(InvalidInput, match="expected kind to be one of"):
+        expanded(axes={f"{decay}.kind": ["none", "lineer"], f"{decay}.tau": [0, 0.1]})
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ({"training": {"epoch": 3}}, "unknown field training.epoch"),
+        ({"training": {"epochs": "many"}}, "training.epochs: .* got 'many'"),
+        ({"training": {"epochs": 0}}, "training.epochs: .* got 0"),
+        ({"data": {"name": "atiss"}}, "expected data.name to be one of .*atis.* got 'atiss'"),
+        ({"model": {"name": "gpt"}}, "expected model.name to be one of .*got 'gpt'"),
+        ({"engine": "sdg"}, "engine: .* got 'sdg'"),
+        ({"privacy": {"noise_multiplier": -1}}, "expected noise_multiplier >= 0"),
+    ],
+)
+def test_a_wrong_base_names_field_value_and_what_is_allowed(
+    base: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        expanded(base=base)
+
+
+def test_a_constraint_over_an_unknown_name_is_an_error() -> None:
+    with pytest.raises(InvalidInput, match=r"unknown name privacy\.clip"):
+        expanded(constraints=["privacy.clip < 1"])
+
+
+def test_a_grid_over_a_range_needs_a_number_of_points() -> None:
+    with pytest.raises(InvalidInput, match=f"axes.{LR}: expected num"):
+        expanded(axes={LR: {"range": {"low": 0.1, "high": 1}}})
+    found = expanded(axes={LR: {"range": {"low": 0.1, "high": 1, "num": 4}}})
+    assert [p.values[LR] for p in found.points] == [0.1, 0.4, 0.7, 1.0]
+
+
+def test_a_huge_grid_is_refused_before_it_is_built() -> None:
+    many = list(range(1, 400))
+    with pytest.raises(InvalidInput, match="at most 100000 points"):
+        expanded(axes={"training.epochs": many, "training.seed": many, "data.seed": many})
+
+
+@pytest.mark.parametrize("strategy", ["random", "quasi_random"])
+def test_draws_follow_the_seed_and_never_repeat(strategy: str) -> None:
+    first, again = random_points(strategy, 40), random_points(strategy, 40)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, random_points(strategy, 40, seed=1))
+    assert len(np.unique(first, axis=0)) == 40
+
+
+def test_a_small_space_is_exhausted_and_never_drawn_twice() -> None:
+    found = expanded(
+        axes={LR: {"choice": [0.1, 0.2, 0.3]}, "privacy.max_grad_norm": {"choice": [1, 2]}},
+        search={"strategy": "random", "num_samples": 50},
+    )
+    assert (len(found.points), found.merged) == (6, 0)
+
+
+def test_a_grid_axis_is_crossed_with_every_draw() -> None:
+    found = expanded(
+        axes={
+            LR: {"range": {"low": 0.1, "high": 1}},
+            "privacy.max_grad_norm": {"grid": [1, 2]},
+        },
+        search={"strategy": "random", "num_samples": 5},
+    )
+    assert len(found.points) == 10
+    assert len({p.values[LR] for p in found.points}) == 5
+
+
+@pytest.mark.parametrize("strategy", ["random", "quasi_random"])
+def test_draws_cover_the_space_evenly(strategy: str) -> None:
+    """Each coordinate is uniform: its mean is within 4 standard errors of 1/2 (false alarm 1e-4),
+    while half or one and a half of the right spread would be seen."""
+    drawn = random_points(strategy, 400)
+    assert np.all(np.abs(drawn.mean(axis=0) - 0.5) < 4 / np.sqrt(12 * 400))
+    assert np.all(np.abs(drawn.std(axis=0) * np.sqrt(12) - 1) < 0.15)
+
+
+def test_quasi_random_draws_leave_smaller_gaps() -> None:
+    """The largest empty gap of a coordinate, over ten seeds."""
+
+    def gaps(strategy: str) -> float:
+        drawn = [np.sort(random_points(strategy, 64, seed)[:, 0]) for seed in range(10)]
+        return float(np.mean([np.diff(values).max() for values in drawn]))
+
+    assert gaps("quasi_random") < 0.6 * gaps("random")

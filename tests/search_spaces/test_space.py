@@ -1,0 +1,117 @@
+"""Reading a space: what is shipped is readable, what is wrong is one sentence with its field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from search_spaces import space as spaces
+from search_spaces.space import Range, SearchSpace, read
+from trainables.config import parse as parse_config
+from trainables.errors import InvalidInput
+
+TINY = Path(__file__).with_name("tiny.yaml")
+
+
+def write(folder: Path, document: Any) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return path
+
+
+def test_a_space_survives_being_written_and_read() -> None:
+    space = read(TINY)
+    assert spaces.parse(yaml.safe_load(yaml.safe_dump(space.document()))) == space
+
+
+@pytest.mark.parametrize("name", spaces.shipped())
+def test_every_shipped_space_can_be_read_and_names_its_source(name: str) -> None:
+    assert read(name).source
+
+
+def test_a_bare_config_is_a_space_of_one_point(tmp_path: Path) -> None:
+    fields = parse_config({"engine": "sgd"}).model_dump(mode="json")
+    assert read(write(tmp_path, fields)) == SearchSpace(name="mine", base=fields)
+
+
+def test_a_base_may_lie_in_a_file_beside_the_space(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("engine: sgd")
+    assert read(write(tmp_path, {"base": "base.yaml"})).base == {"engine": "sgd"}
+
+
+def test_overrides_reach_the_config_and_the_space(tmp_path: Path) -> None:
+    path = write(tmp_path, {"base": {"engine": "sgd"}, "budget": {"trials": 3}})
+    space = read(path, overrides={"training.epochs": 5, "budget.epsilon": 2, "repeats": 2})
+    assert space.override == {"training.epochs": 5}
+    assert (space.budget.epsilon, space.budget.trials, space.repeats) == (2, 3, (0, 1))
+
+
+def test_scientific_notation_without_a_dot_is_a_number(tmp_path: Path) -> None:
+    space = read(write(tmp_path, "axes: {privacy.noise_multiplier: [1e-6, 1e-1, 2E3]}"))
+    assert space.axes["privacy.noise_multiplier"].values == (1e-6, 0.1, 2000.0)
+
+
+def test_a_fallback_gives_way_to_what_was_typed() -> None:
+    space = SearchSpace(
+        name="a", fallback={"data.name": "snips", "data.seed": 1}, override={"data.seed": 2}
+    )
+    assert spaces.with_fallback(space).override == {"data.name": "snips", "data.seed": 2}
+
+
+def test_a_logarithmic_range_is_even_on_the_logarithm() -> None:
+    values = [Range(low=1e-4, high=1, log=True).at(share / 4) for share in range(5)]
+    assert values == [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"axis": {}}, "unknown field axis"),
+        ({"base": {}, "axes": {"privacy.max_grad_norm": {"low": 1}}}, "unknown field axes"),
+        ({"axes": {"privacy.max_grad_norm": {}}}, "expected one of grid, choice and range"),
+        ({"axes": {"privacy.max_grad_norm": []}}, "axes.privacy.max_grad_norm"),
+        ({"axes": {"clip": [1]}}, "expected a dotted path that starts with"),
+        ({"axes": {"training.epochs": {"range": {"low": 2, "high": 1}}}}, "expected low < high"),
+        ({"axes": {"training.epochs": {"range": {"low": 0, "high": 1, "log": True}}}}, "low > 0"),
+        ({"search": {"strategy": "random"}}, "expected num_samples with strategy random"),
+        ({"search": {"strategy": "tpe"}}, "search.strategy"),
+        ({"search": {"num_samples": 3}}, "expected no num_samples with strategy grid"),
+        ({"budget": {"epsilon": -1}}, "budget.epsilon"),
+        ({"budget": {"accountant": "mine"}}, "expected one of sound, paper"),
+        ({"repeats": 0}, "expected 1 to 1000"),
+        ({"constraints": ["import os"]}, "is not an expression"),
+        ({"variants": [{"name": "a"}, {"name": "a"}]}, "expected variants with different names"),
+        ({"name": "../up"}, "expected a name of lower-case letters"),
+        ({"name": "a..b"}, "expected a name of lower-case letters"),
+        ({"resources": {"slots": 0}}, "expected auto or at least 1"),
+        ({"resources": {"executor": "magic"}}, "resources.executor"),
+        ("- 1\n- 2", "expected a mapping"),
+        ("a: [1", "expected YAML in .*line"),
+        ("name: a\nname: b", "the key name comes twice"),
+        ({"base": "nowhere.yaml"}, "cannot read"),
+    ],
+)
+def test_a_wrong_space_is_refused_in_one_line(tmp_path: Path, document: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        read(write(tmp_path, document))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(b"name: \xff\xfe")
+    with pytest.raises(InvalidInput, match=r"expected .* to be UTF-8"):
+        read(path)
+
+
+def test_an_override_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="expected a path that starts with"):
+        read(TINY, overrides={"privcy.delta": 1})
+
+
+def test_yaml_cannot_build_objects(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="expected YAML"):
+        read(write(tmp_path, "base: !!python/object/apply:os.system ['true']"))
