@@ -1,9 +1,10 @@
 """Which records a trial trains, validates and tests on. Pure; no torch.
 
 `paper` pools all files and cuts 45:5:50 by `split_seed` (Dupuy et al. 2021, 4.1); `official` keeps
-the parts of the corpus. `bernoulli` and `paired` first reserve 5 % validation and 5 % test, common
-to all trials of a `split_seed` so that their scores compare; the other 90 % are the audit pool, and
-a trial trains on about half of it (45 % of all, as in the paper), by coins of its own:
+the parts of the corpus (one without a validation part gives 5 % of its training part). `bernoulli`
+and `paired` first reserve 5 % validation and 5 % test, common to all trials of a `split_seed` so
+that their scores compare; the other 90 % are the audit pool, and a trial trains on about half of it
+(45 % of all, as in the paper), by coins of its own:
 
 * `bernoulli`: an independent fair coin for every record;
 * `paired`: records are paired (equal intent, nearest length; by `split_seed`, equal for all
@@ -85,7 +86,7 @@ def make_split(config: DataConfig, *, corpus: Records, mask_seed: int) -> Split:
     Raises: InvalidInput where a part would be empty.
     """
     if config.split == "official":
-        split = _official(corpus)
+        split = _official(corpus, config.split_seed)
     elif config.split == "paper":
         split = _paper(corpus.num_records, config.split_seed)
     else:
@@ -132,10 +133,15 @@ def _paper(n: int, seed: int) -> Split:
     return Split(train=parts[0], validation=parts[1], test=parts[2])
 
 
-def _official(corpus: Records) -> Split:
+def _official(corpus: Records, seed: int) -> Split:
     part = np.asarray(corpus.part)
     ids = {name: np.flatnonzero(part == index) for index, name in enumerate(PARTS)}
-    return Split(train=ids["train"], validation=ids["validation"], test=ids["test"])
+    train, validation = ids["train"], ids["validation"]
+    if len(validation) == 0:
+        order = generator(seed, "official").permutation(train)
+        held = _percent(len(train), _RESERVED_PERCENT)
+        train, validation = np.sort(order[held:]), np.sort(order[:held])
+    return Split(train=train, validation=validation, test=ids["test"])
 
 
 def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:
