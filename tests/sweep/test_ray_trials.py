@@ -195,6 +195,34 @@ def test_workers_in_a_cluster_that_lives_on_end_with_an_interrupted_sweep(
     assert len(trained_epochs(job)) < 10
 
 
+SMALL = {
+    "data": {"max_records": 400},
+    "model": {"hidden_size": 16, "num_layers": 1, "word_buckets": 256, "char_filters": 8},
+    "privacy": {"reproducible_noise": True},
+    "training": {"epochs": 2, "num_workers": 2, "expected_batch_size": 32},
+    "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 0},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (Path(os.environ.get("SWEEP_DATA_DIR", "data")) / "atis").exists(),
+    reason="needs ATIS in $SWEEP_DATA_DIR",
+)
+def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster: None, tmp_path: Path) -> None:
+    jobs, diary = [replace(job, config=SMALL) for job in make_jobs(tmp_path, count=2)], Diary()
+    settings = replace(
+        SETTINGS,
+        function="trainables.trial:run",
+        data_dir=Path(os.environ.get("SWEEP_DATA_DIR", "data")),
+        cache_dir=tmp_path / "cache",
+    )
+    run_trials(jobs, events=diary, settings=settings)
+    first, second = ([e.report for e in diary.of(job.trial_id, "epoch")] for job in jobs)
+    assert [r.metrics for r in first if r] == [r.metrics for r in second if r]
+    assert diary.ser("t0") == diary.ser("t1")
+
+
 @pytest.mark.slow
 def test_a_trainer_per_trial_gives_the_same_results(cluster: None, tmp_path: Path) -> None:
     alone = sequential(tmp_path / "alone", count=2)
