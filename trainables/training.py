@@ -28,9 +28,17 @@ class Learner(Protocol):
     `objective` names the metric of `validate()` whose smallest value marks the best epoch.
     """
 
-    model: torch.nn.Module
-    engine: Engine
-    objective: str
+    @property
+    def model(self) -> torch.nn.Module:
+        """Holds the weights."""
+
+    @property
+    def engine(self) -> Engine:
+        """Takes the steps."""
+
+    @property
+    def objective(self) -> str:
+        """Name of a metric."""
 
     def validate(self) -> dict[str, float]:
         """Metrics on the validation part, equal on every process."""

@@ -99,7 +99,7 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
         engines.Setup(
             loader=loader,
             ids=train_ids,
-            groups=corpus.groups[train_ids] if mechanism.unit == "group" else None,
+            groups=groups_of(corpus, train_ids) if mechanism.unit == "group" else None,
             learning_rate=config.training.learning_rate,
             comm=comm,
             # Every attempt draws a key of its own: no noise ever meets two different gradients.
@@ -115,6 +115,19 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
         ),
     )
     return Setup(config, corpus, split, loader, model, mechanism, engine, comm)
+
+
+def groups_of(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
+    """Whose record each of `ids` is.
+
+    Raises: InvalidInput where the corpus does not say.
+    """
+    if corpus.groups is None:
+        raise InvalidInput(
+            f"expected data with groups (users) for privacy.unit=group, got {corpus.name} without"
+        )
+    found: np.ndarray = corpus.groups[ids]
+    return found
 
 
 def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
