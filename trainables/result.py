@@ -13,6 +13,7 @@ CURATOR_ONLY = (
     "gradient_norm",
     "nonfinite_gradients",
     "mia_*",
+    "delta_mia_*",
     "roc_*",
     "epsilon_lower_bound*",
     "epsilon_estimate*",

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtr, ndtri
-from scipy.stats import beta, norm
+from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.stats import beta
 
 from trainables.attacks._signals import Bools, Floats
 from trainables.errors import InvalidInput
@@ -39,8 +39,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     """delta(epsilon) of a mu-Gaussian mechanism (Balle & Wang 2018)."""
     if mu <= 0:
         return 0.0
-    first = norm.cdf(mu / 2 - epsilon / mu)
-    second = math.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
+    first = ndtr(mu / 2 - epsilon / mu)
+    second = math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
     return float(max(0.0, first - second))
 
 
@@ -93,7 +93,7 @@ def gdp(auc: float, *, delta: float) -> float:
     """epsilon(delta) of the mu-Gaussian mechanism with this AUC, Phi(mu / sqrt 2); 0 below 0.5."""
     if auc >= 1:
         return math.inf
-    return gaussian_epsilon(math.sqrt(2) * float(norm.ppf(max(auc, 0.5))), delta)
+    return gaussian_epsilon(math.sqrt(2) * float(ndtri(max(auc, 0.5))), delta)
 
 
 def clopper_pearson_epsilon(
