@@ -5,15 +5,11 @@ Statistical checks: false-alarm rate 1e-6 for each record, bin or total (see `en
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
+import engine_checks as checks
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
-import engine_checks as checks
 from engine_checks import mechanism
 
 from trainables.errors import InvalidInput
