@@ -63,6 +63,7 @@ def open_data(config: DataConfig, settings: Settings) -> Corpus:
 
     Raises: InvalidData for a file that is missing or damaged.
     """
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the cache lies in it, usually
     return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
 
 

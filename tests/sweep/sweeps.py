@@ -1,0 +1,75 @@
+"""Small sweeps for tests: a user's own corpus, a toy trial, everything in one folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from search_spaces import space as spaces
+from search_spaces.space import SearchSpace
+from sweep import prepare, runner
+from sweep.runner import Run
+from sweep.settings import Settings
+
+TOY = "tests.sweep.toy_trial:run"
+NUM_RECORDS = 200
+
+
+def settings_in(folder: Path) -> Settings:
+    home = folder / "home"
+    return Settings(
+        home=home,
+        data_dir=folder,
+        cache_dir=home / "cache",
+        tracking_uri=f"sqlite:///{home / 'mlflow.db'}",
+    )
+
+
+def write_corpus(folder: Path) -> dict[str, Any]:
+    """Data fields of a corpus that is written once."""
+    path, schema = folder / "mine.jsonl", folder / "mine.schema.json"
+    if not path.exists():
+        rows = [
+            {
+                "tokens": ["call", f"person{n}", "now"],
+                "tags": ["O", "B-contact", "O"],
+                "intent": "call" if n % 2 else "text",
+            }
+            for n in range(NUM_RECORDS)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        schema.write_text(json.dumps({"intents": ["call", "text"], "slots": ["contact"]}))
+    return {
+        "name": "json_lines",
+        "path": str(path),
+        "schema_file": str(schema),
+        "num_records": 90,
+    }
+
+
+def space_in(folder: Path, **fields: Any) -> SearchSpace:
+    """Three trials of the toy, a baseline among them, unless `fields` say otherwise."""
+    base: dict[str, Any] = {
+        "data": write_corpus(folder),
+        "training": {"epochs": 3, "expected_batch_size": 30, "num_workers": 2},
+        "evaluation": {"attacks": []},
+        **fields.pop("base", {}),
+    }
+    document = {
+        "name": "toy",
+        "base": base,
+        "variants": [
+            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},
+            {"name": "edp", "axes": {"privacy.noise_multiplier": [0.5, 1.0]}},
+        ],
+        "resources": {"executor": "local"},
+        **fields,
+    }
+    return spaces.parse(document)
+
+
+def run_toy(folder: Path, *, function: str = TOY, **fields: Any) -> Run:
+    settings = settings_in(folder)
+    prepared = prepare.prepare_space(space_in(folder, **fields), settings=settings)
+    return runner.start(prepared, settings, command=["test"], function=function)

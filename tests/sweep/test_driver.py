@@ -1,0 +1,219 @@
+"""The driver pays before it permits, writes before it answers, and holds the budget always."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import plan as planning
+from sweep import store
+from sweep.accounting import accounting
+from sweep.driver import Driver, Paid, furthest, ledger_name, spent_after
+from sweep.events import TrialEvent, Verdict
+from sweep.ledger import FILE, Entry, Ledger
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import settings_in, space_in
+from trainables import accountants
+from trainables.config import parse
+from trainables.privacy.mechanism import build
+from trainables.result import EpochReport, TrialResult
+
+
+class Stage:
+    """A sweep on disk and the driver of it; `again` is the next process after a crash."""
+
+    def __init__(self, folder: Path, **fields: Any) -> None:
+        self._settings = settings_in(folder)
+        space = space_in(folder, **fields)
+        plan = planning.make(space, account=accounting(self._settings))
+        self.folder: SweepFolder = store.create(self._settings.home, space, plan, about={})
+        self.ledger = Ledger(self._settings.home / FILE)
+        self.sgd, self.first, self.second = (trial.id for trial in plan.trials)
+        self.driver = self.again()
+
+    def again(self) -> Driver:
+        account = accounting(self._settings)
+        trials = {
+            trial.id: Paid(
+                trial=trial,
+                mechanism=account(parse(trial.config), accountant=None, careful=False).mechanism,
+                dataset="f1",
+                dataset_name="mine",
+            )
+            for trial in self.folder.plan().trials
+        }
+        return Driver(self.folder, trials, ledger=self.ledger, delivery=None)
+
+    def entries(self, trial_id: str) -> list[Entry]:
+        return furthest(entry for entry in self.ledger.entries() if entry.trial == trial_id)
+
+    def paid(self, trial_id: str) -> list[tuple[int, int, int]]:
+        return [(e.attempt, e.first_epoch, e.epochs) for e in self.entries(trial_id)]
+
+
+def started(trial_id: str, *, attempt: int = 1) -> TrialEvent:
+    return TrialEvent(kind="started", trial_id=trial_id, time=time.time(), attempt=attempt)
+
+
+def epoch(trial_id: str, done: int, *, attempt: int = 1) -> TrialEvent:
+    report = EpochReport(epochs_done=done, seconds=0.1, metrics={"validation_ser": 0.5})
+    return TrialEvent(
+        kind="epoch", trial_id=trial_id, time=time.time(), attempt=attempt, report=report
+    )
+
+
+def finished(trial_id: str, epochs: int) -> TrialEvent:
+    result = TrialResult(
+        trial_id=trial_id, epochs_done=epochs, stopped_early=False, metrics={}, privacy={}
+    )
+    return TrialEvent(kind="finished", trial_id=trial_id, time=time.time(), result=result)
+
+
+def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    for event, paid in [
+        (started(stage.first), [(1, 0, 1)]),
+        (epoch(stage.first, 1), [(1, 0, 2)]),
+        (epoch(stage.first, 2), [(1, 0, 3)]),
+        (epoch(stage.first, 3), [(1, 0, 3)]),  # the last: nothing more to pay
+        (finished(stage.first, 3), [(1, 0, 3)]),
+    ]:
+        assert stage.driver(event) == Verdict()
+        assert stage.paid(stage.first) == paid
+    assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1, 2, 3]
+    assert stage.folder.record(stage.folder.plan().trials[1], running=False).status == "done"
+
+
+def test_a_permission_that_cannot_be_paid_is_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path)
+
+    def full(self: Ledger, entry: Entry) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Ledger, "charge", full)
+    with pytest.raises(OSError, match="No space left"):
+        stage.driver(started(stage.first))
+
+
+def test_a_trial_taken_up_after_a_crash_is_a_new_attempt_from_its_last_epoch(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    stage.driver(epoch(stage.first, 1))
+    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    after = stage.again()  # killed in epoch 2, which was paid for
+    after(started(stage.first))
+    assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
+    after(epoch(stage.first, 1))  # the checkpoint's epoch once more
+    after(epoch(stage.first, 2))
+    assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 3)]
+    assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1, 2]
+
+
+def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    stage.driver(epoch(stage.first, 1))
+    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    stage.driver(started(stage.first, attempt=2))
+    assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
+
+
+def test_without_a_checkpoint_everything_is_paid_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    stage.driver(epoch(stage.first, 1))
+    stage.again()(started(stage.first))
+    assert stage.paid(stage.first) == [(1, 0, 2), (2, 0, 1)]
+
+
+def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    for event in (started(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
+        stage.driver(event)
+    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    after = stage.again()
+    after(started(stage.first))
+    after(epoch(stage.first, 1))
+    assert stage.paid(stage.first) == [(1, 0, 3), (2, 2, 3), (2, 1, 2)]
+
+
+def test_what_a_crash_spent_counts_against_the_budget(tmp_path: Path) -> None:
+    """A budget of exactly three epochs: a replayed one leaves room for two."""
+    config = parse(space_in(tmp_path).base)
+    limit = accountants.account(build(config, num_records=90)).epsilon
+    stage = Stage(tmp_path, budget={"epsilon": limit})
+    assert stage.driver(started(stage.second)).go_on
+    assert stage.driver(epoch(stage.second, 1)).go_on
+    (stage.folder.trial_folder(stage.second) / "checkpoint").mkdir()
+    after = stage.again()
+    assert after(started(stage.second)).go_on
+    assert after(epoch(stage.second, 1)).go_on
+    verdict = after(epoch(stage.second, 2))
+    assert not verdict.go_on
+    assert "with earlier attempts exceeds budget.epsilon" in verdict.reason
+    spent = accountants.epsilon_sweep(
+        [entry.release for entry in stage.entries(stage.second)], delta=1e-5
+    )
+    assert spent.epsilon <= limit
+
+
+def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> None:
+    config = parse(space_in(tmp_path).base)
+    release = accountants.release(build(config, num_records=90))
+    limit = accountants.epsilon_sweep([release, release.scaled(2)], delta=1e-5).epsilon * 1.01
+    stage = Stage(tmp_path, budget={"total": limit})
+    for trial_id in (stage.sgd, stage.second):
+        assert stage.driver(started(trial_id)).go_on
+        assert all(stage.driver(epoch(trial_id, done)).go_on for done in (1, 2, 3))
+    verdict = stage.driver(started(stage.first))  # z0 = 0.5: four times the cost of z0 = 1
+    assert not verdict.go_on
+    assert "exceeds budget.total" in verdict.reason
+    assert stage.paid(stage.first) == []
+
+
+def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, budget={"seconds": 100})
+    stage.folder.write_seconds_run(99.99)
+    driver = stage.again()
+    time.sleep(0.02)
+    verdict = driver(started(stage.first))
+    assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
+    driver.close()
+    assert stage.folder.seconds_run() > 100
+
+
+def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) -> None:
+    first = Stage(tmp_path)
+    first.driver(started(first.first))
+    before = ledger_name(first.folder)
+    first.folder.delete()
+    second = Stage(tmp_path)
+    assert ledger_name(second.folder) != before
+    second.driver(started(second.first))
+    assert len({entry.sweep for entry in second.ledger.entries()}) == 2
+
+
+def test_every_row_says_what_had_been_spent(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    stage.driver(epoch(stage.first, 1))
+    (row,) = stage.folder.epochs(stage.first)
+    mechanism = build(parse(stage.folder.plan().trials[1].config), num_records=90)
+    assert row["metrics"]["epsilon_spent"] == accountants.epsilon_after(mechanism, 1)
+    assert set(row["metrics"]) == {"validation_ser", "epsilon_spent", "epsilon_paper_spent"}
+
+
+def test_what_is_said_to_be_spent_is_never_too_little() -> None:
+    decay = {"kind": "linear", "tau": 0.1}
+    config = parse({"engine": "dp_sgd", "privacy": {"noise_decay": decay, "delta": 1e-5}})
+    mechanism = build(config, num_records=1_000)
+    for epochs in (1, 6):
+        exact = accountants.account(mechanism.first(epochs)).epsilon
+        assert exact <= spent_after(mechanism, epochs)["epsilon_spent"] < 2 * exact

@@ -1,0 +1,157 @@
+"""A plan: every trial with its epsilon, every refusal with its reason, nothing run."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from sweep import plan as planning
+from sweep.accounting import accounting
+from sweep.plan import Plan
+from sweep.settings import Settings
+from tests.sweep.sweeps import settings_in
+from trainables.errors import InvalidInput
+
+BASE = {
+    "data": {"name": "atis"},
+    "privacy": {"delta": 5e-4},
+    "training": {"epochs": 30, "expected_batch_size": 64, "num_workers": 8},
+}
+Z0 = "privacy.noise_multiplier"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def plan_of(settings: Settings, **fields: Any) -> Plan:
+    space = spaces.parse({"name": "s", "base": BASE, **fields})
+    return planning.make(space, account=accounting(settings))
+
+
+def test_the_papers_algorithm_has_both_its_epsilons(settings: Settings) -> None:
+    """Check values of docs/privacy.md: N = 8, z0 = 1, 30 epochs, delta 5e-4."""
+    (trial,) = plan_of(settings).trials
+    assert trial.epsilon == pytest.approx(581.0, abs=0.05)
+    assert trial.epsilon_paper == pytest.approx(36.355, abs=0.001)
+    assert (trial.accountant, trial.num_records, trial.runs) == ("gaussian", 2463, True)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "limit", "kept"),
+    [("sound", 600, [1.0]), ("paper", 600, [0.5, 1.0]), ("sound", 1e9, [0.5, 1.0])],
+)
+def test_the_budget_goes_by_the_accountant_it_names(
+    settings: Settings, accountant: str, limit: float, kept: list[float]
+) -> None:
+    plan = plan_of(
+        settings, axes={Z0: [0.5, 1.0]}, budget={"epsilon": limit, "accountant": accountant}
+    )
+    assert [trial.values[Z0] for trial in plan.to_run] == kept
+    for trial in plan.refused:
+        assert trial.reason == "epsilon 2123 (gaussian) exceeds budget.epsilon=600"
+        assert trial.refused_by == "budget"
+
+
+def test_a_baseline_is_exempt_and_everything_else_without_noise_is_not(settings: Settings) -> None:
+    plan = plan_of(
+        settings,
+        variants=[
+            {"name": "base", "baseline": True, "set": {"engine": "sgd"}},
+            {"name": "other", "set": {"engine": "sgd", "training.seed": 1}},
+        ],
+        budget={"epsilon": 1e12},
+    )
+    assert [trial.variant for trial in plan.to_run] == ["base"]
+    assert plan.refused[0].reason == "epsilon inf (gaussian) exceeds budget.epsilon=1e+12"
+
+
+def test_the_papers_epsilon_is_none_for_dp_sgd(settings: Settings) -> None:
+    plan = plan_of(
+        settings,
+        variants=[{"name": "dp", "set": {"engine": "dp_sgd"}}],
+        budget={"epsilon": 5, "accountant": "paper"},
+    )
+    assert plan.refused[0].reason == "epsilon_paper is not defined for dp_sgd, budget.epsilon=5"
+
+
+def test_noise_made_for_a_target_meets_a_budget_of_that_size(settings: Settings) -> None:
+    plan = plan_of(
+        settings,
+        variants=[{"name": "dp", "set": {"engine": "dp_sgd", Z0: {"target_epsilon": 8}}}],
+        budget={"epsilon": 8},
+    )
+    (trial,) = plan.to_run
+    assert trial.epsilon is not None
+    assert 7.9 < trial.epsilon <= 8
+
+
+def test_a_mechanism_that_no_theorem_covers_is_refused_as_data(settings: Settings) -> None:
+    plan = plan_of(settings, axes={"training.expected_batch_size": [63, 64]})
+    assert [trial.values["training.expected_batch_size"] for trial in plan.to_run] == [64]
+    (refused,) = plan.refused
+    assert refused.refused_by == "mechanism"
+    assert "to be a multiple of num_workers (8), got 63" in str(refused.reason)
+
+
+def test_a_constraint_may_use_what_only_the_plan_knows(settings: Settings) -> None:
+    plan = plan_of(settings, axes={Z0: [0.5, 1.0]}, constraints=["epsilon_paper * 2 < 100"])
+    assert [trial.values[Z0] for trial in plan.to_run] == [1.0]
+    assert plan.refused[0].reason == "constraint epsilon_paper * 2 < 100"
+
+
+def test_a_budget_of_trials_keeps_the_first(settings: Settings) -> None:
+    plan = plan_of(settings, axes={Z0: [0.5, 1.0, 2.0]}, budget={"trials": 2})
+    assert [trial.runs for trial in plan.trials] == [True, True, False]
+
+
+def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings: Settings) -> None:
+    plan = plan_of(
+        settings,
+        variants=[
+            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}},
+            {"name": "edp", "axes": {Z0: [0.5, 1.0]}},
+        ],
+        budget={"epsilon": 1},
+    )
+    with pytest.raises(InvalidInput, match=r"all 2 points .* 2 by budget: .* epsilon .* is 581"):
+        plan.require_trials()
+
+
+def test_a_baseline_alone_may_be_run(settings: Settings) -> None:
+    plan_of(
+        settings, variants=[{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}]
+    ).require_trials()
+
+
+def test_trials_that_differ_by_their_seed_are_one_group(settings: Settings) -> None:
+    trials = plan_of(settings, axes={Z0: [0.5, 1.0]}, repeats=2).trials
+    assert trials[0].group == trials[1].group != trials[2].group
+    assert len({trial.id for trial in trials}) == 4
+
+
+def test_a_plan_survives_json(settings: Settings) -> None:
+    plan = plan_of(
+        settings,
+        axes={Z0: [0.5, {"target_epsilon": 100}]},
+        variants=[{"name": "a"}, {"name": "sgd", "set": {"engine": "sgd"}}],
+        budget={"epsilon": 1000},
+    )
+    assert planning.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_the_cost_is_known_where_every_trial_has_one(settings: Settings) -> None:
+    space = spaces.parse({"name": "s", "base": BASE})
+    plan = planning.make(
+        space, account=accounting(settings), seconds_of=lambda config, steps: steps / 10
+    )
+    assert plan.seconds == pytest.approx(30 * math.ceil(2463 / 64) / 10)
+    unknown = replace(plan.trials[0], id="other", seconds=None)
+    assert replace(plan, trials=(*plan.trials, unknown)).seconds is None

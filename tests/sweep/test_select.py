@@ -1,0 +1,128 @@
+"""Choosing among finished trials: by groups over seeds and within a budget, not by luck."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep import select
+from sweep.plan import PlannedTrial
+from sweep.store import Status, TrialRecord
+from trainables.errors import InvalidInput
+
+
+def record(
+    name: str,
+    *,
+    group: str | None = None,
+    baseline: bool = False,
+    status: Status = "done",
+    seconds: float = 1.0,
+    data: str = "atis",
+    **metrics: float | None,
+) -> TrialRecord:
+    config: dict[str, Any] = {"data": data, "model": "clc"}
+    plan = PlannedTrial(
+        id=name, name=name, variant=name, baseline=baseline, values={}, config=config,
+        group=group or name, engine="edp_sgd", seed=0, epochs=1,
+    )  # fmt: skip
+    return TrialRecord(
+        plan=plan, status=status, epochs_done=1, metrics=metrics, seconds=seconds, reason=None
+    )
+
+
+def test_a_group_wins_by_its_mean_and_sends_its_middle_trial() -> None:
+    records = [
+        record("lucky", group="a", ser=0.01),
+        record("unlucky", group="a", ser=0.90),
+        record("low", group="b", ser=0.30),
+        record("middle", group="b", ser=0.31),
+        record("high", group="b", ser=0.32),
+    ]
+    assert [r.plan.id for r in select.choose(records, best="ser")] == ["middle"]
+
+
+def test_validation_decides_where_every_candidate_has_it() -> None:
+    records = [
+        record("tested", ser=0.1, validation_ser=0.5),
+        record("validated", ser=0.2, validation_ser=0.4),
+    ]
+    assert select.choose(records, best="ser")[0].plan.id == "validated"
+    assert select.chosen_by(records, "ser") == "validation_ser"
+    assert select.chosen_by([*records, record("old", ser=0.3)], "ser") == "ser"
+
+
+def test_baselines_and_unfinished_trials_are_never_the_best() -> None:
+    records = [
+        record("sgd", baseline=True, ser=0.01),
+        record("failed", status="failed", ser=0.02),
+        record("stopped", status="stopped", ser=0.4),
+        record("done", ser=0.5),
+    ]
+    assert select.choose(records, best="ser")[0].plan.id == "stopped"
+    with pytest.raises(InvalidInput, match="expected a finished trial that is no baseline"):
+        select.choose(records[:2], best="ser")
+
+
+def test_an_export_within_an_epsilon_that_nothing_has_says_what_there_is() -> None:
+    records = [record("a", ser=0.1, epsilon=20.0), record("b", ser=0.2, epsilon=math.inf)]
+    assert select.choose(records, best="ser", epsilon_max=20)[0].plan.id == "a"
+    with pytest.raises(InvalidInput, match=r"epsilon <= 8, got none; the smallest epsilon is 20"):
+        select.choose(records, best="ser", epsilon_max=8)
+
+
+def test_leakage_goes_by_the_papers_attack() -> None:
+    records = [record("a", ser=0.1, mia_shadow_auc=0.7), record("b", ser=0.9, mia_shadow_auc=0.5)]
+    assert select.choose(records, best="leakage")[0].plan.id == "b"
+
+
+def test_ratios_are_to_the_baseline_of_the_same_data_and_model() -> None:
+    records = [
+        record("sgd", group="base", baseline=True, ser=0.1),
+        record("sgd2", group="base", baseline=True, ser=0.3),
+        record("other", baseline=True, data="snips", ser=10.0),
+        record("edp", ser=0.5, epsilon=1.0),
+        record("alone", data="health", ser=0.5),
+    ]
+    found = select.groups(records)
+    assert select.ratio(records[3], "ser", found) == pytest.approx(2.5)
+    assert select.ratio(records[4], "ser", found) is None
+    assert select.ratio(records[3], "epsilon", found) is None
+
+
+def test_the_spread_of_a_group() -> None:
+    (group,) = select.groups([record(str(n), group="g", ser=float(n)) for n in (1, 2, 3)])
+    assert group.spread("ser") == select.Spread(mean=2.0, std=1.0, count=3)
+    assert group.spread("nothing") is None
+    (lone,) = select.groups([record("x", ser=1.0, epsilon=math.inf)])
+    assert lone.spread("ser") == select.Spread(mean=1.0, std=None, count=1)
+    assert lone.spread("epsilon") == select.Spread(mean=math.inf, std=None, count=1)
+
+
+FIGURE = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, math.inf])
+
+
+@given(st.lists(st.tuples(FIGURE, FIGURE), min_size=1, max_size=12))
+def test_the_front_is_what_nothing_beats(points: list[tuple[float, float]]) -> None:
+    records = [record(str(n), ser=ser, epsilon=eps) for n, (ser, eps) in enumerate(points)]
+    best = {int(r.plan.id) for r in select.front(records)}
+
+    def beats(left: tuple[float, float], right: tuple[float, float]) -> bool:
+        return left != right and left[0] <= right[0] and left[1] <= right[1]
+
+    for n, mine in enumerate(points):
+        assert (n in best) == (not any(beats(other, mine) for other in points))
+
+
+def test_a_trial_without_a_figure_is_on_no_front() -> None:
+    records = [record("a", ser=0.1), record("b", ser=0.2, epsilon=None), record("c", epsilon=1.0)]
+    assert select.front(records) == []
+
+
+def test_a_way_to_choose_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="expected best to be one of ser, pareto, leakage"):
+        select.as_best("luck")

@@ -1,0 +1,175 @@
+"""Sweeps on disk: private, whole or absent, and readable after any crash."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import stat
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from sweep import plan as planning
+from sweep import store
+from sweep.accounting import accounting
+from sweep.files import append_line, dump, read_json, read_lines, write_json, write_text
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.errors import InvalidData, InvalidInput
+from trainables.result import EpochReport, TrialResult
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SweepFolder:
+    settings = settings_in(tmp_path)
+    space = space_in(tmp_path)
+    plan = planning.make(space, account=accounting(settings))
+    return store.create(settings.home, space, plan, about={"command": ["test"]})
+
+
+def report(epochs_done: int, **metrics: float) -> EpochReport:
+    return EpochReport(epochs_done=epochs_done, seconds=0.5, metrics=metrics)
+
+
+def test_what_was_created_is_read_back(folder: SweepFolder, tmp_path: Path) -> None:
+    again = store.open_sweep(folder.path.parent, "toy")
+    assert again.space() == space_in(tmp_path)
+    assert [trial.variant for trial in again.plan().trials] == ["sgd", "edp", "edp"]
+    assert again.about()["command"] == ["test"]
+    assert store.names(folder.path.parent) == ["toy"]
+
+
+def test_everything_is_its_owners_alone(folder: SweepFolder) -> None:
+    folder.start_trial(folder.plan().trials[0])
+    for path in [folder.path.parent, folder.path, *folder.path.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_a_name_is_given_once(folder: SweepFolder) -> None:
+    with pytest.raises(InvalidInput, match="a sweep named toy exists"):
+        store.create(folder.path.parent, folder.space(), folder.plan(), about={})
+    assert [path.name for path in folder.path.parent.iterdir() if path.name != "cache"] == ["toy"]
+
+
+@pytest.mark.parametrize("name", ["../toy", "toy/../toy", "/etc", "", "Toy", ".toy", "cache"])
+def test_a_name_never_leaves_the_home(folder: SweepFolder, name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^name: "):
+        store.open_sweep(folder.path.parent, name)
+
+
+def test_an_unknown_name_says_which_there_are(folder: SweepFolder) -> None:
+    with pytest.raises(InvalidInput, match=r"no sweep named other in .*; there are: toy"):
+        store.open_sweep(folder.path.parent, "other")
+
+
+def test_a_trials_status_is_what_its_files_say(folder: SweepFolder) -> None:
+    trial = folder.plan().trials[1]
+
+    def status(*, running: bool = False) -> str:
+        return folder.record(trial, running=running).status
+
+    assert status() == "planned"
+    folder.start_trial(trial)
+    assert (status(), status(running=True)) == ("interrupted", "running")
+    folder.fail_trial(trial.id, when=1.0, reason="broke")
+    assert status() == "failed"
+    folder.start_trial(trial)  # tried again
+    assert status(running=True) == "running"
+    result = TrialResult(
+        trial_id=trial.id,
+        epochs_done=2,
+        stopped_early=True,
+        metrics={"epsilon": math.inf, "ser": 0.5, "epsilon_paper": None},
+        privacy={},
+    )
+    folder.finish_trial(result, when=2.0, reason="enough")
+    record = folder.record(trial, running=False)
+    assert (record.status, record.reason, record.epochs_done) == ("stopped", "enough", 2)
+    assert record.metrics == {"epsilon": math.inf, "ser": 0.5, "epsilon_paper": None}
+
+
+def test_an_epoch_that_is_reported_again_is_written_once(folder: SweepFolder) -> None:
+    trial_id = folder.plan().trials[1].id
+    folder.start_folder(trial_id)
+    assert folder.add_epoch(trial_id, report(1, epsilon=math.inf), when=1.0)
+    assert folder.add_epoch(trial_id, report(2), when=2.0)
+    assert not folder.add_epoch(trial_id, report(2), when=3.0)
+    assert not folder.add_epoch(trial_id, report(1), when=4.0)
+    assert [(row["epochs_done"], row["time"]) for row in folder.epochs(trial_id)] == [
+        (1, 1.0),
+        (2, 2.0),
+    ]
+
+
+def test_a_line_cut_by_a_crash_is_left_out_and_then_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_line(path, {"n": 1})
+    with path.open("ab") as file:
+        file.write(b'{"n": 2, "cut')
+    assert read_lines(path) == [{"n": 1}]
+    append_line(path, {"n": 2})
+    assert read_lines(path) == [{"n": 1}, {"n": 2}]
+    path.write_bytes(b"{bad\n" + path.read_bytes())
+    with pytest.raises(InvalidData, match="line 1"):
+        read_lines(path)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"x": math.inf})
+    assert read_json(path) == {"x": "inf"}
+    with pytest.raises(ValueError, match="surrogates"):
+        write_text(path, "half \ud800")  # cannot be encoded: fails in the middle of writing
+    assert read_json(path) == {"x": "inf"}
+    assert dump({"a": [math.nan, -math.inf]}) == '{"a": [null, "-inf"]}'
+
+
+def _hold(path: Path, told: Connection) -> None:
+    with SweepFolder(path).locked():
+        told.send("locked")
+        signal.pause()
+
+
+def test_the_lock_is_exclusive_and_falls_with_its_process(folder: SweepFolder) -> None:
+    assert not folder.is_running
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=_hold, args=(folder.path, theirs))
+    process.start()
+    assert mine.recv() == "locked"
+    assert folder.is_running
+    with pytest.raises(InvalidInput, match="toy is running already"), folder.locked():
+        pass
+    with pytest.raises(InvalidInput, match="is running"):
+        folder.delete()
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not folder.is_running
+    with folder.locked():
+        assert folder.is_running
+    folder.delete()
+    assert store.names(folder.path.parent) == []
+    for end in (mine, theirs):
+        end.close()
+    process.close()
+
+
+def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(folder: SweepFolder) -> None:
+    folder.ask_to_stop()
+    assert folder.stop_is_asked
+    with folder.locked():
+        assert not folder.stop_is_asked
+
+
+def test_what_changed_in_a_space_is_said(tmp_path: Path) -> None:
+    old = space_in(tmp_path, budget={"epsilon": 5})
+    new = space_in(tmp_path, budget={"epsilon": 8}, repeats=2)
+    assert store.changes(old, new) == [
+        "budget.epsilon: 5.0 became 8.0",
+        "repeats: 'nothing' became [0, 1]",
+    ]
+    assert store.changes(old, old) == []
