@@ -102,8 +102,8 @@ class Loader:
         return PackedBatch(
             inputs=self._table.collate(corpus.tokens[where], lengths),
             lengths=torch.from_numpy(lengths),
-            intents=torch.from_numpy(corpus.intents[records].astype(np.int64)),
-            tags=torch.from_numpy(corpus.tags[where].astype(np.int64)),
+            intents=torch.from_numpy(_known(corpus.intents[records])),
+            tags=torch.from_numpy(_known(corpus.tags[where])),
             records=torch.from_numpy(records.copy()),
         )
 
@@ -122,6 +122,11 @@ class Loader:
             for cut in _cuts(lengths[order], max_tokens):
                 places = order[cut]
                 yield places + low, self.batch(window[places])
+
+
+def _known(labels: NDArray[np.int16]) -> NDArray[np.int64]:
+    """Labels with -1 for all that the schema lacks; a corpus tells those apart."""
+    return np.maximum(labels.astype(np.int64), -1)
 
 
 def _cuts(lengths: NDArray[np.int64], max_tokens: int) -> Iterator[slice]:

@@ -74,10 +74,10 @@ def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema)
     The first of equal texts stays. Raises: InvalidData where there is no record at all, or more
     than 32,767 different labels.
     """
-    spool = _Spool(folder, schema)
-    for utterance in utterances:
-        spool.add(utterance)
-    arrays, hashes = spool.close()
+    with _Spool(folder, schema) as spool:
+        for utterance in utterances:
+            spool.add(utterance)
+    arrays, hashes = spool.columns()
     if not len(hashes):
         raise InvalidData("expected at least one utterance, got none")
     _, first = np.unique(hashes, return_index=True)
@@ -233,11 +233,17 @@ class _Spool:
             np.asarray(buffer).astype(self._dtypes[name]).tofile(self._files[name])
             self._buffers[name] = array(buffer.typecode)
 
-    def close(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
-        """The columns of all that was added, memory-mapped, and the hash of each text."""
-        self._flush()
+    def __enter__(self) -> _Spool:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._flush()
         for file in self._files.values():
             file.close()
+
+    def columns(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
+        """The columns of all that was added, memory-mapped, and the hash of each text."""
         raw: dict[str, NDArray[Any]] = {
             name: np.memmap(self._path(name), dtype=dtype, mode="r")
             if self._path(name).stat().st_size
