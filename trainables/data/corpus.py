@@ -133,8 +133,8 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     path = data_path(config, data_dir=data_dir)
     files: tuple[Path, ...] = entry.files(path, config=config)
     schema: LabelSchema = _schema(config, path, data_dir=data_dir)
-    # A made corpus has no files: its seed and size say what it is.
-    made_of = None if files else [config.seed, entry.pool_size(config)]
+    # A made corpus has no files: its grammar, seed and size say what it is.
+    made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
     key = _digest(_FORMAT, config.name, states, made_of, asdict(schema))
 

@@ -1,5 +1,6 @@
 """Readers of corpora. Each file is one corpus: `read` yields utterances, `schema` its labels.
 
 `files` lists what is read, `default_path` is the place under the data directory, `pool_size` the
-number of distinct utterances where it is public, `PUBLIC` whether the records are.
+number of distinct utterances where it is public, `PUBLIC` whether the records are. A made corpus
+has no files; its `recipe` is a hash of all that decides its utterances.
 """

@@ -77,18 +77,8 @@ TIME = zipf(
 DURATION = zipf(
     ["{count} minutes", "an hour", "{count} hours", "half an hour", "{count} days", "a week"]
 )
+# Before and after any sentence, a command as well as a statement.
 OPENINGS = zipf(
-    [
-        "",
-        "please",
-        "can you",
-        "could you please",
-        "hey",
-        "i want you to",
-        "would you",
-        "ok now",
-        "i need you to",
-        "go ahead and",
-    ]
+    "; ; ; hey; ok; please; listen; so; well; hello; now; hey there; um; one more thing; quick one"
 )
-CLOSINGS = zipf(["", "", "", "please", "for me", "now", "thanks", "right away", "thank you"])
+CLOSINGS = zipf(["", "", "", "please", "now", "thanks", "right away", "thank you", "ok"])

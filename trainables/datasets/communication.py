@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainables.config import DataConfig
-from trainables.data import grammar
-from trainables.data.grammar import Domain, uniform, zipf
+from trainables.data import drawing, grammar
+from trainables.data.grammar import Domain, zipf
 from trainables.data.records import LabelSchema, Utterance
 from trainables.datasets import _lexicon
 
@@ -29,7 +29,7 @@ DOMAIN = Domain(
             "(text|message) {contact} (that|saying) {message}",
             "(tell|let) {contact} (know|hear) {message}",
             "(send|write) {contact} a {app} (message|note) saying {message}",
-            "(text|message) my {relation} {message}",
+            "(text|message|tell) my {relation} (|that) {message}",
             "send {message} to {phone_number}",
         ),
         "read_messages": (
@@ -40,14 +40,14 @@ DOMAIN = Domain(
             "(read|play) the messages from my {relation}",
         ),
         "send_mail": (
-            "(send|write) an (email|mail) to {address}",
+            "(send|write|compose) (an email|a mail) to {address}",
             "(email|mail) {contact} about {subject}",
-            "(write|compose|draft) an (email|mail) to {contact} with the subject {subject}",
+            "(write|compose|draft|start) (an email|a mail) to {contact} with the subject {subject}",
             "(forward|send) the {filter} mail to {address}",
             "(email|mail) my {relation} about {subject} (|{date})",
         ),
         "add_contact": (
-            "(add|save) {contact} to my contacts",
+            "(add|save|put) {contact} (to|in) my (contacts|phone book)",
             "(save|store) {phone_number} as {contact}",
             "(add|create) a contact for {contact} with (number|the number) {phone_number}",
             "(add|save) the address {address} (to|for) {contact}",
@@ -57,7 +57,7 @@ DOMAIN = Domain(
             "(what is|tell me|find) the {phone_type} number of {contact}",
             "(what is|give me|look up) the email address of {contact}",
             "(who|whose number) is {phone_number}",
-            "(find|look up|search) {contact} in my (contacts|phone book)",
+            "(find|look up|search|show) {contact} in my (contacts|phone book)",
             "do i have a number for {contact} (|at {company})",
         ),
         "schedule_call": (
@@ -75,19 +75,19 @@ DOMAIN = Domain(
             "(decline|reject|ignore) the call from {contact}",
         ),
         "play_voicemail": (
-            "(play|check|read) my voicemail (|from {contact})",
+            "(play|check|read|open) my (voicemail|answering machine) (|from {contact})",
             "(play|read) the {filter} voicemail (|from {date})",
             "did {contact} (leave|send) a voicemail",
             "(play|delete) the voicemail from {phone_number}",
         ),
         "block_contact": (
-            "(block|mute|silence) {contact}",
+            "(block|mute|silence|ignore) {contact} (|for {duration})",
             "(block|mute) {phone_number} (|for {duration})",
             "(block|silence) (calls|messages) from {contact} on {app}",
             "(stop|mute) messages from {company} (|for {duration})",
         ),
         "group_chat": (
-            "(start|create|open) a {app} group with {contact} and {contact}",
+            "(start|create|open|make) a {app} (group|chat) with {contact} and {contact}",
             "(add|invite) {contact} to the {group_name} (group|chat)",
             "(leave|mute) the {group_name} (group|chat) (|for {duration})",
             "(tell|write to) the {group_name} group {message}",
@@ -115,7 +115,9 @@ DOMAIN = Domain(
             ["phone", "tablet", "kitchen speaker", "car", "watch", "living room screen"]
         ),
         "company": zipf(["{rare_name} and {rare_name}", "{rare_name} {trade}", "{rare_name}"]),
-        "group_name": zipf(["family", "{topic}", "{place_stem}{place_end} {topic}", "team {topic}"]),
+        "group_name": zipf(
+            ["family", "{topic}", "{place_stem}{place_end} {topic}", "team {topic}"]
+        ),
         "subject": zipf(
             ["{topic}", "the {topic}", "{topic} in {place_stem}{place_end}", "invoice {code4}"]
         ),
@@ -148,12 +150,12 @@ DOMAIN = Domain(
         "late": zipf(["late", "on my way", "at home", "{count} minutes late", "stuck in traffic"]),
     },
     openings=_lexicon.OPENINGS,
-    closings=uniform(["", "", "", "", "please", "now", "thanks"]),
+    closings=_lexicon.CLOSINGS,
 )
 
 
 def default_path() -> str:
-    """It is made, not read: its place is the cache alone."""
+    """No folder: it is made, and lies in the cache alone."""
     return "made/communication"
 
 
@@ -169,7 +171,7 @@ def recipe(config: DataConfig) -> str:
 
 def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
     """The utterances of (`seed`, `num_utterances`), made as they are asked for."""
-    return grammar.generate(DOMAIN, seed=config.seed, size=grammar.num_utterances(config))
+    return drawing.generate(DOMAIN, seed=config.seed, size=grammar.num_utterances(config))
 
 
 def schema(path: Path, *, config: DataConfig) -> LabelSchema:

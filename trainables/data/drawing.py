@@ -1,0 +1,169 @@
+"""Draws the utterances of a made corpus from its grammar, never the same text twice.
+
+Utterance i is a function of (seed, i) in whole-number arithmetic alone: the same on every machine
+and NumPy version, and a smaller corpus is the beginning of a larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.data.grammar import Domain, Occurrence, Rule
+from trainables.data.records import Utterance
+from trainables.data.storage import text_hash
+from trainables.errors import InvalidInput
+from trainables.seeding import stream_seed
+
+_CHUNK = 32_768
+_MAX_BARREN_CHUNKS = 8  # chunks in a row with hardly a new text: the grammar is exhausted
+_PER_SPEAKER = 25  # utterances in a row that are one speaker's
+
+Rows = NDArray[np.uint64]
+
+
+def generate(domain: Domain, *, seed: int, size: int) -> Iterator[Utterance]:
+    """`size` utterances with distinct texts, in constant memory but for 8 bytes each.
+
+    Raises: InvalidInput where the grammar has not that many texts.
+    """
+    seen: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+    made = barren = 0
+    start = 0
+    while made < size:
+        rows = np.arange(start, start + _CHUNK, dtype=np.uint64)
+        start += _CHUNK
+        drawn = _Draw(domain, stream_seed(seed, domain.name), rows).utterances()
+        hashes = np.array([text_hash(u.tokens) for u in drawn], dtype=np.uint64)
+        fresh = _first_of_each(hashes, seen)
+        barren = barren + 1 if len(fresh) < _CHUNK // 100 else 0
+        if barren == _MAX_BARREN_CHUNKS:
+            raise InvalidInput(
+                f"expected data.num_utterances of at most about {made} for {domain.name}, whose"
+                f" grammar has hardly more texts, got {size}"
+            )
+        for place in fresh[: size - made].tolist():
+            yield drawn[place]
+        made += len(fresh)
+        # Two sorted runs: a stable sort merges them in linear time.
+        seen = np.concatenate([seen, np.sort(hashes[fresh])])
+        seen.sort(kind="stable")
+
+
+def _first_of_each(hashes: Rows, seen: Rows) -> NDArray[np.int64]:
+    """Places, ascending, of the first of each hash that is not among the sorted `seen`."""
+    _, first = np.unique(hashes, return_index=True)
+    if len(seen):
+        at = np.minimum(np.searchsorted(seen, hashes[first]), len(seen) - 1)
+        first = first[seen[at] != hashes[first]]
+    return np.sort(first)
+
+
+class _Draw:
+    """The utterances of some rows. A random number depends on the seed, the row and the name of
+    the decision, on nothing else.
+    """
+
+    def __init__(self, domain: Domain, seed: int, rows: Rows) -> None:
+        self._domain = domain
+        self._seed = seed
+        self._rows = rows
+        self._tags: dict[tuple[str, int], tuple[str, ...]] = {}
+
+    def utterances(self) -> list[Utterance]:
+        """One utterance a row."""
+        domain, rows = self._domain, self._rows
+        sentence_of = self._sentences()
+        columns = {slot: self._column(slot, sentence_of) for slot in domain.occurrences}
+        openings = self._values(domain.openings, "opening", rows)
+        closings = self._values(domain.closings, "closing", rows)
+        speakers = (rows // np.uint64(_PER_SPEAKER)).tolist()
+        found = []
+        for row, number in enumerate(sentence_of.tolist()):
+            sentence = domain.sentences[number]
+            tokens = openings[row].split()
+            tags = ["O"] * len(tokens)
+            for words, slot in sentence.pieces:
+                if slot is None:
+                    tokens += words
+                    tags += ["O"] * len(words)
+                else:
+                    value = columns[slot][row].split()
+                    tokens += value
+                    tags += self._slot_tags(slot[0], len(value))
+            after = closings[row].split()
+            tokens += after
+            tags += ["O"] * len(after)
+            speaker = f"speaker{speakers[row]}"
+            found.append(Utterance(tuple(tokens), tuple(tags), sentence.intent, group=speaker))
+        return found
+
+    def _sentences(self) -> NDArray[np.int64]:
+        """The sentence of each row: an intent by Zipf's law, then any of its sentences."""
+        intents = tuple(self._domain.intents)
+        intent_of = self._choose(Rule(intents), "intent", self._rows)
+        owners = np.array([intents.index(s.intent) for s in self._domain.sentences])
+        sentence_of = np.empty(len(self._rows), dtype=np.int64)
+        for number in range(len(intents)):
+            here = np.flatnonzero(intent_of == number)
+            own = np.flatnonzero(owners == number)
+            which = self._choose(Rule(("",) * len(own), "uniform"), "sentence", self._rows[here])
+            sentence_of[here] = own[which]
+        return sentence_of
+
+    def _column(self, slot: Occurrence, sentence_of: NDArray[np.int64]) -> list[str]:
+        """The value of a slot for each row whose sentence has it."""
+        has = np.array([any(slot == s for _, s in x.pieces) for x in self._domain.sentences])
+        places = np.flatnonzero(has[sentence_of])
+        path = f"slot/{slot[0]}/{slot[1]}"
+        column = [""] * len(self._rows)
+        values = self._values(self._domain.slots[slot[0]], path, self._rows[places])
+        for place, value in zip(places.tolist(), values, strict=True):
+            column[place] = value
+        return column
+
+    def _slot_tags(self, slot: str, length: int) -> tuple[str, ...]:
+        found = self._tags.get((slot, length))
+        if found is None:
+            found = (f"B-{slot}", *[f"I-{slot}"] * (length - 1))
+            self._tags[slot, length] = found
+        return found
+
+    def _values(self, rule: Rule, path: str, rows: Rows) -> list[str]:
+        """A value of the rule for each row, its references resolved."""
+        chosen = self._choose(rule, path, rows)
+        values = [rule.alternatives[index] for index in chosen.tolist()]
+        for index, pieces in rule.composed:
+            places = np.flatnonzero(chosen == index)
+            if len(places) == 0:
+                continue
+            columns = [
+                self._values(self._domain.rules[piece], f"{path}/{position}", rows[places])
+                if position % 2
+                else [piece] * len(places)
+                for position, piece in enumerate(pieces)
+            ]
+            for place, parts in zip(places.tolist(), zip(*columns, strict=True), strict=True):
+                values[place] = "".join(parts)
+        return values
+
+    def _choose(self, rule: Rule, path: str, rows: Rows) -> NDArray[np.int64]:
+        """The index of an alternative for each row."""
+        limits = rule.limits
+        high = _mix(rows, stream_seed(self._seed, path)) >> np.uint64(32)
+        drawn = (high * limits[-1]) >> np.uint64(32)
+        return np.asarray(np.searchsorted(limits, drawn, side="right"), dtype=np.int64)
+
+
+def _mix(rows: Rows, seed: int) -> Rows:
+    """64 well-mixed bits of each row number (splitmix64: Steele, Lea & Flood 2014)."""
+    golden, first, second = (
+        np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+    )
+    z = np.uint64(seed) + (rows + np.uint64(1)) * golden
+    z = (z ^ (z >> np.uint64(30))) * first
+    z = (z ^ (z >> np.uint64(27))) * second
+    mixed: Rows = z ^ (z >> np.uint64(31))
+    return mixed
