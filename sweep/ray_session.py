@@ -63,7 +63,8 @@ def session(settings: RunSettings) -> Iterator[None]:
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InvalidInput(
-                "expected address to be that of a running Ray cluster,"
+                "expected address to be that of a running Ray cluster, whose token is in"
+                " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH where it wants one,"
                 f" got {settings.address!r} ({type(error).__name__})"
             ) from None
     else:
