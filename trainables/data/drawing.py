@@ -33,12 +33,13 @@ def generate(domain: Domain, *, seed: int, size: int) -> Iterator[Utterance]:
     made = barren = 0
     start = 0
     while made < size:
-        rows = np.arange(start, start + _CHUNK, dtype=np.uint64)
-        start += _CHUNK
+        count = min(_CHUNK, max(1_024, size - made))
+        rows = np.arange(start, start + count, dtype=np.uint64)
+        start += count
         drawn = _Draw(domain, stream_seed(seed, domain.name), rows).utterances()
         hashes = np.array([text_hash(u.tokens) for u in drawn], dtype=np.uint64)
         fresh = _first_of_each(hashes, seen)
-        barren = barren + 1 if len(fresh) < _CHUNK // 100 else 0
+        barren = barren + 1 if len(fresh) < count // 100 else 0
         if barren == _MAX_BARREN_CHUNKS:
             raise InvalidInput(
                 f"expected data.num_utterances of at most about {made} for {domain.name}, whose"
