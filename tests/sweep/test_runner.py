@@ -1,0 +1,361 @@
+"""A sweep from its start to its export: a toy trial in this process, a real MLflow store."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from search_spaces import space as spaces
+from search_spaces.space import SearchSpace
+from sweep import notebook, runner, select, store
+from sweep.events import Interrupted
+from sweep.export import export_trial
+from sweep.ledger import FILE, Ledger
+from sweep.mlflow_tracking import EXPERIMENT
+from sweep.prepare import extend, prepare_space
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
+from trainables.errors import InvalidInput
+
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+class Runs:
+    """MLflow's store, read back with its own client."""
+
+    def __init__(self, folder: Path) -> None:
+        # The name must not be on the top level: only the tracker may import it there.
+        client = importlib.import_module("mlflow.tracking").MlflowClient
+        self.client = client(tracking_uri=settings_in(folder).tracking_uri)
+        self.experiment = self.client.get_experiment_by_name(EXPERIMENT)
+
+    def find(self, query: str = "") -> list[Any]:
+        found = self.client.search_runs([self.experiment.experiment_id], filter_string=query)
+        return list(found)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            run.info.run_id: (
+                run.info.status,
+                run.data.params,
+                {
+                    name: [(m.step, m.value) for m in self.client.get_metric_history(
+                        run.info.run_id, name)]
+                    for name in run.data.metrics
+                },
+            )
+            for run in self.find()
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with MLflow's tables and nothing in them: making those takes seconds."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    client = importlib.import_module("mlflow.tracking").MlflowClient
+    client(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # This one makes its store itself.
+    folder = tmp_path_factory.mktemp("done")
+    assert run_toy(folder).tracking_problem is None
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, empty_store: Path) -> Path:
+    """A folder for a sweep."""
+    settings_in(tmp_path).home.mkdir()
+    shutil.copy(empty_store, settings_in(tmp_path).home / "mlflow.db")
+    return tmp_path
+
+
+@pytest.fixture
+def toy(done: Path) -> SweepFolder:
+    return store.open_sweep(settings_in(done).home, "toy")
+
+
+def test_every_trial_has_ended_with_its_epochs_on_disk(toy: SweepFolder) -> None:
+    assert [record.status for record in toy.records()] == ["done"] * 3
+    for record in toy.records():
+        assert [row["epochs_done"] for row in toy.epochs(record.plan.id)] == [1, 2, 3]
+        config = yaml.safe_load((toy.trial_folder(record.plan.id) / "config.yaml").read_text())
+        assert config == record.plan.config
+
+
+def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFolder) -> None:
+    runs = Runs(done)
+    (parent,) = runs.find("tags.trial = ''")
+    children = runs.find(f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    assert {run.data.tags["trial"] for run in children} == {t.id for t in toy.plan().trials}
+    assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
+    assert parent.data.metrics["trials_done"] == 3
+    assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
+    (child,) = runs.find("tags.engine = 'edp_sgd' and params.noise_multiplier = '1.0'")
+    assert child.data.params["privacy.max_grad_norm"] == "1.0"
+    assert child.data.params["training.expected_batch_size"] == "30"
+    tags = child.data.tags
+    assert (tags["dataset"], tags["model"], tags["baseline"]) == ("json_lines", "clc", "false")
+    assert tags["version.torch"]
+    paths = {item.path for item in runs.client.list_artifacts(child.info.run_id)}
+    assert {"config.yaml", "epochs.csv"} <= paths
+
+
+def test_mlflow_says_what_the_disk_says(done: Path, toy: SweepFolder) -> None:
+    runs = Runs(done)
+    for record in toy.records():
+        (run,) = runs.find(f"tags.trial = '{record.plan.id}'")
+        assert run.data.metrics["ser"] == record.metrics["ser"]
+        history = runs.client.get_metric_history(run.info.run_id, "validation_ser")
+        rows = toy.epochs(record.plan.id)
+        assert [(m.step, m.value) for m in history] == [
+            (row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows
+        ]
+
+
+def test_an_infinite_epsilon_is_no_metric(done: Path) -> None:
+    (run,) = Runs(done).find("tags.baseline = 'true'")
+    assert "epsilon_spent" not in run.data.metrics
+    assert not any(name.startswith("privacy.") for name in run.data.params)
+
+
+def test_a_resume_of_a_finished_sweep_changes_nothing(done: Path, toy: SweepFolder) -> None:
+    before, spent = Runs(done).snapshot(), len(Ledger(toy.path.parent / FILE).entries())
+    assert runner.resume(toy, settings_in(done), function=TOY).tracking_problem is None
+    assert Runs(done).snapshot() == before
+    assert len(Ledger(toy.path.parent / FILE).entries()) == spent
+
+
+def test_python_gives_frames(done: Path) -> None:
+    sweep = notebook.load("toy", settings=settings_in(done))
+    frame = sweep.trials()
+    assert list(frame["status"]) == ["done"] * 3
+    assert frame["privacy.noise_multiplier"].tolist()[1:] == [0.5, 1.0]
+    trial = sweep.best("ser")[0].plan.id
+    epochs = sweep.epochs(trial[:8])
+    assert epochs.index.tolist() == [1, 2, 3]
+    assert epochs["validation_ser"].iloc[-1] == frame.loc[trial, "ser"]
+    assert set(sweep.front().index) <= set(frame.index)
+
+
+def test_an_export_is_accepted_again_and_holds_nothing_for_the_curator_only(
+    toy: SweepFolder, done: Path, tmp_path: Path
+) -> None:
+    (best,) = select.choose(toy.records(), best="ser")
+    private = {**best.metrics, "mia_shadow_auc": 0.6, "train_loss": 1.0}
+    best = type(best)(**{**best.__dict__, "metrics": private})
+    target = export_trial(toy, best, tmp_path / "out", chosen_by="mia_shadow_auc")
+    assert set(json.loads((target / "metrics.json").read_text())) == {"ser", "threads"}
+    about = json.loads((target / "about.json").read_text())
+    assert any("does not cover the choice" in note for note in about["notes"])
+    with pytest.raises(InvalidInput, match="expected a new folder"):
+        export_trial(toy, best, tmp_path / "out")
+    again = prepare_space(spaces.read(target / "config.yaml"), settings=settings_in(done))
+    assert [trial.id for trial in again.plan.to_run] == [best.plan.id]
+
+
+# ---- what goes wrong
+
+
+def prepare_and_start(space: SearchSpace, folder: Path) -> None:
+    settings = settings_in(folder)
+    runner.start(prepare_space(space, settings=settings), settings, function=TOY)
+
+
+def interrupted_after(count: int) -> Callable[[str, Any], None]:
+    """A watch that presses Ctrl-C at the `count`-th report of an epoch."""
+    seen: list[str] = []
+
+    def watch(trial_id: str, progress: Any) -> None:
+        if progress.validation_ser is not None:
+            seen.append(trial_id)
+            if len(seen) == count:
+                raise KeyboardInterrupt
+
+    return watch
+
+
+def test_an_interrupted_sweep_goes_on_from_its_last_epoch(place: Path) -> None:
+    settings = settings_in(place)
+    prepared = prepare_space(space_in(place), settings=settings)
+    with pytest.raises(Interrupted, match="`sweep resume toy` goes on"):
+        runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
+    folder = store.open_sweep(settings.home, "toy")
+    assert [r.status for r in folder.records()] == ["done", "interrupted", "planned"]
+    assert not folder.is_running
+    statuses = {run.data.tags["trial"]: run.info.status for run in Runs(place).find()}
+    trials = folder.plan().trials
+    assert statuses == {"": "KILLED", trials[0].id: "FINISHED", trials[1].id: "KILLED"}
+
+    run = runner.resume(folder, settings, function=TOY)
+    assert [r.status for r in run.folder.records()] == ["done"] * 3
+    # No epoch was trained twice: the toy writes a line for each.
+    for trial in trials:
+        lines = (folder.trial_folder(trial.id) / "trained.txt").read_text().splitlines()
+        assert [line.split()[0] for line in lines] == ["1", "2", "3"]
+    runs = Runs(place).find()
+    assert len(runs) == 4
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    for found in runs:
+        if found.data.tags["trial"]:
+            history = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
+            assert [metric.step for metric in history] == [1, 2, 3]
+
+
+def test_a_trial_that_breaks_is_told_and_the_others_go_on(place: Path) -> None:
+    settings = settings_in(place)
+    prepared = prepare_space(space_in(place), settings=settings)
+    broken = prepared.plan.trials[1].id
+    order = settings.home / "toy" / "trials" / broken
+
+    def watch(trial_id: str, progress: Any) -> None:
+        if order.is_dir() and not (order / "raise").exists():
+            (order / "raise").write_text("-1 1")
+
+    run = runner.start(prepared, settings, function=TOY, watch=watch)
+    records = {record.plan.id: record for record in run.folder.records()}
+    assert records[broken].status == "failed"
+    assert str(records[broken].reason).startswith("ValueError at toy_trial.py:")
+    assert "account number" not in json.dumps(
+        [path.read_text() for path in run.folder.path.rglob("*.json")]
+    )
+    assert sorted(record.status for record in records.values()) == ["done", "done", "failed"]
+    (child,) = Runs(place).find(f"tags.trial = '{broken}'")
+    assert child.info.status == "FAILED"
+    (order / "raise").unlink()
+    assert {
+        record.status
+        for record in runner.resume(run.folder, settings, function=TOY).folder.records()
+    } == {"done"}
+    (child,) = Runs(place).find(f"tags.trial = '{broken}'")
+    assert child.info.status == "FINISHED"
+
+
+def test_a_store_that_goes_away_is_caught_up_with(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sweep import mlflow_tracking
+
+    deliver = mlflow_tracking.Tracker.deliver
+
+    def away(self: Any, *args: Any, **named: Any) -> str:
+        raise self.away[0]("the server is gone")
+
+    monkeypatch.setattr(mlflow_tracking.Tracker, "deliver", away)
+    run = run_toy(place)
+    assert run.tracking_problem == "the server is gone"
+    assert [record.status for record in run.folder.records()] == ["done"] * 3
+    monkeypatch.setattr(mlflow_tracking.Tracker, "deliver", deliver)
+    assert runner.resume(run.folder, settings_in(place), function=TOY).tracking_problem is None
+    runs = Runs(place).find()
+    assert len(runs) == 4
+    assert all(math.isfinite(value) for run in runs for value in run.data.metrics.values())
+
+
+def test_a_request_to_stop_ends_the_run(place: Path) -> None:
+    settings = settings_in(place)
+    epochs = {"epochs": 200, "expected_batch_size": 30, "num_workers": 2}
+    base = {**space_in(place).base, "training": epochs}
+    prepared = prepare_space(space_in(place, base=base), settings=settings)
+
+    def ask() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if (settings.home / "toy" / "lock").exists():
+                folder = SweepFolder(settings.home / "toy")
+                if folder.is_running and folder.epochs(prepared.plan.trials[0].id):
+                    folder.ask_to_stop()
+                    return
+            time.sleep(0.02)
+
+    def watch(trial_id: str, progress: Any) -> None:
+        time.sleep(0.01)  # 200 epochs must outlast the look at the stop file
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.raises(Interrupted):
+        runner.start(prepared, settings, function=TOY, watch=watch)
+    asking.join()
+    assert store.open_sweep(settings.home, "toy").records()[0].status == "interrupted"
+
+
+def test_a_changed_space_says_what_changed_and_extends_the_sweep(place: Path) -> None:
+    run_toy(place, variants=[{"name": "edp", "set": {"privacy.noise_multiplier": 0.5}}])
+    settings = settings_in(place)
+    folder = store.open_sweep(settings.home, "toy")
+    wider = space_in(
+        place, variants=[{"name": "edp", "axes": {"privacy.noise_multiplier": [1.0, 2.0]}}]
+    )
+    path = place / "wider.yaml"
+    path.write_text(yaml.safe_dump(wider.document()))
+    with pytest.raises(InvalidInput, match="the space of toy has changed: variants: "):
+        extend(folder, str(path), settings=settings, accept=False)
+    extend(folder, str(path), settings=settings, accept=True)
+    runner.resume(folder, settings, function=TOY)
+    found = [(r.plan.values.get("privacy.noise_multiplier"), r.status) for r in folder.records()]
+    assert found == [(1.0, "done"), (2.0, "done"), (None, "done")]
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which, after the test, nothing but the cache of the corpus may have appeared."""
+    yield tmp_path
+    home = settings_in(tmp_path).home
+    assert not home.exists() or {path.name for path in home.iterdir()} <= {"cache", "taken"}
+
+
+def test_more_workers_than_there_are_cores_are_refused_at_once(refused: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"slots \* workers \* cpus_per_worker"):
+        run_toy(
+            refused,
+            base={**space_in(refused).base, "training": {"num_workers": 4096,
+                                                         "expected_batch_size": 4096,
+                                                         "epochs": 1}},
+            resources={"workers": 4096},
+            variants=[{"name": "x", "set": {"data.num_records": 5000}}],
+        )  # fmt: skip
+
+
+def test_a_damaged_corpus_is_refused_with_its_line(refused: Path) -> None:
+    space = space_in(refused)
+    with (refused / "mine.jsonl").open("a") as file:
+        file.write('{"tokens": ["secret"], "tags": ["X"], "intent": "call"}\n')
+    with pytest.raises(InvalidInput, match=r"mine\.jsonl line 201") as problem:
+        prepare_and_start(space, refused)
+    assert "secret" not in str(problem.value)
+
+
+def test_a_server_that_does_not_answer_is_refused_at_once(refused: Path) -> None:
+    from dataclasses import replace
+
+    settings = replace(settings_in(refused), tracking_uri="http://127.0.0.1:9")
+    prepared = prepare_space(space_in(refused), settings=settings)
+    started = time.monotonic()
+    with pytest.raises(InvalidInput, match=r"tracking server http://127.0.0.1:9 does not answer"):
+        runner.start(prepared, settings, function=TOY)
+    assert time.monotonic() - started < 10
+
+
+def test_a_name_that_exists_is_refused_before_the_store_is_opened(refused: Path) -> None:
+    (settings_in(refused).home / "taken").mkdir(parents=True)
+    with pytest.raises(InvalidInput, match="a sweep named taken exists"):
+        run_toy(refused, name="taken")
