@@ -18,7 +18,7 @@ from search_spaces import constraints
 from search_spaces.expansion import PLANNED_NAMES, Point, expand
 from search_spaces.space import SearchSpace
 from trainables.config import TrialConfig
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 
@@ -172,7 +172,8 @@ def make(
 
     `seconds_of(config, steps)` estimates a trial's duration.
 
-    Raises: InvalidInput for a space that is wrong in itself (see `expansion.expand`).
+    Raises: InvalidInput for a space that is wrong in itself (see `expansion.expand`), InvalidData
+    where a size must be read from data that cannot be.
     """
     expansion = expand(space)
     trials = [
@@ -220,6 +221,8 @@ def _plan_point(
         if _near_limit(space, point, accounted=accounted):
             accounted = account(config, accountant=None, careful=True)
         budgeted = _budgeted(space, config, accounted=accounted, account=account)
+    except InvalidData:
+        raise  # a damaged file is no property of a point
     except InvalidInput as problem:
         return replace(trial, reason=str(problem), refused_by="mechanism")
     summary = accounted.summary

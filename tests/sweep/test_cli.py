@@ -1,0 +1,336 @@
+"""The command line: quick to start, one line and exit code 2 for whatever is refused."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from search_spaces import space as spaces
+from sweep import cli, commands
+from tests.sweep.sweeps import run_toy, space_in, write_corpus
+
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+COMMANDS = sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a corpus, which is also the home's and the data's."""
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    write_corpus(tmp_path)
+    return tmp_path
+
+
+def space_file(folder: Path, **fields: Any) -> str:
+    document = {**space_in(folder).document(), **fields}
+    path = folder / "space.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of one command line."""
+    code = cli.run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line that a refused command line prints; it is refused in one line, with code 2."""
+    code, out, err = answer(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+# ---- quick to start
+
+HEAVY = ("torch", "ray", "mlflow", "pandas", "scipy", "numpy", "dp_accounting", "transformers")
+
+
+def modules_after(*arguments: str) -> set[str]:
+    code = (
+        "import sys; from sweep.cli import run; run(sys.argv[1:]);"
+        "sys.stderr.write('\\n' + ' '.join(sys.modules))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(found.stderr.splitlines()[-1].split())
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert modules_after("--help").isdisjoint(HEAVY)
+
+
+def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow() -> None:
+    assert modules_after("plan", "quick", "--json").isdisjoint(
+        {"torch", "ray", "mlflow", "pandas", "transformers"}
+    )
+
+
+@pytest.mark.slow  # a busy machine is no reason to fail
+@pytest.mark.parametrize(
+    ("arguments", "seconds"), [(["--help"], 0.5), (["plan", "paper_linear", "--json"], 3.0)]
+)
+def test_an_answer_comes_in_time(arguments: list[str], seconds: float) -> None:
+    def once() -> float:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "sweep", *arguments], capture_output=True, check=True)
+        return time.perf_counter() - started
+
+    assert min(once() for _ in range(3)) < seconds
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, command, "--help")
+    assert code == 0
+    assert "Usage: " in out
+
+
+def test_no_command_is_nameless() -> None:
+    assert {"plan", "run", "resume", "list", "show", "stop", "delete", "export", "ui"} <= set(
+        COMMANDS
+    )
+
+
+# ---- refused input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan"], "Missing argument 'SPACE'"),
+        (["plan", "quick", "--colour"], "No such option: --colour"),
+        (["fly"], "No such command 'fly'"),
+        (["plan", "nowhere.yaml"], "expected SPACE to be a file or a shipped space"),
+        (["plan", "quick", "--set", "epochs"], "expected --set PATH=VALUE"),
+        (["plan", "quick", "--set", "training.epoch=3"], "unknown field training.epoch"),
+        (["plan", "quick", "--set", "training.epochs=0"], "training.epochs"),
+        (["plan", "quick", "--set", "training.epochs=x"], "training.epochs"),
+        (["plan", "quick", "--set", "data.name=atiss"], "data.name to be one of"),
+        (["plan", "quick", "--set", "model.name=gpt"], "model.name to be one of"),
+        (["plan", "quick", "--set", "budget.epsilon=-1"], "budget.epsilon"),
+        (["plan", "quick", "--set", "nothing.at=1"], "expected a path that starts with"),
+        (["run", "quick", "--set", "budget.epsilon=1e-4"], "exceeds budget.epsilon=0.0001"),
+        (["run", "quick", "--name", "../x"], "expected a name of lower-case letters"),
+        (["run", "quick", "--tracking-uri", "nowhere"], "expected tracking_uri to start with"),
+        (["run", "quick", "--set", "resources.slots=0"], "expected auto or at least 1"),
+        (["show", "nothing"], "no sweep named nothing"),
+        (["resume", "nothing"], "no sweep named nothing"),
+        (["stop", "nothing"], "no sweep named nothing"),
+        (["delete", "../../etc", "--yes"], "expected a name of lower-case letters"),
+        (["export", "nothing"], "no sweep named nothing"),
+        (["export", "nothing", "--best", "luck"], "expected best to be one of"),
+        (["data", "describe", "nothing"], "data.name to be one of"),
+        (["data", "check", "bio_folder"], "seq.in"),
+    ],
+)
+def test_refused_in_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert message in refusal(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", "expected a JSON-lines file"),
+        ("tag", "mine.jsonl line 201"),
+        ("encoding", "UTF-8"),
+        ("empty", "got an empty file"),
+        ("json", "mine.jsonl line 201"),
+    ],
+)
+def test_a_damaged_data_file_is_refused_before_anything_starts(
+    place: Path, capsys: pytest.CaptureFixture[str], damage: str, message: str
+) -> None:
+    path = place / "mine.jsonl"
+    lines = {
+        "tag": b'{"tokens": ["secret"], "tags": ["X-city"], "intent": "call"}\n',
+        "encoding": b'{"tokens": ["\xff\xfe"], "tags": ["O"], "intent": "call"}\n',
+        "json": b'{"tokens": ["secret"], \n',
+    }
+    space = space_file(place)
+    if damage == "missing":
+        path.unlink()
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        path.write_bytes(path.read_bytes() + lines[damage])
+    for command in ("plan", "run"):
+        line = refusal(capsys, command, space)
+        assert message in line
+        assert "secret" not in line
+    assert not (place / "home" / "toy").exists()
+
+
+def test_line_counts_that_differ_are_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = place / "bio"
+    folder.mkdir()
+    (folder / "seq.in").write_text("call ann\ncall bob\n")
+    (folder / "seq.out").write_text("O B-contact\n")
+    (folder / "label").write_text("call\ncall\n")
+    line = refusal(capsys, "data", "check", "bio_folder", "--set", f"path={folder}")
+    assert str(folder) in line
+
+
+def test_more_workers_than_resources(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    space = space_file(place, resources={"workers": 30, "cpus_per_worker": 99})
+    line = refusal(capsys, "run", space, "--set", "training.num_workers=30")
+    assert "cpus_per_worker" in line
+    assert "got" in line
+    assert not (place / "home" / "toy").exists()
+
+
+def test_a_server_that_does_not_answer(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refusal(capsys, "run", space_file(place), "--tracking-uri", "http://127.0.0.1:9")
+    assert "tracking server http://127.0.0.1:9 does not answer" in line
+    assert not (place / "home" / "toy").exists()
+
+
+def test_a_port_that_is_taken(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} is taken" in refusal(capsys, "ui", "--port", str(port))
+
+
+def test_a_file_that_cannot_be_written_is_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "home").write_text("a file where the home should be")
+    code, _, err = answer(capsys, "run", space_file(place))
+    assert code in (1, 2)
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+# ---- commands that answer
+
+
+def test_a_plan_for_programs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = answer(
+        capsys, "plan", space_file(place), "--json", "--set", "budget.epsilon=60"
+    )
+    plan = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [trial["reason"] is None for trial in plan["trials"]] == [True, False, True]
+    assert plan["trials"][0]["epsilon"] == "inf"
+
+
+def test_a_plan_for_people(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = answer(capsys, "plan", space_file(place), "--set", "budget.epsilon=60")
+    assert code == 0
+    assert "2 trials to run, 1 refused" in out
+    assert "exceeds budget.epsilon=60" in out
+
+
+def test_a_fallback_is_taken_and_said(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = {**space_in(place).document()["base"], "data": {"name": "atis"}}
+    fallback = {"data": write_corpus(place)}
+    code, out, _ = answer(capsys, "plan", space_file(place, base=base, fallback=fallback), "--json")
+    plan = json.loads(out)
+    assert code == 0
+    assert plan["trials"][0]["config"]["data"]["name"] == "json_lines"
+    assert "The data set of toy is not at hand" in plan["notes"][0]
+
+
+def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_toy(place)
+    listed = json.loads(answer(capsys, "list", "--json")[1])
+    assert [(row["name"], row["trials"]) for row in listed["sweeps"]] == [("toy", {"done": 3})]
+    shown = json.loads(answer(capsys, "show", "toy", "--json")[1])
+    assert [trial["status"] for trial in shown["trials"]] == ["done"] * 3
+    assert set(shown["front"]) <= {trial["id"] for trial in shown["trials"]}
+    code, out, _ = answer(capsys, "show", "toy")
+    assert code == 0
+    assert "edp, z0=0.5" in out
+    assert "toy" in answer(capsys, "list")[1]
+    target = place / "best"
+    code, out, _ = answer(capsys, "export", "toy", "--to", str(target), "--json")
+    assert json.loads(out)["exported"] == [str(target)]
+    assert spaces.read(target / "config.yaml").name == "config"
+    assert "which exists" in refusal(capsys, "export", "toy", "--to", str(target))
+    assert "epsilon <= 0.001" in refusal(capsys, "export", "toy", "--epsilon-max", "0.001")
+    many = place / "front"
+    code, out, _ = answer(capsys, "export", "toy", "--best", "pareto", "--to", str(many), "--json")
+    assert all((many / Path(path).name / "config.yaml").exists() for path in
+               json.loads(out)["exported"])  # fmt: skip
+    assert "exists" in refusal(capsys, "run", space_file(place))
+    assert "is not running" in refusal(capsys, "stop", "toy")
+    assert answer(capsys, "delete", "toy", "--yes")[0] == 0
+    assert json.loads(answer(capsys, "list", "--json")[1])["sweeps"] == []
+    assert json.loads(answer(capsys, "ledger", "--json")[1])["datasets"][0]["num_trials"] == 3
+
+
+def test_a_corpus_is_written_out_and_read_again(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = place / "copy.jsonl"
+    fields = write_corpus(place)
+    settings = ["--set", f"path={fields['path']}", "--set", f"schema_file={fields['schema_file']}"]
+    facts = json.loads(answer(capsys, "data", "describe", "json_lines", *settings, "--json")[1])
+    assert (facts["num_records"], facts["num_duplicates"]) == (200, 0)
+    made = ["data", "make", "communication", "--num-utterances", "1000", "--seed", "3"]
+    code, out, _ = answer(capsys, *made, "--to", str(target), "--json")
+    assert (code, json.loads(out)["num_utterances"]) == (0, 1000)
+    first = target.read_bytes()
+    target.unlink()
+    Path(json.loads(out)["schema"]).unlink()
+    answer(capsys, *made, "--to", str(target))
+    assert target.read_bytes() == first
+    again = ["--set", f"path={target}", "--set", f"schema_file={json.loads(out)['schema']}"]
+    assert answer(capsys, "data", "check", "json_lines", *again)[0] == 0
+    listed = json.loads(answer(capsys, "data", "list", "--json")[1])["corpora"]
+    at_hand = {row["name"]: row["at_hand"] for row in listed}
+    assert (at_hand["atis"], at_hand["communication"]) == (False, True)
+
+
+@pytest.mark.slow  # MLflow's server takes 8 seconds and more
+def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sweep", "ui", "--port", str(port), "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    found = process.stdout.read(1)
+    from sweep.servers import answers, is_open
+
+    assert found == "{"
+    assert answers(f"http://127.0.0.1:{port}/health")
+    process.terminate()
+    assert process.wait(30) == 0
+    process.stdout.close()
+    deadline = time.monotonic() + 10
+    while is_open(port) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_open(port)
