@@ -16,7 +16,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from search_spaces import constraints
-from search_spaces.space import Axis, SearchSpace, Variant, set_path
+from search_spaces.parts import Axis, Variant
+from search_spaces.space import SearchSpace, set_path
 from trainables.config import TrialConfig, first_problem
 from trainables.errors import InvalidInput
 from trainables.seeding import generator

@@ -7,204 +7,30 @@ bare trial config, such as an exported one, is a space of one point.
 
 from __future__ import annotations
 
-import math
 import re
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from search_spaces import constraints
-from trainables import catalogue
-from trainables.config import TrialConfig, first_problem
+from search_spaces.parts import (
+    CONFIG_FIELDS,
+    Axis,
+    Budget,
+    Constraint,
+    Part,
+    Resources,
+    Search,
+    Variant,
+    as_axes,
+    check_paths,
+)
+from trainables.config import first_problem
 from trainables.errors import InvalidInput
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
-_PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
-CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
-
-
-class Part(BaseModel):
-    """Immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
-    )
-
-
-class Range(Part):
-    """Numbers between `low` and `high`, both included; `num` of them where a grid is asked for."""
-
-    low: float
-    high: float
-    log: bool = False
-    integer: bool = False
-    num: int | None = Field(default=None, ge=2)
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Range:
-        if not self.low < self.high:
-            raise ValueError(f"expected low < high, got low={self.low} high={self.high}")
-        if self.log and self.low <= 0:
-            raise ValueError(f"expected low > 0 with log, got low={self.low}")
-        return self
-
-    def at(self, share: float) -> float | int:
-        """The value at `share` in [0, 1] of the way, on the logarithm where `log`.
-
-        >>> Range(low=1, high=100, log=True).at(0.5)
-        10.0
-        """
-        if self.log:
-            value = math.exp(
-                math.log(self.low) + share * (math.log(self.high) - math.log(self.low))
-            )
-        else:
-            value = self.low + share * (self.high - self.low)
-        if self.integer:
-            return round(min(max(value, self.low), self.high))
-        # 12 digits: a rounding error in the last ones must not make a second, equal point.
-        return float(f"{min(max(value, self.low), self.high):.12g}")
-
-
-class Axis(Part):
-    """What one field runs over: exactly one of the three.
-
-    `grid`: every value, in each search. `choice` and `range`: every value in a grid search, drawn
-    in a random one.
-    """
-
-    grid: tuple[Any, ...] | None = Field(default=None, min_length=1)
-    choice: tuple[Any, ...] | None = Field(default=None, min_length=1)
-    range: Range | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Axis:
-        given = [name for name in ("grid", "choice", "range") if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = ", ".join(given) or "none"
-            raise ValueError(f"expected one of grid, choice and range, got {found}")
-        return self
-
-    @property
-    def values(self) -> tuple[Any, ...] | None:
-        """The listed values; None for a range without `num`."""
-        if self.range is None:
-            return self.grid if self.grid is not None else self.choice
-        if self.range.num is None:
-            return None
-        last = self.range.num - 1
-        return tuple(dict.fromkeys(self.range.at(i / last) for i in range(last + 1)))
-
-
-def _axis(value: Any) -> Any:
-    return {"grid": value} if isinstance(value, list | tuple) else value
-
-
-def _check_paths(fields: dict[str, Any]) -> None:
-    for path in fields:
-        if not _PATH.fullmatch(path) or path.split(".")[0] not in CONFIG_FIELDS:
-            allowed = ", ".join(sorted(CONFIG_FIELDS))
-            raise ValueError(
-                f"expected a dotted path that starts with one of {allowed}, got {path}"
-            )
-
-
-class Variant(Part):
-    """One kind of trial, with values of its own. `baseline` exempts it from the epsilon budget."""
-
-    name: str = Field(min_length=1, max_length=80)
-    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
-    axes: dict[str, Axis] = Field(default_factory=dict)
-    drop_axes: tuple[str, ...] | Literal["all"] = ()
-    baseline: bool = False
-
-    @field_validator("axes", mode="before")
-    @classmethod
-    def _lists_are_grids(cls, axes: Any) -> Any:
-        return {path: _axis(a) for path, a in axes.items()} if isinstance(axes, dict) else axes
-
-    @field_validator("fixed", "axes")
-    @classmethod
-    def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        _check_paths(fields)
-        return fields
-
-
-class Constraint(Part):
-    """A point is refused, with `reason`, unless `require` is true of it."""
-
-    require: str
-    reason: str = ""
-
-    @field_validator("require")
-    @classmethod
-    def _parses(cls, text: str) -> str:
-        try:
-            constraints.parse(text)
-        except InvalidInput as problem:
-            raise ValueError(f"expected an expression: {problem}") from None
-        return text
-
-
-class Search(Part):
-    """How points are chosen. `num_samples` counts draws for each variant."""
-
-    strategy: Literal["grid", "random", "quasi_random"] = "grid"
-    num_samples: int | None = Field(default=None, ge=1, le=100_000)
-    seed: int = Field(default=0, ge=0)
-    scheduler: Literal["none", "asha", "median"] = Field(
-        default="none", description="stops trials early, by validation SER"
-    )
-    grace_epochs: int = Field(default=1, ge=1, description="no trial is stopped before")
-
-    @model_validator(mode="after")
-    def _samples(self) -> Search:
-        if (self.strategy == "grid") != (self.num_samples is None):
-            word = "no num_samples" if self.strategy == "grid" else "num_samples"
-            raise ValueError(f"expected {word} with strategy {self.strategy}")
-        return self
-
-
-class Budget(Part):
-    """What may be spent. `epsilon` is a trial's, `total` the whole sweep's; None: no bound."""
-
-    epsilon: Annotated[float, Field(gt=0)] | None = None
-    accountant: str = Field(default="sound", description="sound | paper | an entry of accountants")
-    total: Annotated[float, Field(gt=0)] | None = None
-    trials: int | None = Field(default=None, ge=1)
-    seconds: Annotated[float, Field(gt=0)] | None = None
-
-    @field_validator("accountant")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        allowed = ("sound", "paper", *catalogue.names("accountants"))
-        if name not in allowed:
-            raise ValueError(f"expected one of {', '.join(allowed)}, got {name!r}")
-        return name
-
-
-class Resources(Part):
-    """What a trial runs on. No part of a trial's identity: none of it changes a result."""
-
-    executor: Literal["gang", "per_trial", "local"] = "gang"
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        description="processes a trial; default: training.num_workers",
-    )
-    slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
-    cpus_per_worker: int = Field(default=1, ge=1)
-    gpus_per_worker: float = Field(default=0.0, ge=0)
-
-    @field_validator("slots")
-    @classmethod
-    def _positive(cls, slots: int | str) -> int | str:
-        if isinstance(slots, int) and slots < 1:
-            raise ValueError(f"expected auto or at least 1, got {slots}")
-        return slots
 
 
 class SearchSpace(Part):
@@ -236,12 +62,12 @@ class SearchSpace(Part):
     @field_validator("axes", mode="before")
     @classmethod
     def _lists_are_grids(cls, axes: Any) -> Any:
-        return {path: _axis(a) for path, a in axes.items()} if isinstance(axes, dict) else axes
+        return as_axes(axes)
 
     @field_validator("axes", "override", "fallback")
     @classmethod
     def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        _check_paths(fields)
+        check_paths(fields)
         return fields
 
     @field_validator("constraints", mode="before")

@@ -9,8 +9,6 @@ Metrics that no epsilon covers are called `curator_only/...`; the tag `curator_o
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 import math
 import os
@@ -27,12 +25,12 @@ from sweep.files import number
 from sweep.results_table import markdown
 from sweep.settings import Settings
 from sweep.store import SweepFolder, TrialRecord
+from sweep.tracking_text import epoch_table, flat, metric_key
 from trainables.errors import InvalidInput
 from trainables.result import is_curator_only
 
 EXPERIMENT = "sweeps"
 MARKER = "epochs_done"  # logged last of an epoch: what it is there for has been delivered
-CURATOR_PREFIX = "curator_only/"
 _ENDED = {"done": "FINISHED", "stopped": "FINISHED", "failed": "FAILED"}
 _BATCH = 90  # MLflow takes at most 100 params or tags a call
 
@@ -293,6 +291,9 @@ class Tracker:
             "status": record.status,
             "reason": record.reason or "",
             "notes": "; ".join(record.notes),
+            "privacy.step_audit": str(
+                ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
+            ),
             "curator_only": ", ".join(sorted(name for name in names if is_curator_only(name))),
             # MLflow has no infinity: such a figure is a tag and no metric.
             **dict.fromkeys(infinite, "inf"),
@@ -354,45 +355,6 @@ class Tracker:
         else:
             self._client.set_terminated(parent, status=status, end_time=_milliseconds(when))
         self._summarised = state
-
-
-def metric_key(name: str) -> str:
-    """A metric's name in MLflow.
-
-    >>> metric_key("ser"), metric_key("mia_shadow_auc"), metric_key("best_mia_shadow_auc")
-    ('ser', 'curator_only/mia_shadow_auc', 'curator_only/best_mia_shadow_auc')
-    """
-    private = is_curator_only(name) or is_curator_only(name.removeprefix("best_"))
-    return f"{CURATOR_PREFIX}{name}" if private else name
-
-
-def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Dotted names and values of nested fields, those without a value left out.
-
-    >>> dict(flat({"a": {"b": 1, "c": None}, "d": [1, 2]}))
-    {'a.b': 1, 'd': '1, 2'}
-    """
-    for key, value in fields.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from flat(value, f"{name}.")
-        elif isinstance(value, list | tuple):
-            yield name, ", ".join(str(item) for item in value)
-        elif value is not None:
-            yield name, value
-
-
-def epoch_table(rows: list[dict[str, Any]]) -> str:
-    """The epochs of a trial as CSV."""
-    names = sorted({name for row in rows for name in row["metrics"]})
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["epochs_done", "seconds", *(metric_key(name) for name in names)])
-    for row in rows:
-        writer.writerow(
-            [row["epochs_done"], row["seconds"], *(row["metrics"].get(name) for name in names)]
-        )
-    return text.getvalue()
 
 
 def _versions(about: dict[str, Any]) -> dict[str, str]:

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from search_spaces.space import Resources, SearchSpace
+from search_spaces.parts import Resources
+from search_spaces.space import SearchSpace
 from sweep import store
 from sweep.accounting import accounting, open_data
 from sweep.delivery import Delivery

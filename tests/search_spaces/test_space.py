@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from search_spaces import space as spaces
-from search_spaces.space import Range, SearchSpace, read
+from search_spaces.parts import Range
+from search_spaces.space import SearchSpace, read
 from trainables.config import parse as parse_config
 from trainables.errors import InvalidInput
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import resource
 import socket
 import subprocess
 import sys
@@ -87,16 +88,21 @@ def test_a_plan_needs_neither_torch_nor_ray_nor_mlflow() -> None:
     )
 
 
-@pytest.mark.slow  # a busy machine is no reason to fail
 @pytest.mark.parametrize(
-    ("arguments", "seconds"), [(["--help"], 0.5), (["plan", "paper_linear", "--json"], 3.0)]
+    ("arguments", "seconds"),
+    [
+        (["--help"], 0.5),
+        pytest.param(["plan", "paper_linear", "--json"], 3.0, marks=pytest.mark.slow),
+    ],
 )
 def test_an_answer_comes_in_time(arguments: list[str], seconds: float) -> None:
     def once() -> float:
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "sweep", *arguments], capture_output=True, check=True)
-        return time.perf_counter() - started
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
+    # Processor time: what others do on the machine is not ours to answer for.
     assert min(once() for _ in range(3)) < seconds
 
 
