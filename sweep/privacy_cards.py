@@ -20,7 +20,6 @@ def write_card(folder: SweepFolder, result: TrialResult, *, attempt: int) -> Non
     if fields is None or result.epochs_done == 0:
         return
     mechanism = Mechanism(**{**fields, "undeclared": tuple(fields["undeclared"])})
-    config = folder.plan_of(result.trial_id).config
     facts = cards.Facts(
         trial_id=result.trial_id,
         datasets={
@@ -31,7 +30,7 @@ def write_card(folder: SweepFolder, result: TrialResult, *, attempt: int) -> Non
         },
         processes=int(result.privacy.get("processes", 1)),
         attempt=attempt,
-        secure_noise=bool(config["privacy"]["secure_noise"]),
+        secure_noise=bool(result.privacy.get("noise_is_cipher", False)),
         public_data=bool(result.privacy.get("public_data", False)),
         provenance=str(result.privacy.get("provenance", "")),
         step_audit=result.privacy.get("step_audit"),

@@ -146,6 +146,24 @@ def test_no_text_of_a_record_leaves_the_trial(place: Path, tmp_path: Path) -> No
         assert f'"{word}"' not in kept
 
 
+@pytest.mark.parametrize("source", ["public", "first_step_noised", "first_step"])
+def test_every_source_of_alpha_trains_and_only_the_raw_one_voids_the_guarantee(
+    place: Path, tmp_path: Path, source: str
+) -> None:
+    scaled = config(privacy={"reproducible_noise": False, "group_scale": source})
+    result, _ = run(place, tmp_path, scaled)
+    assert (result.metrics["epsilon"] == math.inf) == (source == "first_step")
+
+
+def test_a_trial_carries_the_audit_of_its_own_step(place: Path, tmp_path: Path) -> None:
+    result, _ = run(place, tmp_path / "a", config(privacy={"reproducible_noise": False}))
+    audit = result.privacy["step_audit"]
+    assert audit["verdict"] == "pass"
+    assert audit["low"] < audit["claimed"] * 1.2
+    plain, _ = run(place, tmp_path / "b", config("sgd"))
+    assert plain.privacy["step_audit"] is None
+
+
 def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_path: Path) -> None:
     undeclared = config(
         data={"schema_file": None, "num_records": None}, privacy={"reproducible_noise": False}

@@ -10,9 +10,10 @@ import torch
 
 from trainables import accountants, catalogue, engines
 from trainables.communication import Communicator
-from trainables.config import TrialConfig
-from trainables.data.batches import Loader
+from trainables.config import DataConfig, TrialConfig
+from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, open_corpus
+from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.engines import Engine
@@ -21,7 +22,7 @@ from trainables.metrics import score
 from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import new_key, public_key
-from trainables.seeding import stream_seed
+from trainables.seeding import generator, stream_seed
 from trainables.tasks._inference import Inference, infer
 
 
@@ -112,9 +113,39 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
             trial_id=config.id,
             physical_batch_size=config.training.physical_batch_size,
             secure_noise=config.privacy.secure_noise,
+            public_batch=(
+                public_batch(model, corpus.schema)
+                if config.privacy.group_scale == "public"
+                else None
+            ),
         ),
     )
     return Setup(config, corpus, split, loader, model, mechanism, engine, comm)
+
+
+def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:
+    """Records that are nobody's, for alpha_k: made utterances with labels drawn from the schema.
+
+    Only the relative size of the groups' gradients is read off them.
+    """
+    made = catalogue.entry("datasets", "communication")
+    texts = [
+        utterance.tokens
+        for utterance in made.read(
+            Path(), config=DataConfig(name="communication", num_utterances=1_000)
+        )
+    ][:size]
+    types = sorted({token for text in texts for token in text})
+    ids = np.searchsorted(np.array(types), [token for text in texts for token in text])
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    draw = generator(0, "public batch")
+    return PackedBatch(
+        inputs=model.feature_table(types).collate(ids.astype(np.int32), lengths),
+        lengths=torch.from_numpy(lengths),
+        intents=torch.from_numpy(draw.integers(len(schema.intents), size=size)),
+        tags=torch.from_numpy(draw.integers(len(schema.tags), size=int(lengths.sum()))),
+        records=torch.arange(size),
+    )
 
 
 def groups_of(corpus: Corpus, ids: np.ndarray) -> np.ndarray:

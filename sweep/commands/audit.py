@@ -1,0 +1,111 @@
+"""`sweep audit`: does the privatised step keep what its mechanism claims?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
+from trainables.errors import InvalidInput, TrialFailed
+
+if TYPE_CHECKING:
+    from trainables.config import TrialConfig
+
+# Where no config is given: each engine, with each calibration and source of alpha_k that it has.
+_EVERY: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("dp_sgd", {"sampling": "poisson"}),
+    ("dp_sgd", {"sampling": "shuffle"}),
+    ("edp_sgd", {"noise_calibration": "paper"}),
+    ("edp_sgd", {"noise_calibration": "paper", "group_scale": "first_step_noised"}),
+    ("edp_sgd", {"noise_calibration": "central"}),
+    ("edp_sgd", {"noise_calibration": "central", "group_scale": "first_step_noised"}),
+    ("edp_sgd", {"noise_calibration": "central", "sampling": "poisson"}),
+    ("edp_sgd", {"noise_calibration": "central", "sampling": "poisson", "microbatch_size": 1}),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def audit(
+        config: Annotated[
+            Path | None,
+            typer.Argument(
+                metavar="[CONFIG.yaml]", help="A trial's config; default: every engine there is."
+            ),
+        ] = None,
+        calls: Annotated[int, typer.Option(help="Steps to take.", min=100)] = 600,
+        assignments: Set = [],  # noqa: B006  typer copies it
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Run the real privatised step on adversarial neighbours and measure its noise.
+
+        Exit code 1 where the effective noise multiplier is below the claim.
+        """
+        from trainables import accountants
+        from trainables.engines import audit_step
+
+        rows = []
+        for name, trial in _configs(config, overrides(assignments)):
+            _, mechanism = accountants.resolve(trial, num_records=trial.data.num_records or 2_560)
+            found = audit_step(mechanism, calls=calls)
+            rows.append({"mechanism": name, **asdict(found)})
+        if as_json:
+            print_json({"audits": rows})
+        else:
+            _print(rows)
+        failed = [str(row["mechanism"]) for row in rows if not row["passed"]]
+        if failed:
+            raise TrialFailed(f"the step does not keep its claim: {'; '.join(failed)}")
+
+
+def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, TrialConfig]]:
+    from search_spaces import space
+    from trainables.config import parse
+
+    if path is not None:
+        points = space.read(path, overrides=changes)
+        if points.variants or points.axes:
+            raise InvalidInput(f"expected one trial's config, got a space with axes in {path}")
+        return [(points.name, parse(_changed(points.base, points.override)))]
+    found = []
+    for engine, privacy in _EVERY:
+        training = {"num_workers": 1 if engine == "dp_sgd" else 8}
+        fields = {"engine": engine, "privacy": privacy, "training": training}
+        name = ", ".join((engine, *(str(value) for value in privacy.values())))
+        found.append((name, parse(_changed(fields, changes))))
+    return found
+
+
+def _changed(fields: dict[str, Any], changes: dict[str, object]) -> dict[str, Any]:
+    from search_spaces.space import set_path
+
+    for path, value in changes.items():
+        fields = set_path(fields, path, value)
+    return fields
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(
+        title="step audit: effective noise multiplier of the code that runs",
+        caption="passed: the whole interval is not below the claim",
+    )
+    for column in ("mechanism", "claimed", "measured", "interval", "step epsilon >=", ""):
+        table.add_column(column, justify="left" if column == "mechanism" else "right")
+    for row in rows:
+        low, high = row["interval"]
+        table.add_row(
+            str(row["mechanism"]),
+            f"{row['claimed']:.4f}",
+            f"{row['estimate']:.4f}",
+            f"{low:.4f} .. {high:.4f}",
+            f"{row['epsilon_lower_bound']:.3g} of {row['epsilon_claimed']:.3g}",
+            "[green]passed[/]" if row["passed"] else "[bold red]FAILED[/]",
+        )
+    console().print(table)
