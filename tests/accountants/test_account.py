@@ -59,6 +59,7 @@ def test_no_amplification_is_claimed_for_shuffled_data() -> None:
     large = account(mechanism(noise_calibration="central", num_records=256_000))
     assert small.epsilon == large.epsilon
     assert small.accountant == "gaussian"
+    assert release(mechanism()).sample_rate == 1.0
 
 
 def test_sampling_decides_the_accounting() -> None:

@@ -61,6 +61,19 @@ def test_mixed_sampling_meets_in_replace_one() -> None:
     assert other.epsilon == pytest.approx(32.243, rel=1e-3)
 
 
+def test_mixed_sampling_costs_less_than_the_sum_of_its_parts() -> None:
+    """Basic composition, half of delta each, bounds the exact figure; with the shuffled distance
+    doubled the figure would pass it.
+    """
+    sampled, whole = poisson(), shuffled(0.3, epochs=1)
+    parts = pld.of_release(sampled, delta=_DELTA / 2, points=pld.QUICK, replace_one=True)
+    parts += gaussian.of_release(whole, delta=_DELTA / 2)
+    mixed = epsilon_sweep([sampled, whole], delta=_DELTA, exact=True)
+    assert mixed.accountant == "pld"
+    assert mixed.epsilon <= parts
+    assert mixed.epsilon > gaussian.of_release(whole, delta=_DELTA)
+
+
 def test_many_different_trials_have_a_named_bound() -> None:
     trials = [poisson(1 + 0.05 * index, steps=40) for index in range(12)]
     quick = epsilon_sweep(trials, delta=_DELTA)

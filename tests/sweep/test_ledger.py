@@ -211,7 +211,7 @@ def test_hashes_are_keyed_and_private(tmp_path: Path, ledger: Ledger) -> None:
     other.register("aaa", [b"a secret"])
     mine = (tmp_path / "ledger.records" / "aaa.u64").read_bytes()
     theirs = (tmp_path / "elsewhere" / "ledger.records" / "aaa.u64").read_bytes()
-    assert mine != theirs
+    assert mine[-8:] != theirs[-8:]
     assert b"secret" not in mine
     ledger.charge(entry())
     for name in ("ledger.key", "ledger.records/aaa.u64", FILE):
