@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sweep.accounting import accounting
 from sweep.driver import Driver, Paid, furthest, ledger_name, spent_after
 from sweep.events import TrialEvent, Verdict
 from sweep.ledger import FILE, Entry, Ledger
+from sweep.privacy_cards import read_card
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
@@ -217,3 +219,21 @@ def test_what_is_said_to_be_spent_is_never_too_little() -> None:
     for epochs in (1, 6):
         exact = accountants.account(mechanism.first(epochs)).epsilon
         assert exact <= spent_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
+
+
+def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    trial = stage.folder.plan().trials[1]
+    ran = build(parse(trial.config), num_records=90, undeclared=("labels",)).first(2)
+    stage.driver(started(stage.first))
+    event = finished(stage.first, 2)
+    assert event.result is not None
+    facts = {"mechanism": asdict(ran), "corpus": "mine", "fingerprint": "f1", "processes": 1}
+    stage.driver(replace(event, result=replace(event.result, privacy=facts)))
+    card = read_card(stage.folder, stage.first)
+    assert card is not None
+    assert (card["epsilon"], card["unaccounted"]) == ("inf", ["labels"])
+    assert card["mechanism"]["epochs"] == 2
+    assert card["datasets"]["training"] == {"name": "mine", "fingerprint": "f1"}
+    page = (stage.folder.trial_folder(stage.first) / "privacy_card.md").read_text()
+    assert "No finite epsilon holds" in page

@@ -6,9 +6,14 @@ import importlib
 import json
 import math
 import shutil
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,7 @@ from sweep.export import export_trial
 from sweep.ledger import FILE, Ledger
 from sweep.mlflow_tracking import EXPERIMENT
 from sweep.prepare import extend, prepare_space
+from sweep.servers import mlflow_server
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
@@ -221,6 +227,67 @@ def test_an_interrupted_sweep_goes_on_from_its_last_epoch(place: Path) -> None:
             assert [metric.step for metric in history] == [1, 2, 3]
 
 
+def test_a_killed_driver_loses_nothing(place: Path) -> None:
+    """SIGKILL in the middle of the second trial, then a resume in another process."""
+    home = settings_in(place).home
+    code = (
+        "import pathlib, sys; from tests.sweep.sweeps import run_toy;"
+        "run_toy(pathlib.Path(sys.argv[1]))"
+    )
+    root = Path(__file__).parents[2]
+    driver = subprocess.Popen([sys.executable, "-c", code, str(place)], cwd=root)
+    folder = SweepFolder(home / "toy")
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and driver.poll() is None:
+        ids = [trial.id for trial in folder.plan().trials] if folder.path.exists() else []
+        for trial_id in ids:  # long enough epochs to be hit in the middle of one
+            if folder.trial_folder(trial_id).is_dir():
+                (folder.trial_folder(trial_id) / "slow").write_text("0.3")
+        if len(ids) > 1 and folder.epochs(ids[1]):
+            break
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    before = [record.status for record in folder.records()]
+    assert before == ["done", "interrupted", "planned"]
+    kept = (folder.trial_folder(ids[0]) / "result.json").read_bytes()
+    run = runner.resume(folder, settings_in(place), function=TOY)
+    assert [record.status for record in run.folder.records()] == ["done"] * 3
+    assert (folder.trial_folder(ids[0]) / "result.json").read_bytes() == kept
+    for trial_id in ids:
+        assert [row["epochs_done"] for row in folder.epochs(trial_id)] == [1, 2, 3]
+        (found,) = Runs(place).find(f"tags.trial = '{trial_id}'")
+        steps = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
+        assert [metric.step for metric in steps] == [1, 2, 3]
+    assert len(Runs(place).find()) == 4
+
+
+@pytest.mark.slow  # two starts of MLflow's server
+def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    local = settings_in(place)
+    remote = replace(local, tracking_uri=f"http://127.0.0.1:{port}")
+    prepared = prepare_space(space_in(place), settings=remote)
+    with ExitStack() as server:
+        server.enter_context(mlflow_server(local, port=port))
+
+        def watch(trial_id: str, progress: Any) -> None:
+            if progress.status == "done":
+                server.close()
+
+        run = runner.start(prepared, remote, function=TOY, watch=watch)
+    assert run.tracking_problem is not None
+    assert [record.status for record in run.folder.records()] == ["done"] * 3
+    with mlflow_server(local, port=port):
+        again = runner.resume(run.folder, remote, function=TOY)
+    assert again.tracking_problem is None
+    runs = Runs(place).find()
+    assert sorted(found.info.status for found in runs) == ["FINISHED"] * 4
+    assert len({found.data.tags["trial"] for found in runs}) == 4
+
+
 def test_a_trial_that_breaks_is_told_and_the_others_go_on(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
@@ -345,8 +412,6 @@ def test_a_damaged_corpus_is_refused_with_its_line(refused: Path) -> None:
 
 
 def test_a_server_that_does_not_answer_is_refused_at_once(refused: Path) -> None:
-    from dataclasses import replace
-
     settings = replace(settings_in(refused), tracking_uri="http://127.0.0.1:9")
     prepared = prepare_space(space_in(refused), settings=settings)
     started = time.monotonic()
