@@ -33,6 +33,7 @@ from sweep.resources import choose_slots, machine_cpus
 from sweep.results_table import Progress
 from sweep.settings import Settings
 from sweep.store import SweepFolder
+from trainables.accountants import Release, release
 from trainables.config import parse
 from trainables.data.corpus import Corpus
 from trainables.data.storage import normalised
@@ -56,19 +57,25 @@ def start(
     *,
     command: Sequence[str] = (),
     address: str | None = None,
+    budget_total: float | None = None,
     function: str = _TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
 ) -> Run:
     """Run a new sweep to its end.
 
+    `budget_total` bounds what a data set has spent in all sweeps, this one included.
+
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
-    too few resources, a name that exists, a tracking server that does not answer; Interrupted.
+    too few resources, a name that exists, a tracking server that does not answer, a data set whose
+    total would pass `budget_total`; Interrupted.
     """
     prepared.plan.require_trials()
     store.require_free(settings.home, prepared.space.name)
     _require_resources(prepared.space.resources, prepared.plan.to_run, address=address)
     for trial in prepared.plan.to_run:
         open_data(parse(trial.config).data, settings)
+    if budget_total is not None:
+        _require_total(prepared, settings, budget_total)
     with tracking(settings) as tracker:
         folder = store.create(settings.home, prepared.space, prepared.plan, about=about(command))
         return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
@@ -95,6 +102,17 @@ def resume(
 
 
 _UNFINISHED = ("planned", "running", "interrupted", "failed")
+
+
+def _require_total(prepared: Prepared, settings: Settings, budget_total: float) -> None:
+    """Raises: InvalidInput where this sweep would take a data set past `budget_total`."""
+    ledger = Ledger(settings.home / FILE)
+    planned: dict[str, list[Release]] = {}
+    for paid in _paid(list(prepared.plan.to_run), settings, ledger).values():
+        if not paid.trial.baseline:
+            planned.setdefault(paid.dataset, []).append(release(paid.mechanism))
+    for fingerprint, releases in planned.items():
+        ledger.require_within(fingerprint, releases, budget_total=budget_total)
 
 
 @contextmanager

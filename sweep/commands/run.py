@@ -32,6 +32,14 @@ def register(app: typer.Typer) -> None:
         export: Annotated[
             bool, typer.Option("--export", help="Export the best trial when all have ended.")
         ] = False,
+        budget_total: Annotated[
+            float | None,
+            typer.Option(
+                metavar="EPSILON",
+                min=0.0,
+                help="Refuse the sweep where all sweeps on its data would pass this together.",
+            ),
+        ] = None,
         tracking_uri: TrackingUri = None,
         address: Address = None,
         as_json: JsonFlag = False,
@@ -49,6 +57,11 @@ def register(app: typer.Typer) -> None:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)
         with watching(prepared.space.name, screen, quiet=as_json) as watch:
             done = runner.start(
-                prepared, settings, command=["sweep", *sys.argv[1:]], address=address, watch=watch
+                prepared,
+                settings,
+                command=["sweep", *sys.argv[1:]],
+                address=address,
+                budget_total=budget_total,
+                watch=watch,
             )
         finish(done, as_json=as_json, export=export)
