@@ -56,7 +56,9 @@ def run(
         setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir, shadow=_shadow.signals
     )
     ended = time.perf_counter()
-    summary = accountants.account(setup.mechanism.first(trained.epochs_done))
+    summary = accountants.account(
+        setup.mechanism.first(trained.epochs_done), accountant=setup.config.privacy.accountant
+    )
     if comm.rank == 0:
         save_model(setup, folder / "model")
     seconds = {

@@ -1,0 +1,83 @@
+"""What every accountant of the shelf keeps to. A new file there inherits these tests."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import pytest
+
+from trainables import catalogue
+from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.errors import CannotAnalyze
+from trainables.privacy.mechanism import Mechanism, build_from
+
+_NAMES = catalogue.names("accountants")
+
+
+def mechanism(engine: Engine, noise_multiplier: float = 1.0, **privacy: Any) -> Mechanism:
+    return build_from(
+        engine,
+        PrivacyConfig(noise_multiplier=noise_multiplier, delta=1e-5, **privacy),
+        training=TrainingConfig(epochs=2, num_workers=2),
+        num_records=2_560,
+    )
+
+
+def figure(name: str, what: Mechanism, delta: float = 1e-5) -> float | None:
+    """An accountant's figure; None where it has no theorem, which it must say by its name."""
+    try:
+        return float(catalogue.entry("accountants", name).epsilon(what, delta=delta))
+    except CannotAnalyze as refusal:
+        problem = str(refusal)
+    assert problem.startswith(f"{name}: ")
+    return None
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_the_contract(name: str) -> None:
+    module = catalogue.entry("accountants", name)
+    first, second, *rest = inspect.signature(module.epsilon).parameters.values()
+    assert (first.name, second.name) == ("mechanism", "delta")
+    assert second.kind is inspect.Parameter.KEYWORD_ONLY
+    assert all(other.default is not inspect.Parameter.empty for other in rest)
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
+def test_more_noise_a_larger_delta_and_fewer_epochs_cost_less(name: str, engine: Engine) -> None:
+    base = figure(name, mechanism(engine))
+    if base is None:
+        return
+    for cheaper in (
+        figure(name, mechanism(engine, 2.0)),
+        figure(name, mechanism(engine), delta=1e-3),
+        figure(name, mechanism(engine).first(1)),
+    ):
+        assert cheaper is not None
+        assert 0 < cheaper < base < math.inf
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd", "sgd"])
+def test_no_noise_is_never_finite(name: str, engine: Engine) -> None:
+    assert figure(name, mechanism(engine, 0.0)) in (None, math.inf)
+
+
+@pytest.mark.parametrize("name", sorted({*_NAMES} - {"paper_zcdp"}))  # no guarantee: says so
+@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd"])
+def test_a_reason_makes_it_infinite(name: str, engine: Engine) -> None:
+    assert figure(name, mechanism(engine, reproducible_noise=True)) in (None, math.inf)
+
+
+def test_every_guarantee_of_a_mechanism_bounds_the_exact_one() -> None:
+    """Accountants that apply to one mechanism agree up to the looseness of upper bounds."""
+    for engine, exact in (("edp_sgd", "gaussian"), ("dp_sgd", "pld")):
+        what = mechanism("edp_sgd" if engine == "edp_sgd" else "dp_sgd")
+        least = figure(exact, what)
+        assert least is not None
+        for name in ("gaussian", "pld", "rdp"):
+            other = figure(name, what)
+            assert other is None or other >= least
