@@ -38,14 +38,17 @@ class _Attention(torch.autograd.Function):
         width = qkv.shape[1] // 3
         out = qkv.new_empty(qkv.shape[0], width)
         scale = 1 / math.sqrt(width // heads)
+        longest = max(size for _, _, size in layout.groups)
+        masks_of_rows = None if masks is None else masks.attention(longest, heads, site)
         kept = []
         for first, number, size in layout.groups:
             taken = slice(first, first + number * size)
             q, k, v = _heads(qkv[taken], number, size, heads, 3)
             weights = torch.bmm(q, k.transpose(1, 2)).mul_(scale).softmax(2)
             dropped, mask = weights, None
-            if masks is not None:
-                mask = masks.attention(taken, number, size, heads, site)
+            if masks_of_rows is not None:
+                own = masks_of_rows[taken, :, :size].view(number, size, heads, size)
+                mask = own.transpose(1, 2).reshape(number * heads, size, size)
                 dropped = weights * mask
             _rows(torch.bmm(dropped, v).unsqueeze(0), number, heads, out[taken])
             kept.append((q, k, v, weights, mask))

@@ -47,27 +47,35 @@ class Masks:
         """`x` [n, D] with a share `rate` of its numbers set to 0, the rest scaled up."""
         if self.dropped == 0:
             return x
-        return x * self.mask(x.shape[1], site).to(x.dtype).mul_(self.scale)
+        return x * self._factors(self.mask(x.shape[1], site)).to(x.dtype)
 
-    def mask(self, width: int, site: int, taken: slice = slice(None)) -> Tensor:
+    def mask(self, width: int, site: int) -> Tensor:
         """bool[n, width], True where a number is kept. `site` tells places in the model apart."""
-        half = (width + 1) // 2
-        columns = torch.arange(half, dtype=torch.int32, device=self.rows.device)
-        columns = _mix(columns * _signed(0x9E3779B1) + _signed(0x632BE59B * (site + 1)))
-        bits = (self.rows[taken].unsqueeze(1) ^ columns).mul_(_signed(0xC2B2AE35))
+        pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
+        return self._kept(self.rows.unsqueeze(1), self._mixed(pairs, site))[:, :width]
+
+    def attention(self, longest: int, heads: int, site: int) -> Tensor:
+        """Factors (0 or the scale) [n, heads, longest] for attention weights: query, head, key.
+
+        A record's factors do not depend on `longest`.
+        """
+        keys = torch.arange((longest + 1) // 2, dtype=torch.int32, device=self.rows.device)
+        numbers = torch.arange(heads, dtype=torch.int32, device=self.rows.device)
+        columns = self._mixed((numbers.unsqueeze(1) << 16) + keys, site)
+        kept = self._kept(self.rows.view(-1, 1, 1), columns)
+        return self._factors(kept[..., :longest])
+
+    def _mixed(self, columns: Tensor, site: int) -> Tensor:
+        return _mix(columns * _signed(0x9E3779B1) + _signed(0x632BE59B * (site + 1)))
+
+    def _kept(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """bool: two bits from the hash of each row and pair of columns."""
+        bits = (rows ^ columns).mul_(_signed(0xC2B2AE35))
         # Shifts must be logical: xor with an arithmetic one would always clear the sign.
         bits ^= (bits >> 15).bitwise_and_(0x1FFFF)
         bits *= _signed(0x2C1B3C6D)
         bits ^= (bits >> 16).bitwise_and_(0xFFFF)
-        kept = bits.view(torch.int16) >= self.dropped - _LEVELS // 2
-        return kept[:, :width]
+        return bits.view(torch.int16) >= self.dropped - _LEVELS // 2
 
-    def attention(self, taken: slice, number: int, size: int, heads: int, site: int) -> Tensor:
-        """Factors (0 or the scale) [number * heads, size, size] for attention weights.
-
-        Rows `taken` are the queries of `number` records of `size` tokens; a column is one
-        (head, key).
-        """
-        kept = self.mask(heads * size, site, taken).view(number, size, heads, size)
-        factors = kept.permute(0, 2, 1, 3).reshape(number * heads, size, size)
-        return factors.to(torch.float32).mul_(self.scale)
+    def _factors(self, kept: Tensor) -> Tensor:
+        return kept.to(torch.float32).mul_(self.scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
-from trainables.layers.tape import (
-    Tape,
-    Units,
-    Views,
-    apply,
-    cleared,
-    current,
-    row_factors,
-    trainable,
-)
+from trainables.layers.tape import Tape, Units, Views, apply, cleared, current, trainable
 
 
 @dataclass(eq=False)
@@ -33,6 +24,7 @@ class LayerNormEntry:
     x: Tensor
     g: Tensor
     rows: Rows
+    _sums: tuple[Units, dict[nn.Parameter, Tensor]] | None = None
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -41,22 +33,37 @@ class LayerNormEntry:
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Vectors: the per-unit gradients themselves, [U, D], are small."""
-        unit = units.of(self.rows).unit
         total = self.g.new_zeros(units.num_units)
-        for parameter, values in ((self.weight, self.g * self.x), (self.bias, self.g)):
-            if parameter.requires_grad:
-                sums = values.new_zeros(units.num_units, values.shape[1])
-                sums.index_add_(0, unit, values)
-                total += sums.square_().sum(1).mul_(weights[parameter])
+        for parameter, sums in self._by_unit(units).items():
+            total += sums.square().sum(1).mul_(weights[parameter])
         return total
+
+    def _by_unit(self, units: Units) -> dict[nn.Parameter, Tensor]:
+        """[U, D] of each parameter; kept, because the sum over units needs it next."""
+        if self._sums is None or self._sums[0] is not units:
+            unit = units.of(self.rows).unit
+            found = {}
+            for parameter, values in self._values():
+                sums = values.new_zeros(units.num_units, values.shape[1])
+                found[parameter] = sums.index_add_(0, unit, values)
+            self._sums = (units, found)
+        return self._sums[1]
+
+    def _values(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """[n, D] of each parameter."""
+        if self.weight.requires_grad:
+            yield self.weight, self.g * self.x
+        if self.bias.requires_grad:
+            yield self.bias, self.g
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Column sums."""
-        scale = row_factors(units, factors, self.rows)
-        products = self.g * self.x if self.weight.requires_grad else None
-        for parameter, values in ((self.weight, products), (self.bias, self.g)):
-            if parameter.requires_grad and values is not None:
-                views[parameter].add_(values.sum(0) if scale is None else scale @ values)
+        if units is None or factors is None:
+            for parameter, values in self._values():
+                views[parameter].add_(values.sum(0))
+        else:
+            for parameter, sums in self._by_unit(units).items():
+                views[parameter].add_(factors @ sums)
 
     def without(self, units: Units, dropped: Tensor) -> LayerNormEntry:
         """Rows of the dropped units set to 0."""
@@ -82,7 +89,7 @@ class _TapedLayerNorm(torch.autograd.Function):
         g_x, _, _ = torch.ops.aten.native_layer_norm_backward(
             g, x, [x.shape[1]], mean, rstd, weight.detach(), bias.detach(), [True, False, False]
         )
-        tape.receive(LayerNormEntry(weight, bias, (x - mean).mul_(rstd), g, rows))
+        tape.receive(LayerNormEntry(weight, bias, (x.detach() - mean).mul_(rstd), g, rows))
         return g_x, None, None, None, None, None
 
 

@@ -19,8 +19,10 @@ from trainables.layers.tape import (
     Views,
     apply,
     cleared,
+    column_sums,
     current,
     row_factors,
+    scaled_pair,
     trainable,
 )
 
@@ -49,11 +51,11 @@ class LinearEntry:
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """One matrix product straight into the flat buffer."""
         scale = row_factors(units, factors, self.rows)
-        g = self.g if scale is None else self.g * scale.unsqueeze(1)
         if self.weight.requires_grad:
-            views[self.weight].addmm_(g.t(), self.x)
+            g, x = scaled_pair(self.g, self.x, scale)
+            views[self.weight].addmm_(g.t(), x)
         if self.bias is not None and self.bias.requires_grad:
-            views[self.bias].add_(g.sum(0))
+            views[self.bias].add_(column_sums(self.g, scale))
 
     def without(self, units: Units, dropped: Tensor) -> LinearEntry:
         """Rows of the dropped units set to 0."""
@@ -75,7 +77,7 @@ class _TapedLinear(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
         weight, bias, tape, rows = ctx.layer
-        tape.receive(LinearEntry(weight, bias, x, g, rows))
+        tape.receive(LinearEntry(weight, bias, x.detach(), g, rows))
         return g @ weight.detach() if ctx.needs_input_grad[0] else None, None, None, None, None
 
 

@@ -29,8 +29,10 @@ from trainables.layers.tape import (
     Views,
     apply,
     cleared,
+    column_sums,
     current,
     row_factors,
+    scaled_pair,
     trainable,
 )
 
@@ -71,18 +73,17 @@ class LstmEntry:
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Three products a direction."""
         scale = row_factors(units, factors, self.layout.rows)
-        dz = self.dz if scale is None else self.dz * scale.view(1, -1, 1)
         layer = self.layer
         later = self.layout.num_records  # the first rows have no earlier state
         for direction in (0, 1):
             if layer.weight_ih.requires_grad:
-                views[layer.weight_ih][direction].addmm_(dz[direction].t(), self.x[direction])
+                dz, x = scaled_pair(self.dz[direction], self.x[direction], scale)
+                views[layer.weight_ih][direction].addmm_(dz.t(), x)
             if layer.weight_hh.requires_grad:
-                views[layer.weight_hh][direction].addmm_(
-                    dz[direction, later:].t(), self.h[direction, later:]
-                )
+                dz, h = scaled_pair(self.dz[direction], self.h[direction], scale)
+                views[layer.weight_hh][direction].addmm_(dz[later:].t(), h[later:])
             if layer.bias.requires_grad:
-                views[layer.bias][direction].add_(dz[direction].sum(0))
+                views[layer.bias][direction].add_(column_sums(self.dz[direction], scale))
 
     def without(self, units: Units, dropped: Tensor) -> LstmEntry:
         """Rows of the dropped units set to 0."""
@@ -194,7 +195,7 @@ class _BiLstm(torch.autograd.Function):
             g_x = (dz[1] @ w_ih[1]).index_select(0, layout.reverse).addmm_(dz[0], w_ih[0])
         h = torch.zeros_like(states)
         h[:, layout.num_records :] = states.index_select(1, layout.previous)
-        entry = LstmEntry(layer, (x, x_reversed), h, dz, layout)
+        entry = LstmEntry(layer, (x.detach(), x_reversed), h, dz, layout)
         if tape is not None:
             tape.receive(entry)
             return g_x, None, None, None, None, None, None

@@ -24,6 +24,21 @@ Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable pa
 
 
 @dataclass(frozen=True, eq=False)
+class Cells:
+    """Room for two kinds of Grams, `left` and `right`, of a run of groups; used again and again.
+
+    `tiles`: for each group its place in both, [units, rows, rows]. A Gram may have more rows than
+    a unit, so `valid` int64[m] are the numbers to read and `unit` int64[m] whose they are.
+    """
+
+    left: Tensor
+    right: Tensor
+    tiles: tuple[tuple[Tensor, Tensor], ...]
+    valid: Tensor
+    unit: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class UnitRows:
     """The rows of an activation regrouped so that the rows of one unit are contiguous.
 
@@ -36,11 +51,51 @@ class UnitRows:
     groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
     units: Tensor  # int64[number of units with rows], in the order of the groups
     num_units: int
+    _cells: dict[int, Cells] = field(default_factory=dict)
 
     def regroup(self, values: Tensor) -> Tensor:
         """The rows of `values` in group order (no copy where they already lie so)."""
         values = values.contiguous()
         return values if self.order is None else values.index_select(0, self.order)
+
+    def cells(self, first_group: int, like: Tensor) -> Cells:
+        """For the Grams of the groups from `first_group` on, numbers as in `like`; made once."""
+        if first_group not in self._cells:
+            self._cells[first_group] = self._lay_out(first_group, like)
+        return self._cells[first_group]
+
+    def _lay_out(self, first_group: int, like: Tensor) -> Cells:
+        num_rows = self.unit.numel()
+        shapes: list[tuple[int, int, int]] = []
+        valid: list[np.ndarray] = []
+        numbers: list[np.ndarray] = []
+        begin = 0
+        for start, number, size in self.groups[first_group:]:
+            tile = -(-size // 8) * 8 if size > 8 and size % 8 > 2 else size
+            if start + (number - 1) * size + tile > num_rows:
+                tile = size  # there are no rows behind the last unit
+            shapes.append((number, tile, tile))
+            inside = np.arange(size)
+            cells = inside[:, None] * tile + inside
+            own = begin + np.arange(number)[:, None] * tile**2 + cells.ravel()
+            valid.append(own.ravel())
+            numbers.append(np.full(number, size**2))
+            begin += number * tile**2
+        place = sum(number for _, number, _ in self.groups[:first_group])
+        repeats = torch.from_numpy(np.concatenate(numbers)).to(self.units.device)
+        both = [like.new_empty(begin) for _ in range(2)]
+        sizes = [number * rows * rows for number, rows, _ in shapes]
+        views = [
+            [part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)]
+            for flat in both
+        ]
+        return Cells(
+            left=both[0],
+            right=both[1],
+            tiles=tuple(zip(*views, strict=True)),
+            valid=torch.from_numpy(np.concatenate(valid)).to(self.units.device),
+            unit=self.units[place:].repeat_interleave(repeats),
+        )
 
     def scatter(self, per_unit: Tensor) -> Tensor:
         """Values in the order of `units` -> one value for each of all units (0 without rows)."""
@@ -125,7 +180,8 @@ class Tape:
     seen: set[nn.Parameter] = field(default_factory=set)
 
     def receive(self, entry: Entry) -> None:
-        """Called by a layer's backward."""
+        """Called by a layer's backward. What the entry holds must be detached: an activation with
+        its graph would hold this tape in turn, and both would wait for the garbage collector."""
         self.seen.update(entry.parameters)
         if self.views is None:
             self.entries.append(entry)
@@ -161,6 +217,20 @@ def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tens
     if units is None or factors is None:
         return None
     return factors.index_select(0, units.of(rows).unit)
+
+
+def scaled_pair(g: Tensor, x: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    """`g` and `x` with the rows of one of them, the narrower, multiplied by `scale`."""
+    if scale is None:
+        return g, x
+    if g.shape[1] <= x.shape[1]:
+        return g * scale.unsqueeze(1), x
+    return g, x * scale.unsqueeze(1)
+
+
+def column_sums(values: Tensor, scale: Tensor | None) -> Tensor:
+    """[D]: sum of the rows of `values` [n, D], each times its number of `scale`."""
+    return values.sum(0) if scale is None else scale @ values
 
 
 def cleared(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
