@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from trainables.accountants import account, epsilon_after, release, spent
 from trainables.accountants._choose import best
 from trainables.accountants._release import Release
+from trainables.config import Engine
 from trainables.errors import CannotAnalyze, InvalidInput
 
 
@@ -135,6 +136,13 @@ def test_a_part_of_an_epoch_is_charged_whole() -> None:
     assert release(sampled).phases == ((1.0, 5),)
     assert release(sampled).sample_rate == 0.64
     assert sum(sampled.steps_in(epoch) for epoch in range(3)) == 5
+
+
+@pytest.mark.parametrize("engine", ["edp_sgd", "dp_sgd", "sgd"])
+def test_a_trial_that_never_trained_has_spent_nothing(engine: Engine) -> None:
+    summary = account(mechanism(engine).first(0))
+    assert (summary.epsilon, summary.epsilon_rdp, summary.epsilon_replace_one) == (0.0, 0.0, 0.0)
+    assert summary.effective_noise_multiplier == ()
 
 
 def test_ranges_of_epochs_add_up() -> None:
