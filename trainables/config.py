@@ -43,8 +43,10 @@ class DataConfig(Frozen):
         None, ge=20, description="use only this many records of the pool, drawn by split_seed"
     )
     num_records: int | None = Field(
-        None, ge=1, description="declared, public size n of the training part; required for private"
-        " data, else the size read from it counts as an unaccounted release"
+        None,
+        ge=1,
+        description="declared, public size n of the training part (its groups, with"
+        " privacy.unit=group); private data without it: an unaccounted release",
     )
     num_utterances: int | None = Field(
         None, ge=1_000, description="size of a made corpus (communication, health, video)"
@@ -71,8 +73,10 @@ class ModelConfig(Frozen):
         "scratch", description="bert: scratch | minilm (extra) | a local directory | a hub name"
     )
     hidden_size: int | None = Field(
-        None, ge=2, description="clc: biLSTM state of a direction (default 384); bert from scratch:"
-        " width (312)"
+        None,
+        ge=2,
+        description="clc: biLSTM state of a direction (default 384); bert from scratch:"
+        " width (312)",
     )
     num_layers: int | None = Field(
         None, ge=1, description="clc: biLSTM layers (default 2); bert: encoder layers (4)"
@@ -117,8 +121,10 @@ class PrivacyConfig(Frozen):
     sampling: Sampling | None = None
     neighboring_relation: NeighboringRelation | None = None
     microbatch_size: int | None = Field(
-        None, ge=1, description="records whose mean gradient is clipped as one;"
-        " default: 1 for dp_sgd, a worker's whole batch for edp_sgd"
+        None,
+        ge=1,
+        description="records whose mean gradient is clipped as one;"
+        " default: 1 for dp_sgd, a worker's whole batch for edp_sgd",
     )
     delta: float | None = Field(
         None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
@@ -176,6 +182,16 @@ class TrialConfig(Frozen):
     privacy: PrivacyConfig = PrivacyConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _groups_are_counted(self) -> TrialConfig:
+        # With unit "group" the mechanism's n counts groups, which only their owner can declare.
+        if self.privacy.unit == "group" and self.data.num_records is None:
+            raise ValueError(
+                "expected data.num_records to declare the number of groups with"
+                " privacy.unit=group, got none"
+            )
+        return self
 
     @model_validator(mode="after")
     def _entries_exist(self) -> TrialConfig:

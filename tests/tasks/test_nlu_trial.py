@@ -173,6 +173,29 @@ def test_labels_read_from_private_records_void_the_guarantee(place: Path, tmp_pa
     assert len(result.privacy["mechanism"]["undeclared"]) == 2
 
 
+def test_groups_must_be_counted_by_their_owner() -> None:
+    with pytest.raises(InvalidInput, match="number of groups"):
+        config(data={"num_records": None}, privacy={"unit": "group"})
+
+
+def test_a_group_is_one_unit_of_privacy(place: Path, tmp_path: Path) -> None:
+    lines = (place / "utterances.jsonl").read_text().splitlines()
+    owned = [{**json.loads(line), "group": f"user{i // 4}"} for i, line in enumerate(lines)]
+    text = "".join(json.dumps(record) + "\n" for record in owned)
+    (place / "owned.jsonl").write_text(text, encoding="utf-8")
+    private = {"unit": "group", "max_records_per_group": 2, "reproducible_noise": False}
+    grouped = config(
+        "dp_sgd",
+        data={"path": "owned.jsonl", "num_records": 27},
+        privacy=private,
+        training={"expected_batch_size": 8, "num_workers": 1},
+    )
+    result, reports = run(place, tmp_path, grouped)
+    assert result.privacy["mechanism"]["unit"] == "group"
+    assert len(reports) == 3
+    assert math.isfinite(result.metrics["epsilon"])
+
+
 def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) -> None:
     class Pair(Alone):
         world_size = 3
