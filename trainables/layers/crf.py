@@ -86,7 +86,8 @@ class CrfEntry:
                 owner = torch.arange(count, device=cells.device).repeat_interleave(size)
                 flat = sums.view(-1)
                 flat.index_add_(0, owner * num_tags**2 + cells[taken], weight[taken], alpha=-1)
-                found.append(sums.view(count, -1).square_().sum(1))
+                norms = torch.linalg.vector_norm(sums.view(count, -1), dim=1)
+                found.append(norms.square_())
         return rows.scatter(torch.cat(found))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
