@@ -35,7 +35,8 @@ def write_card(folder: SweepFolder, result: TrialResult, *, attempt: int) -> Non
         provenance=str(result.privacy.get("provenance", "")),
         step_audit=result.privacy.get("step_audit"),
     )
-    card = cards.make(mechanism, accountants.account(mechanism), facts=facts)
+    summary = accountants.account(mechanism, accountant=result.privacy.get("accountant"))
+    card = cards.make(mechanism, summary, facts=facts)
     place = folder.trial_folder(result.trial_id)
     write_json(place / JSON, card)
     write_text(place / MARKDOWN, cards.to_markdown(card))

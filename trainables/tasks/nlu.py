@@ -109,6 +109,7 @@ def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
         "provenance": setup.model.provenance,
         # On a CPU noise always comes from AES-256-CTR; a GPU has its own generator.
         "noise_is_cipher": setup.config.privacy.secure_noise or not torch.cuda.is_available(),
+        "accountant": setup.config.privacy.accountant,
         "step_audit": step_audit(setup),
     }
 
