@@ -1,6 +1,6 @@
 """How the workers of one trial speak to each other: the interface, and the one for a lone process.
 
-The interface over `torch.distributed` lives at the edge (`sweep.ray_gang`); nothing here imports it.
+The interface over `torch.distributed` lives at the edge (`sweep.torch_team`); none of it is here.
 """
 
 from __future__ import annotations
