@@ -7,15 +7,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sweep.events import RunSettings
 from sweep.resources import machine_cpus
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, SweepError
 
 # A Tune trial holds one of these and nothing else: it only speaks for its workers, so it can never
 # keep the CPUs that those workers wait for.
 TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
+_STARTS = 3
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
@@ -75,7 +77,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # it would go with us
         cpus = settings.cpus or machine_cpus()
         try:
-            ray.init(
+            _start_local(
                 num_cpus=cpus,
                 resources={TRIAL_SLOT: cpus},
                 namespace=NAMESPACE,
@@ -93,6 +95,31 @@ def session(settings: RunSettings) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _start_local(**options: Any) -> None:
+    """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds.
+
+    That limit is fixed in Ray, and a busy machine or a cold disk passes it at the first start; the
+    next one finds the files in memory.
+
+    Raises: SweepError where it does not come up at all.
+    """
+    import ray
+
+    for left in reversed(range(_STARTS)):
+        try:
+            ray.init(**options)
+        except Exception as error:  # noqa: BLE001  Ray raises the bare class for this
+            ray.shutdown()
+            if "timed out during startup" not in str(error):
+                raise
+            if not left:
+                raise SweepError(
+                    f"Ray did not come up in {_STARTS} tries of 30 seconds: the machine is too busy"
+                ) from None
+        else:
+            return
 
 
 def cluster_size() -> tuple[float, float]:
