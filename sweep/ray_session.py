@@ -110,7 +110,7 @@ def _start_local(**options: Any) -> None:
     for left in reversed(range(_STARTS)):
         try:
             ray.init(**options)
-        except Exception as error:  # noqa: BLE001  Ray raises the bare class for this
+        except Exception as error:
             ray.shutdown()
             if "timed out during startup" not in str(error):
                 raise
