@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats import norm
@@ -54,6 +54,7 @@ LABELED = st.integers(2, 30).flatmap(
 )
 
 
+@settings(deadline=None)
 @given(LABELED)
 def test_auc_is_the_share_of_pairs_in_order(pair):
     scores, member = pair
@@ -65,6 +66,7 @@ def test_auc_is_the_share_of_pairs_in_order(pair):
     assert np.trapezoid(curve.tpr, curve.fpr) == pytest.approx(found.value)
 
 
+@settings(deadline=None)
 @given(LABELED, st.sampled_from([0.0, 0.01, 0.1, 0.25, 0.5, 1.0]))
 def test_step_rate_against_every_threshold(pair, max_fpr):
     scores, member = pair

@@ -204,7 +204,8 @@ def test_counts_keep_their_invariants(pairs, align, random):
     assert (table(shuffled.total()) == table(total)).all()
     scores = score(references, hypotheses, align=align, bootstrap_samples=0)
     assert (scores.ser == 0) == (scores.frame_accuracy == 1)
-    forward, backward = scores.ser, score(hypotheses, references, align=align).ser
+    backward = score(hypotheses, references, align=align, bootstrap_samples=0).ser
+    forward = scores.ser
     harmonic = 2 * forward * backward / (forward + backward) if forward else 0.0
     assert scores.f_ser == pytest.approx(harmonic)
 
@@ -237,6 +238,7 @@ def test_edit_alignment_is_a_cheapest_path_with_most_matches(pairs):
         assert (counts.slot_errors, counts.correct) == (edits, correct)
 
 
+@settings(deadline=None)
 @given(st.lists(TAG, min_size=1, max_size=8))
 def test_well_formed_tags_survive_the_round_trip(tags):
     slots = slots_lenient(tags)
