@@ -86,11 +86,16 @@ def smallest_noise_multiplier(
     while low > _LEAST and gap(low) <= 0:
         low, high = low / stride, low
     if low < high and gap(low) > 0:  # else every z tried meets the target
-        # In logarithms epsilon is nearly a line, so that few evaluations are needed.
+        # In logarithms epsilon is nearly a line, so that few evaluations are needed. The ends keep
+        # the signs that they were chosen for: exp(log(z)) is not z, to the last digit.
+        ends = {math.log(low): low, math.log(high): high}
         root = brentq(
-            lambda log_z: gap(math.exp(log_z)), math.log(low), math.log(high), xtol=precision
+            lambda log_z: gap(ends.get(log_z, math.exp(log_z))),
+            min(ends),
+            max(ends),
+            xtol=precision,
         )
-        high = math.exp(root)
+        high = ends.get(root, math.exp(root))
     z = _round_up(high)
     while gap(z) > 0:  # the root is found from either side
         z = _round_up(z * (1 + max(precision, 10.0**-_DIGITS)))
