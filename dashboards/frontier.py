@@ -1,0 +1,54 @@
+"""The frontier between DP-SGD and eDP-SGD: error and time by the size of a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+_COLOUR = "#0072B2"  # of the colour-blind safe palette of Okabe & Ito (2008)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One trial: `ser` with its 95 % bounds, and seconds of training an epoch."""
+
+    microbatch_size: int
+    ser: float
+    ser_low: float
+    ser_high: float
+    seconds: float
+
+
+def figure(points: Sequence[Point], *, epsilon: float) -> Figure:
+    """SER with intervals (left), seconds an epoch (right), over the micro-batch size (log axis)."""
+    ordered = sorted(points, key=lambda point: point.microbatch_size)
+    sizes = [point.microbatch_size for point in ordered]
+    drawn = Figure(figsize=(8, 3.2), layout="constrained")
+    error, time = drawn.subplots(1, 2)
+    error.errorbar(
+        sizes,
+        [point.ser for point in ordered],
+        yerr=[
+            [point.ser - point.ser_low for point in ordered],
+            [point.ser_high - point.ser for point in ordered],
+        ],
+        color=_COLOUR,
+        marker="o",
+        capsize=3,
+    )
+    error.set_ylabel("test SER (95 % interval)")
+    time.plot(sizes, [point.seconds for point in ordered], color=_COLOUR, marker="o")
+    time.set_ylabel("seconds of training an epoch")
+    time.set_ylim(bottom=0)
+    for axis in (error, time):
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(sizes, [str(size) for size in sizes])
+        axis.set_xlabel("records in a micro-batch")
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    drawn.suptitle(
+        f"From DP-SGD (1) to eDP-SGD (the whole batch), every point at epsilon {epsilon:g}"
+    )
+    return drawn

@@ -1,0 +1,14 @@
+"""The frontier's picture shows the numbers it was given, in order."""
+
+from __future__ import annotations
+
+from dashboards.frontier import Point, figure
+
+
+def test_points_are_drawn_in_order_of_size_with_their_values() -> None:
+    points = [Point(4, 0.5, 0.45, 0.55, 2.0), Point(1, 0.3, 0.28, 0.33, 3.0)]
+    error, time = figure(points, epsilon=8).axes
+    assert list(error.lines[0].get_xdata()) == [1, 4]
+    assert list(error.lines[0].get_ydata()) == [0.3, 0.5]
+    assert list(time.lines[0].get_ydata()) == [3.0, 2.0]
+    assert [label.get_text() for label in error.get_xticklabels()] == ["1", "4"]

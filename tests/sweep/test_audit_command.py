@@ -1,0 +1,48 @@
+"""`sweep audit`: passes what keeps its claim, fails what does not, refuses what claims nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sweep.commands import audit
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy.mechanism import Mechanism
+
+
+def call(*arguments: str) -> tuple[str, BaseException | None]:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    audit.register(app)
+    result = CliRunner().invoke(app, ["audit", *arguments])
+    return result.stdout, result.exception
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    place = tmp_path / "one.yaml"
+    place.write_text("engine: edp_sgd\ntraining: {num_workers: 4}\n", encoding="utf-8")
+    return str(place)
+
+
+def test_the_real_step_keeps_its_claim(config: str) -> None:
+    printed, problem = call(config, "--calls", "240", "--json")
+    assert problem is None
+    (row,) = json.loads(printed)["audits"]
+    assert row["passed"]
+    assert row["claimed"] == pytest.approx(0.25)  # z / (2 sqrt N)
+
+
+def test_a_claim_of_twice_the_noise_fails(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mechanism, "sensitivity", 1.0)
+    _, problem = call(config, "--calls", "240", "--json")
+    assert isinstance(problem, TrialFailed)
+
+
+def test_a_step_without_noise_claims_nothing(config: str) -> None:
+    _, problem = call(config, "--set", "privacy.noise_multiplier=0")
+    assert isinstance(problem, InvalidInput)
