@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +12,13 @@ from torch import Tensor, nn
 
 from tests.models._builds import MODELS, build_model, random_batch, trained
 from trainables.errors import InvalidInput
+from trainables.layers import bookkeeping
 from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported
 from trainables.layers.embedding import Embedding
 from trainables.layers.gram import gram_norms
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each
-from trainables.layers.tape import Units
+from trainables.layers.tape import Tape, Units
 from trainables.privacy.clipping import clipped_sum as definition
 
 NUM_RECORDS = 9
@@ -210,3 +213,37 @@ def test_bad_arguments_are_named(change: dict[str, object], message: str) -> Non
     }
     with pytest.raises(InvalidInput, match=message):
         clipped_sum(Strange(leak=True), torch.ones(2, 3), **{**arguments, **change})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_of_a_step_outlives_it(name: str) -> None:
+    """A cycle through the autograd graph would keep a step's activations for several steps."""
+    model = build_model(name)
+    batch = random_batch(model, NUM_RECORDS, seed=6)
+    size = sum(p.numel() for p in trained(model))
+    alive = weakref.WeakSet()
+
+    def watched(*arguments: object) -> Tape:
+        tape = Tape(*arguments)
+        alive.add(tape)
+        return tape
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bookkeeping, "Tape", watched)
+            clipped_sum(
+                model,
+                batch,
+                unit_of_record=torch.arange(NUM_RECORDS),
+                num_units=NUM_RECORDS,
+                weight_of_record=torch.ones(NUM_RECORDS),
+                max_grad_norm=1.0,
+                group_scale=torch.ones(len(trained(model))),
+                out=torch.zeros(size),
+            )
+            gradient(model, batch, torch.ones(NUM_RECORDS), torch.zeros(size))
+        assert not alive
+    finally:
+        gc.enable()
