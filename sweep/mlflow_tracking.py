@@ -225,6 +225,7 @@ class Tracker:
             "variant": plan.variant,
             "baseline": str(plan.baseline).lower(),
             "group": plan.group,
+            "privacy.warnings": "; ".join(plan.warnings),
             **_versions(about),
         }
         entries = [Param(key, str(value)[:6000]) for key, value in params.items()]
