@@ -157,6 +157,22 @@ def test_both_ways_to_a_norm_agree(width: int) -> None:
         torch.testing.assert_close(found[unit], torch.stack(terms).sum(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [7, 11, 13, 15, 18, 23])
+def test_a_gram_that_reads_beyond_its_unit_takes_nothing_from_there(size: int) -> None:
+    """Units of a size whose Grams are rounded up, the last one at the very end, one broken."""
+    torch.manual_seed(0)
+    record = torch.arange(3).repeat_interleave(size)
+    rows = Units(torch.arange(3), 3).of(Rows(record.numpy(), 3))
+    a, g = torch.randn(3 * size, 30), torch.randn(3 * size, 40)
+    g[size : 2 * size] = torch.nan
+    found = gram_norms(rows, [(a, 1.0)], g, 0.0)
+    for unit in (0, 2):
+        taken = slice(unit * size, (unit + 1) * size)
+        truth = (g[taken].T @ a[taken]).square().sum()
+        torch.testing.assert_close(found[unit], truth, rtol=1e-5, atol=0)
+    assert found[1].isnan()
+
+
 class Strange(nn.Module):
     """A layer without books, or a parameter that goes past its layer."""
 
