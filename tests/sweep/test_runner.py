@@ -355,7 +355,7 @@ def test_a_request_to_stop_ends_the_run(place: Path) -> None:
             time.sleep(0.02)
 
     def watch(trial_id: str, progress: Any) -> None:
-        time.sleep(0.01)  # 200 epochs must outlast the look at the stop file
+        time.sleep(0.2)  # 200 epochs must outlast the look at the stop file, on a busy machine too
 
     asking = threading.Thread(target=ask)
     asking.start()
