@@ -274,11 +274,15 @@ def _run_settings(
 def _stopped_by_file(folder: SweepFolder, every: float = 1.0) -> Iterator[None]:
     """Turn a request to stop, which may come from another machine, into this process' Ctrl-C."""
     over = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        # A shell's background job starts with Ctrl-C ignored; a request to stop is still one.
+        signal.signal(signal.SIGUSR1, signal.default_int_handler)
 
     def look() -> None:
         while not over.wait(every):
             if folder.stop_is_asked:
-                os.kill(os.getpid(), signal.SIGINT)
+                heard = callable(signal.getsignal(signal.SIGINT))
+                os.kill(os.getpid(), signal.SIGINT if heard else signal.SIGUSR1)
                 return
 
     watcher = threading.Thread(target=look, name="stop-watcher", daemon=True)

@@ -52,6 +52,7 @@ def register(app: typer.Typer) -> None:
 
         settings = from_environment(tracking_uri=tracking_uri)
         prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
+        prepared.plan.require_trials()
         screen = console(stderr=True)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)

@@ -110,7 +110,14 @@ def mechanism(
 ) -> Mechanism:
     """A mechanism by way of a config."""
     training = {"expected_batch_size": batch, "num_workers": workers, "epochs": epochs}
-    config = parse({"engine": engine, "privacy": privacy, "training": training})
+    config = parse(
+        {
+            "engine": engine,
+            "data": {"num_records": records},
+            "privacy": privacy,
+            "training": training,
+        }
+    )
     return build(config, num_records=records)
 
 
