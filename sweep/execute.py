@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sweep.events import Events, RunSettings, TrialJob
 from sweep.resources import choose_slots, machine_cpus
 from trainables.errors import InvalidInput
 
 
-def run_trials(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
+def run_trials(
+    jobs: Sequence[TrialJob],
+    *,
+    events: Events,
+    settings: RunSettings,
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> None:
     """Run every job to its end, telling `events` in this process what happens.
 
     A trial that fails is an event, not an exception. To go on after an interruption or a crash,
     call this again with the jobs that had not finished: trials resume from their checkpoints.
 
     Raises: InvalidInput, before anything starts, where two jobs share an id or a trial's workers
-    do not fit; sweep.events.Interrupted on SIGINT or SIGTERM; SweepError where Ray broke down;
-    whatever `events` raises. No worker is left running then.
+    do not fit; sweep.events.Interrupted on SIGINT, on SIGTERM or once `stop_asked` says so;
+    SweepError where Ray broke down; whatever `events` raises. No worker is left running then.
     """
     ids = [job.trial_id for job in jobs]
     twice = sorted({name for name in ids if ids.count(name) > 1})
@@ -28,7 +34,7 @@ def run_trials(jobs: Sequence[TrialJob], *, events: Events, settings: RunSetting
     if settings.executor == "local":
         from sweep.local import run_local
 
-        run_local(jobs, events=events, settings=settings)
+        run_local(jobs, events=events, settings=settings, stop_asked=stop_asked)
         return
     if settings.address is None:
         # The GPUs of a local cluster are counted by Ray, once it is up.
@@ -43,4 +49,4 @@ def run_trials(jobs: Sequence[TrialJob], *, events: Events, settings: RunSetting
             )
     from sweep.ray_gang import run_on_ray
 
-    run_on_ray(jobs, events=events, settings=settings)
+    run_on_ray(jobs, events=events, settings=settings, stop_asked=stop_asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sweep.broker import Assignment
@@ -14,11 +14,17 @@ from trainables.errors import InvalidInput
 from trainables.result import EpochReport, TrialResult
 
 
-def run_local(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
+def run_local(
+    jobs: Sequence[TrialJob],
+    *,
+    events: Events,
+    settings: RunSettings,
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> None:
     """Run every job to its end with one process each, whatever its `workers`.
 
     Raises: InvalidInput where a scheduler is asked for (nothing runs beside a trial that it could
-    be compared with); Interrupted on Ctrl-C.
+    be compared with); Interrupted on Ctrl-C, or after an event when `stop_asked`.
     """
     if settings.scheduler != "none":
         raise InvalidInput(
@@ -28,7 +34,7 @@ def run_local(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings
         function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
     )
     try:
-        work(_LocalDesk(list(jobs), events), _OneProcess(), place)
+        work(_LocalDesk(list(jobs), events, stop_asked), _OneProcess(), place)
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted") from None
 
@@ -52,6 +58,7 @@ class _LocalDesk:
 
     jobs: list[TrialJob]
     events: Events
+    stop_asked: Callable[[], bool]
     stop: dict[str, str] = field(default_factory=dict)
 
     def take(self) -> Assignment | None:
@@ -85,7 +92,7 @@ class _LocalDesk:
         result: TrialResult | None = None,
         reason: str = "",
     ) -> Verdict:
-        return self.events(
+        verdict = self.events(
             TrialEvent(
                 kind=kind,
                 trial_id=trial_id,
@@ -95,3 +102,6 @@ class _LocalDesk:
                 reason=reason,
             )
         )
+        if self.stop_asked():
+            raise KeyboardInterrupt
+        return verdict

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -38,22 +38,31 @@ _FAREWELL_SECONDS = 15.0
 _PULSE_SECONDS = 60.0
 
 
-def run_on_ray(jobs: Sequence[TrialJob], *, events: Events, settings: RunSettings) -> None:
+def run_on_ray(
+    jobs: Sequence[TrialJob],
+    *,
+    events: Events,
+    settings: RunSettings,
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> None:
     """Run every job to its end; `events` is called in this thread.
 
-    Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT or
-    SIGTERM; SweepError where no group of workers can be kept alive; what `events` raises. In all
-    these cases the workers are gone when this returns, and unfinished jobs can be run again.
+    Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
+    SIGTERM or once `stop_asked` says so; SweepError where no group of workers can be kept alive;
+    what `events` raises. In all these cases the workers are gone when this returns, and unfinished
+    jobs can be run again.
     """
     jobs = sorted(jobs, key=lambda job: job.workers)
-    with ray_session.session(settings), _signals() as asked_to_stop:
+    with ray_session.session(settings), _signals() as signalled:
         cpus, gpus = ray_session.cluster_size()
         groups = [
             (list(group), _slots(workers, settings, cpus=cpus, gpus=gpus))
             for workers, group in itertools.groupby(jobs, key=lambda job: job.workers)
         ]
         for group, slots in groups:
-            _Round(group, slots=slots, settings=settings).run(events, asked_to_stop)
+            _Round(group, slots=slots, settings=settings).run(
+                events, lambda: signalled.is_set() or stop_asked()
+            )
 
 
 class _Round:
@@ -86,14 +95,14 @@ class _Round:
         ]
         self._tuner = threading.Thread(target=self._tune, daemon=True)
 
-    def run(self, events: Events, asked_to_stop: threading.Event) -> None:
+    def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
         """Answer the broker's questions until every job is over."""
         self._folder.mkdir(parents=True)
         try:
             for thread in (*self._gangs, self._tuner):
                 thread.start()
             while self._goes_on():
-                if asked_to_stop.is_set():
+                if stop_asked():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
             self._say_goodbye(*self._gangs, self._tuner)

@@ -4,11 +4,8 @@ on the other.
 
 from __future__ import annotations
 
-import os
 import platform
-import signal
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,8 +163,12 @@ def _execute(
             space, settings, jobs=plan.to_run, address=address, function=function
         )
         try:
-            with _stopped_by_file(folder):
-                run_trials(jobs, events=driver, settings=run_settings)
+            run_trials(
+                jobs,
+                events=driver,
+                settings=run_settings,
+                stop_asked=lambda: folder.stop_is_asked,
+            )
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
         finally:
@@ -268,29 +269,6 @@ def _run_settings(
         data_dir=settings.data_dir,
         cache_dir=settings.cache_dir,
     )
-
-
-@contextmanager
-def _stopped_by_file(folder: SweepFolder, every: float = 1.0) -> Iterator[None]:
-    """Turn a request to stop, which may come from another machine, into this process' Ctrl-C."""
-    over = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        # A shell's background job starts with Ctrl-C ignored; a request to stop is still one.
-        signal.signal(signal.SIGUSR1, signal.default_int_handler)
-
-    def look() -> None:
-        while not over.wait(every):
-            if folder.stop_is_asked:
-                heard = callable(signal.getsignal(signal.SIGINT))
-                os.kill(os.getpid(), signal.SIGINT if heard else signal.SIGUSR1)
-                return
-
-    watcher = threading.Thread(target=look, name="stop-watcher", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
 
 
 def _git_commit() -> str | None:
