@@ -22,6 +22,7 @@ NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 
 
 class Frozen(BaseModel):
@@ -163,7 +164,9 @@ class TrainingConfig(Frozen):
 class EvaluationConfig(Frozen):
     """What is measured after training."""
 
-    attacks: tuple[str, ...] = Field(("shadow", "loss_threshold"), description="entries of attacks")
+    attacks: tuple[str, ...] | None = Field(
+        None, description="entries of attacks; default: all that the split allows"
+    )
     shadow_corpus: str | None = Field(
         None, description="entry of datasets; default: a public corpus that is not the target"
     )
@@ -200,10 +203,17 @@ class TrialConfig(Frozen):
                 allowed = ", ".join(catalogue.names(shelf))
                 field = {"datasets": "data.name", "models": "model.name"}[shelf]
                 raise ValueError(f"expected {field} to be one of {allowed}, got {name!r}")
-        for attack in self.evaluation.attacks:
+        for attack in self.evaluation.attacks or ():
             if attack not in catalogue.names("attacks"):
                 allowed = ", ".join(catalogue.names("attacks"))
                 raise ValueError(f"expected evaluation.attacks from {allowed}, got {attack!r}")
+            # Each entry says what it needs; a fixed split has no coin for each record.
+            coins = self.data.split in SPLITS_WITH_COINS
+            if not coins and catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}:
+                raise ValueError(
+                    f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for"
+                    f" evaluation.attacks={attack}, got data.split={self.data.split}"
+                )
         return self
 
     @property

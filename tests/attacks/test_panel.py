@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from tests.attacks._worlds import coins, paired_coins, signals
 from trainables import attacks, catalogue
-from trainables.attacks import ALLOWED, Knowledge, bag_of_words, panel, shadow_ablations
+from trainables.attacks import Knowledge, allowed, bag_of_words, panel, shadow_ablations
 from trainables.attacks._panel import evaluation_rows
+from trainables.config import SplitMode
 from trainables.errors import InvalidInput
 from trainables.metrics.membership import auc
 from trainables.result import is_curator_only
@@ -48,7 +50,7 @@ def _knowledge(mode="bernoulli", references=4, n=N):
     )
 
 
-@pytest.mark.parametrize("mode", ALLOWED)
+@pytest.mark.parametrize("mode", get_args(SplitMode))
 def test_each_split_runs_what_it_allows(mode):
     known = _knowledge(mode) if mode in ("bernoulli", "paired") else _knowledge(mode, references=0)
     found = panel(_world(mode), known, delta=1e-5)
@@ -56,7 +58,7 @@ def test_each_split_runs_what_it_allows(mode):
     if "epsilon_lower_bound" in found:
         ran.add("one_run")
     without_relation = {"one_run"} if mode == "bernoulli" else set()
-    assert ran == ALLOWED[mode] - without_relation
+    assert ran == allowed(mode) - without_relation
     assert all(np.isfinite(value) for value in found.values())
 
 
@@ -141,5 +143,7 @@ def test_panel_costs_little():
 
 
 def test_the_map_of_the_house_is_complete():
-    assert set(catalogue.names("attacks")) == set().union(*ALLOWED.values())
+    assert set(catalogue.names("attacks")) == set().union(
+        *(allowed(mode) for mode in get_args(SplitMode))
+    )
     assert all(hasattr(attacks, name) for name in attacks.__all__)

@@ -1,12 +1,21 @@
 """Membership inference attacks and audits: each file is one, a higher score says "member".
 
 An attack is `NEEDS` and `scores(target, knowledge, *, seed)`: arrays in, an array out, with no
-model and no text in sight. `Signals` is what a trial leaves behind for them, `ALLOWED` which split
-mode allows which attack.
+model and no text in sight. `Signals` is what a trial leaves behind for them, `allowed` which
+attacks a split mode allows.
 """
 
-from trainables.attacks._knowledge import ALLOWED, Knowledge
-from trainables.attacks._panel import estimates, panel, shadow_ablations, sweep_panel
+from trainables.attacks._knowledge import Knowledge, allowed, refuse_unless_allowed
+from trainables.attacks._panel import (
+    curves,
+    estimates,
+    panel,
+    possible,
+    record_scores,
+    shadow_ablations,
+    sweep_panel,
+    sweep_scores,
+)
 from trainables.attacks._signals import (
     FEATURES,
     Signals,
@@ -19,18 +28,23 @@ from trainables.attacks._signals import (
 from trainables.attacks._texts import bag_of_words
 
 __all__ = [
-    "ALLOWED",
     "FEATURES",
     "Knowledge",
     "Signals",
+    "allowed",
     "bag_of_words",
+    "curves",
     "estimates",
     "features_of",
     "gather",
     "panel",
+    "possible",
     "read_signals",
+    "record_scores",
+    "refuse_unless_allowed",
     "shadow_ablations",
     "signals_from",
     "sweep_panel",
+    "sweep_scores",
     "write_signals",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,19 +10,21 @@ import scipy.sparse as sparse
 
 from trainables import catalogue
 from trainables.attacks._signals import Signals
-from trainables.config import SplitMode
+from trainables.config import SPLITS_WITH_COINS, SplitMode
 from trainables.errors import InvalidInput
 
 # A fixed split gives every trial the same members, so other trials say nothing about a record that
 # is in all of them or in none; and without a coin for each record there is nothing to certify.
-_ONE_MODEL = frozenset({"blind", "loss_threshold", "quantile", "shadow"})
-_WITH_COINS = _ONE_MODEL | {"bavaria", "calibrated", "lira", "one_run", "rmia"}
-ALLOWED: Mapping[SplitMode, frozenset[str]] = {
-    "official": _ONE_MODEL,
-    "paper": _ONE_MODEL,
-    "bernoulli": _WITH_COINS,
-    "paired": _WITH_COINS,
-}
+_WANTS_COINS = frozenset({"references", "coins"})
+
+
+def allowed(mode: SplitMode) -> frozenset[str]:
+    """Names of the attacks that mean something under a split: what an attack `NEEDS` decides."""
+    return frozenset(
+        name
+        for name in catalogue.names("attacks")
+        if mode in SPLITS_WITH_COINS or not catalogue.entry("attacks", name).NEEDS & _WANTS_COINS
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +55,12 @@ class Knowledge:
 def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
     """Raises: InvalidInput naming attack, split and the splits that allow it."""
     if attack not in catalogue.names("attacks"):
-        allowed = ", ".join(catalogue.names("attacks"))
-        raise InvalidInput(f"expected attacks from {allowed}, got {attack!r}")
-    if attack not in ALLOWED[mode]:
-        modes = " or ".join(name for name, attacks in ALLOWED.items() if attack in attacks)
+        known = ", ".join(catalogue.names("attacks"))
+        raise InvalidInput(f"expected attacks from {known}, got {attack!r}")
+    if attack not in allowed(mode):
         raise InvalidInput(
-            f"expected data.split {modes} for the attack {attack}, got data.split={mode}"
+            f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack {attack},"
+            f" got data.split={mode}"
             " (all its trials have the same members)"
         )
 

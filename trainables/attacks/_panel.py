@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 
 from trainables import catalogue
 from trainables.attacks import _estimates, one_run, shadow
-from trainables.attacks._knowledge import ALLOWED, Knowledge, refuse_unless_allowed
+from trainables.attacks._knowledge import (
+    Knowledge,
+    allowed,
+    refuse_unless_allowed,
+)
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
 from trainables.config import Sampling, SplitMode
@@ -46,18 +50,14 @@ def panel(
     if mode is not None and mode != target.mode:
         raise InvalidInput(f"expected signals of data.split={mode}, got {target.mode}")
     names = possible(target, known, sampling=sampling) if attacks is None else tuple(attacks)
-    for name in names:
-        refuse_unless_allowed(name, target.mode)
+    rest = record_scores(target, known, attacks=set(names) - set(scores or ()), seed=seed)
+    every = {**rest, **(scores or {})}
     rows = evaluation_rows(target, seed=seed)
     member = target.member[rows]
     result: dict[str, float] = {}
     best: tuple[float, Floats] | None = None
     for name in names:
-        found = (scores or {}).get(name)
-        if found is None:
-            found = np.asarray(
-                catalogue.entry("attacks", name).scores(target, known, seed=seed), dtype=np.float64
-            )
+        found = every[name]
         if name == "one_run":
             result |= certified(
                 found, target, delta=delta, sampling=sampling, num_trials=num_trials
@@ -72,18 +72,42 @@ def panel(
     return result
 
 
-def sweep_panel(
-    trials: Sequence[Signals],
-    *,
-    deltas: Sequence[float],
-    sampling: Sequence[Sampling] | None = None,
-    seed: int = 0,
-) -> list[dict[str, float]]:
-    """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
-    rmia), and the certified bound where the split has one. All trials lie on the same records.
+def record_scores(
+    target: Signals, knowledge: Knowledge, *, attacks: Collection[str], seed: int = 0
+) -> dict[str, Floats]:
+    """What each of `attacks` thinks of every record of the target: [n] by name.
 
-    `deltas` and `sampling` are each trial's own. Linear in trials times records. The bounds hold
-    together with probability 95 %.
+    Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
+    """
+    for name in attacks:
+        refuse_unless_allowed(name, target.mode)
+    return {
+        name: np.asarray(
+            catalogue.entry("attacks", name).scores(target, knowledge, seed=seed), dtype=np.float64
+        )
+        for name in sorted(attacks)
+    }
+
+
+def curves(
+    target: Signals, scores: Mapping[str, Floats], *, seed: int = 0
+) -> dict[str, dict[str, list[float]]]:
+    """Each attack's ROC on logarithmic axes (`membership.log_curve`), on the rows of its figures.
+
+    The one-run audit guesses pairs and has no such curve.
+    """
+    rows = evaluation_rows(target, seed=seed)
+    member = target.member[rows]
+    return {
+        name: membership.log_curve(membership.roc(found[rows], member))
+        for name, found in scores.items()
+        if name != "one_run"
+    }
+
+
+def sweep_scores(trials: Sequence[Signals]) -> list[dict[str, Floats]]:
+    """For each trial the record scores of every attack that uses all the others, and of the one-run
+    audit: linear in trials times records.
 
     Raises: InvalidInput for fewer than two trials, other records, or masks that are not independent
     coins (other trials' masks would then tell the target's).
@@ -97,21 +121,39 @@ def sweep_panel(
         refuse_unless_allowed(name, trials[0].mode)
     refuse_dependent_masks(trials)
     found = {name: catalogue.entry("attacks", name).all_scores(trials) for name in names}
-    audited = one_run.all_scores(trials)
+    found["one_run"] = one_run.all_scores(trials)
+    return [{name: values[place] for name, values in found.items()} for place in range(len(trials))]
+
+
+def sweep_panel(
+    trials: Sequence[Signals],
+    *,
+    deltas: Sequence[float],
+    sampling: Sequence[Sampling] | None = None,
+    seed: int = 0,
+    scores: Sequence[Mapping[str, Floats]] | None = None,
+) -> list[dict[str, float]]:
+    """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
+    rmia), and the certified bound where the split has one. All trials lie on the same records.
+
+    `deltas` and `sampling` are each trial's own; `scores` are those of `sweep_scores`, where they
+    are at hand. The bounds hold together with probability 95 %.
+
+    Raises: InvalidInput as `sweep_scores`.
+    """
     results = []
-    for place, trial in enumerate(trials):
+    for place, (trial, own) in enumerate(zip(trials, scores or sweep_scores(trials), strict=True)):
         drawn: Sampling = sampling[place] if sampling else "shuffle"
-        own = {name: values[place] for name, values in found.items()}
         can_certify = one_run.comparable(trial.mode, drawn)
         results.append(
             panel(
                 trial,
                 delta=deltas[place],
-                attacks=[*own, "one_run"] if can_certify else list(own),
+                attacks=[name for name in own if can_certify or name != "one_run"],
                 sampling=drawn,
                 num_trials=len(trials),
                 seed=seed,
-                scores={**own, "one_run": audited[place]},
+                scores=own,
             )
         )
     return results
@@ -165,8 +207,8 @@ def shadow_ablations(target: Signals, knowledge: Knowledge, *, seed: int = 0) ->
 def possible(target: Signals, knowledge: Knowledge, *, sampling: Sampling) -> tuple[str, ...]:
     """Attacks that the target's split allows and that have what they need, sorted."""
     names = []
-    for name in sorted(ALLOWED[target.mode]):
-        enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS
+    for name in sorted(allowed(target.mode)):
+        enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS - {"coins"}
         if name == "one_run":
             enough = one_run.comparable(target.mode, sampling)
         if name == "quantile":

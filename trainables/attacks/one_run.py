@@ -35,7 +35,7 @@ from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.config import NeighboringRelation, Sampling, SplitMode
 from trainables.errors import InvalidInput
 
-NEEDS: frozenset[str] = frozenset()
+NEEDS = frozenset({"coins"})
 
 GUESSED_SHARE = 0.05
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

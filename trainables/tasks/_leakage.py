@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sparse
 
-from trainables import attacks, catalogue
+from trainables import attacks, catalogue, evidence
 from trainables.attacks import Knowledge, Signals
-from trainables.metrics import membership
 from trainables.seeding import generator
 from trainables.tasks._setup import Setup
 
@@ -20,51 +20,72 @@ ShadowSignals = Callable[..., tuple[Signals, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Leakage:
-    """The figures of every attack that a lone trial allows; all for the curator only."""
+    """The figures of every attack that a lone trial allows; all for the curator only, on rank 0."""
 
     metrics: dict[str, float]
     seconds: float
     shadow_seconds: float
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def measure(
     setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path, shadow: ShadowSignals
 ) -> Leakage:
-    """Infer the records that may be judged, keep the signals, run the attacks.
+    """Infer the records that may be judged, run the attacks, keep what later attacks need.
 
     Attacks that compare with other trials of the sweep wait until those are there; their signals
     are in `signals.npz` of each trial's folder.
     """
-    names = [
-        name
-        for name in setup.config.evaluation.attacks
-        if "references" not in catalogue.entry("attacks", name).NEEDS
-    ]
     started = time.perf_counter()
     signals = judged_signals(setup)
-    if setup.comm.rank == 0:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        attacks.write_signals(folder / "signals.npz", signals)
-    notes: list[str] = []
+    names = _names(setup)
     shadow_signals, shadow_seconds = None, 0.0
     if "shadow" in names:
         shadow_signals, shadow_seconds = shadow(
             setup.config, setup.corpus, comm=setup.comm, data_dir=data_dir, cache_dir=cache_dir
         )
     metrics: dict[str, float] = {}
-    knowledge = Knowledge(shadow=shadow_signals)
-    rows = signals.judged
-    for name in names:
-        scores = catalogue.entry("attacks", name).scores(signals, knowledge, seed=0)
-        figures = membership.figures(scores[rows], signals.member[rows])
-        metrics |= {f"mia_{name}_{figure}": value for figure, value in figures.items()}
+    notes: tuple[str, ...] = ()
+    if setup.comm.rank == 0:
+        known = Knowledge(shadow=shadow_signals, texts=_texts(setup, signals))
+        can = set(attacks.possible(signals, known, sampling=setup.mechanism.sampling))
+        if setup.config.evaluation.attacks is not None:
+            notes = tuple(f"attack {name}: not possible on this split" for name in names - can)
+        names &= can
+        scores = attacks.record_scores(signals, known, attacks=names)
+        metrics = attacks.panel(
+            signals,
+            known,
+            delta=setup.mechanism.delta,
+            attacks=sorted(names),
+            sampling=setup.mechanism.sampling,
+            scores=scores,
+        )
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        attacks.write_signals(folder / "signals.npz", signals)
+        evidence.write_scores(folder, scores)
+        evidence.write_curves(folder, attacks.curves(signals, scores))
     return Leakage(
         metrics=metrics,
         seconds=time.perf_counter() - started - shadow_seconds,
         shadow_seconds=shadow_seconds,
-        notes=tuple(notes),
+        notes=notes,
     )
+
+
+def _names(setup: Setup) -> set[str]:
+    """The attacks that were asked for and need no other trial; all of them by default."""
+    asked = setup.config.evaluation.attacks
+    chosen = attacks.allowed(setup.config.data.split) if asked is None else asked
+    return {name for name in chosen if "references" not in catalogue.entry("attacks", name).NEEDS}
+
+
+def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:
+    """What a person without the model sees of the records of the signals."""
+    corpus, ids = setup.corpus, signals.records
+    lengths = corpus.lengths[ids]
+    tokens = np.concatenate([corpus.tokens[corpus.offsets[i] : corpus.offsets[i + 1]] for i in ids])
+    return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 
 def judged_signals(setup: Setup) -> Signals:

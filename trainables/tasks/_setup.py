@@ -18,7 +18,7 @@ from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.engines import Engine
 from trainables.errors import InvalidInput
-from trainables.metrics import score
+from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import new_key, public_key
@@ -56,9 +56,17 @@ class Setup:
         self, ids: np.ndarray, said: Inference, *, bootstrap_samples: int
     ) -> dict[str, float]:
         """Every NLU metric of what was said of `ids`."""
+        return summarize(
+            self.counts(ids, said),
+            bootstrap_samples=bootstrap_samples,
+            seed=self.config.training.seed,
+        ).as_dict()
+
+    def counts(self, ids: np.ndarray, said: Inference) -> Counts:
+        """What is right and wrong in each of `ids`."""
         evaluation = self.config.evaluation
         schema = self.corpus.schema
-        return score(
+        return count_frames(
             self.corpus.frames(ids),
             said.frames(schema),
             align=evaluation.ser_align,
@@ -66,9 +74,7 @@ class Setup:
             tokens=self.corpus.token_sequences(ids) if evaluation.ser_match == "value" else None,
             hypothesis_tags=said.tag_names(schema),
             reference_tags=self.corpus.tag_sequences(ids),
-            bootstrap_samples=bootstrap_samples,
-            seed=self.config.training.seed,
-        ).as_dict()
+        )
 
 
 def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:

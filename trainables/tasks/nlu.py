@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from trainables import accountants, catalogue, engines
+from trainables import accountants, catalogue, engines, evidence
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
+from trainables.metrics import summarize
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _leakage, _shadow
 from trainables.tasks._setup import Setup, prepare
@@ -47,11 +48,12 @@ def run(
         report=report,
     )
     measured = time.perf_counter()
-    tested = setup.scores(
-        setup.split.test,
-        setup.infer(setup.split.test),
+    counts = setup.counts(setup.split.test, setup.infer(setup.split.test))
+    tested = summarize(
+        counts,
         bootstrap_samples=config.evaluation.bootstrap_samples,
-    )
+        seed=config.training.seed,
+    ).as_dict()
     leakage = _leakage.measure(
         setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir, shadow=_shadow.signals
     )
@@ -61,6 +63,7 @@ def run(
     )
     if comm.rank == 0:
         save_model(setup, folder / "model")
+        evidence.write_counts(folder, setup.split.test, counts)
     seconds = {
         "prepare": prepared - started,
         "train": math.fsum(trained.epoch_seconds),

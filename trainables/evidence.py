@@ -1,0 +1,97 @@
+"""What a trial leaves in its folder for comparisons with other trials; for the curator only.
+
+test_counts.npz     what was right and wrong in each test record
+attack_scores.npz   what each attack thought of each row of signals.npz
+roc.json            each attack's ROC on logarithmic axes
+
+Numbers alone, never text; each file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.errors import InvalidData
+from trainables.metrics import Counts
+from trainables.metrics._counts import NAMES, from_table, table
+
+COUNTS, SCORES, ROC = "test_counts.npz", "attack_scores.npz", "roc.json"
+
+
+def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
+    """Keep the counts [n] of test `records` [n]."""
+    _write_arrays(folder / COUNTS, {"records": records, "counts": table(counts)})
+
+
+def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
+    """Records [n] and their counts [n].
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    found = _read_arrays(folder / COUNTS)
+    if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
+        raise _unreadable(folder / COUNTS)
+    return found["records"], from_table(found["counts"])
+
+
+def write_scores(folder: Path, scores: Mapping[str, NDArray[np.float64]]) -> None:
+    """Keep attack scores; those of attacks that are there already are replaced, others kept."""
+    before = read_scores(folder) if (folder / SCORES).exists() else {}
+    _write_arrays(folder / SCORES, {**before, **scores})
+
+
+def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
+    """Scores by attack, row by row as in signals.npz.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    return _read_arrays(folder / SCORES)
+
+
+def write_curves(folder: Path, curves: Mapping[str, Any]) -> None:
+    """Keep ROC curves (`attacks.curves`); those that are there already are replaced."""
+    text = json.dumps({**read_curves(folder), **curves})
+    partial = folder / f".{ROC}.partial"
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, folder / ROC)
+
+
+def read_curves(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """`fpr` and `tpr` by attack; empty where nothing was kept.
+
+    Raises: InvalidData for a damaged file.
+    """
+    path = folder / ROC
+    if not path.exists():
+        return {}
+    try:
+        found: dict[str, dict[str, list[float]]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise _unreadable(path) from None
+    return found
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    partial = path.with_suffix(".partial.npz")
+    np.savez_compressed(partial, allow_pickle=False, **dict(arrays))
+    os.replace(partial, path)
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: Path) -> InvalidData:
+    return InvalidData(f"expected a trial's evidence in {path}, got a file that cannot be read")
