@@ -1,0 +1,97 @@
+"""Reading and writing programs: what is kept, what is refused, and that nothing overflows."""
+
+import time
+
+import _real_programs as _real
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.errors import InvalidInput
+from trainables.parse.lispress import LispressError, canonical, read, write
+
+DEPTH = 10_000
+_symbols = st.from_regex(r"[A-Za-z?=~&_.:][A-Za-z0-9?=~&_.:\[\]-]{0,8}", fullmatch=True)
+_strings = st.text(max_size=8).map(lambda text: '"' + text.replace("\\", "").replace('"', "") + '"')
+_trees = st.recursive(
+    _symbols | _strings,
+    lambda inner: (
+        st.lists(inner, max_size=4).map(tuple)
+        | st.tuples(st.just("^"), inner, inner)
+        | st.tuples(st.just("#"), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(_trees)
+def test_what_is_written_is_read_again(tree):
+    assert read(write(tree)) == tree
+
+
+@given(st.text(alphabet='() "\\^#aL1.:', max_size=60))
+def test_any_text_is_read_or_refused(text):
+    try:
+        found = read(text)
+    except LispressError:
+        return
+    assert read(write(found)) == found
+
+
+@given(_trees)
+def test_the_canonical_form_is_its_own(tree):
+    once = canonical(tree)
+    assert canonical(once) == once
+
+
+@pytest.mark.parametrize("programs", [_real.smcalflow_valid, _real.treedst])
+def test_real_programs_keep_every_character(programs):
+    for program in programs():
+        assert write(read(program)) == " ".join(program.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "(f", "f)", "(f))", '(f "a)', "f g", "^T", "(^T)", "#", "(f \\", ")", "(f) (g)"],
+)
+def test_malformed_texts_are_refused_in_one_line(text):
+    with pytest.raises(LispressError) as refused:
+        read(text)
+    assert "\n" not in str(refused.value)
+    assert isinstance(refused.value, InvalidInput)
+
+
+def test_a_refusal_never_quotes_the_program():
+    with pytest.raises(LispressError) as refused:
+        read('(Yield "my secret meeting"')
+    assert "secret" not in str(refused.value)
+
+
+def test_canonical_form_is_the_leaderboards():
+    assert canonical('(f :b 1 :a " lunch ")') == '(f :a "lunch" :b 1.0)'
+    assert canonical('(f "x" :c (g) :a 2L)') == '(f "x" :a 2L :c (g))'  # unnamed arguments first
+    assert canonical("(g 0.25)") == canonical("(g  0.2)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(f " * DEPTH + '"a"' + ")" * DEPTH,
+        "(" * DEPTH + ")" * DEPTH,
+        "^T " * DEPTH + "x",
+        "#" * DEPTH + "x",
+        "(" * DEPTH,
+        ")" * DEPTH,
+        '"' + '\\"' * DEPTH,
+        "\\" * (DEPTH + 1),
+        "(f :a " * DEPTH + "1" + ")" * DEPTH,
+    ],
+)
+def test_depth_costs_neither_stack_nor_time(text):
+    start = time.perf_counter()
+    try:
+        assert write(read(write(read(text)))) == write(read(text))
+        canonical(text)
+    except LispressError:
+        pass
+    assert time.perf_counter() - start < 20  # about 0.1 s on an idle core

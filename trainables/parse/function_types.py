@@ -1,0 +1,67 @@
+"""Function types: the API calls and type names that a program uses (Mireshghallah et al. 2022).
+
+The paper counts "the set of unique, discrete node labels in the semantic parse tree, corresponding
+to API methods". Here: heads of calls and names inside type arguments. Not counted: `let`,
+variables, argument names, literals, `lambda` and its parameter list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from trainables.errors import InvalidInput
+from trainables.parse.graph import Graph, graph
+from trainables.parse.lispress import Tree
+
+FnTypes = Literal["heads", "heads+types"]
+_KINDS: dict[FnTypes, tuple[str, ...]] = {"heads": ("call",), "heads+types": ("call", "type")}
+_VARIABLE = re.compile(r"x[0-9]+")
+
+
+def occurrences(
+    program: str | Tree | Graph, *, fn_types: FnTypes = "heads+types"
+) -> tuple[str, ...]:
+    """Every occurrence; an expression that `let` binds counts once, at its definition.
+
+    >>> occurrences('(let (x0 (Now)) (f x0 (^(Event) g x0)))')
+    ('Now', 'Event', 'g', 'f')
+
+    Raises: LispressError for a text that is no program.
+    """
+    kinds = _KINDS[fn_types]
+    nodes = (program if isinstance(program, Graph) else graph(program)).nodes
+    return tuple(
+        node.label for node in nodes if node.kind in kinds and not _VARIABLE.fullmatch(node.label)
+    )
+
+
+def function_types(
+    program: str | Tree | Graph, *, fn_types: FnTypes = "heads+types"
+) -> frozenset[str]:
+    """The set of them. Raises: LispressError for a text that is no program."""
+    return frozenset(occurrences(program, fn_types=fn_types))
+
+
+def predicate(rule: str) -> Callable[[str | Tree | Graph], bool]:
+    """Whether a program uses a function: `Name` exactly, or `Name*` for every name so beginning.
+
+    `EventOnDate*` is the paper's "EventOnDate", `WeatherQueryApi` its "Weather".
+
+    >>> predicate("EventOnDate*")('(Yield (EventOnDateTime (Now)))')
+    True
+
+    Raises: InvalidInput for an empty rule.
+    """
+    stem = rule.removesuffix("*")
+    if not stem or not stem.strip():
+        raise InvalidInput(f"expected a function name or a name with * at its end, got {rule!r}")
+
+    def uses(program: str | Tree | Graph) -> bool:
+        found = function_types(program, fn_types="heads")
+        if stem == rule:
+            return rule in found
+        return any(name.startswith(stem) for name in found)
+
+    return uses
