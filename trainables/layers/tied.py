@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.layers.tape import Entry, Units, Views
+from trainables.layers.tied_table import of_pair
 
 
 @dataclass(eq=False)
@@ -57,4 +58,4 @@ def combine(entries: Sequence[Entry]) -> list[Entry]:
         ]
         found = [group for group in found if all(group is not other for other in touched)]
         found.append([*(old for group in touched for old in group), entry])
-    return [group[0] if len(group) == 1 else TiedEntry(group) for group in found]
+    return [group[0] if len(group) == 1 else of_pair(group) or TiedEntry(group) for group in found]

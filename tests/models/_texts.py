@@ -1,0 +1,43 @@
+"""A small causal LM, a tokenizer of letters, and texts for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainables.data.texts import EncodedTexts
+from trainables.models.causal_lm import CausalLm, LmSizes
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz "
+TEXTS = ("a cat sat", "ab", "what is it", "x", "the cat sat on the mat", "go go go", "hi you")
+PROMPTS = ("p q", "weather", "a", "b c d", "calendar", "", "zz")
+
+
+class Letters:
+    """One id a letter, and three marks."""
+
+    size = len(LETTERS) + 3
+    begin, separator, end = range(len(LETTERS), len(LETTERS) + 3)
+
+    def encode(self, text: str) -> list[int]:
+        return [LETTERS.index(letter) for letter in text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(LETTERS[i] for i in ids if i < len(LETTERS))
+
+
+SIZES = LmSizes(vocabulary=Letters.size, width=24, layers=2, heads=3, intermediate=40, positions=40)
+
+
+def small_lm(*, dropout: float = 0.0, seed: int = 0) -> CausalLm:
+    """About 12,000 parameters."""
+    return CausalLm(SIZES, dropout=dropout, seed=seed)
+
+
+def encoded(*, prompted: bool) -> EncodedTexts:
+    """TEXTS, behind PROMPTS or not."""
+    return EncodedTexts(TEXTS, Letters(), max_tokens=40, prompts=PROMPTS if prompted else None)
+
+
+EVERY = np.arange(len(TEXTS))

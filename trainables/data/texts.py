@@ -1,0 +1,118 @@
+"""Tokenised texts for a language model: prompt and text one after another, packed, no padding.
+
+A record is `begin prompt separator text end`, or `begin text end` without a prompt; the loss counts
+from the text on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.data.storage import token_places
+from trainables.errors import InvalidInput
+
+
+class Tokenizer(Protocol):
+    """Cuts texts into ids below `size`; three of them are marks that no text contains."""
+
+    size: int
+    begin: int
+    separator: int
+    end: int
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without marks."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, marks left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """B records with n rows in all: a row is a token that has a next one.
+
+    `inputs` int64[n]; `targets` int64[n], the next token; `counted` bool[n], whether the loss
+    counts it (at least one a record); `lengths` int64[B] rows of each record; `records` int64[B].
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    counted: Tensor
+    lengths: Tensor
+    records: Tensor
+
+    def to(self, device: torch.device | str) -> TextBatch:
+        """The same batch on another device."""
+        return replace(
+            self,
+            **{
+                name: getattr(self, name).to(device)
+                for name in ("inputs", "targets", "counted", "lengths", "records")
+            },
+        )
+
+
+class EncodedTexts:
+    """n records, addressed 0..n-1, cut once: `offsets` [n + 1] in `tokens`, `first` [n] the place
+    within the record of the first token that the loss counts.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        tokenizer: Tokenizer,
+        *,
+        max_tokens: int,
+        prompts: Sequence[str] | None = None,
+    ) -> None:
+        if max_tokens < 8:
+            raise InvalidInput(f"expected max_tokens >= 8, got {max_tokens}")
+        if prompts is not None and len(prompts) != len(texts):
+            raise InvalidInput(f"expected {len(texts)} prompts, got {len(prompts)}")
+        rows, first = [], []
+        for place, text in enumerate(texts):
+            start = opening(tokenizer, None if prompts is None else prompts[place], max_tokens)
+            room = max(1, max_tokens - len(start) - 1)
+            rows.append([*start, *tokenizer.encode(text)[:room], tokenizer.end])
+            first.append(len(start))
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(lengths)])
+        self.tokens: NDArray[np.int64] = np.array([t for row in rows for t in row], dtype=np.int64)
+        self.first: NDArray[np.int64] = np.array(first, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def batch(self, ids: NDArray[np.int64]) -> TextBatch:
+        """The records `ids` in that order, at least one."""
+        if len(ids) == 0:
+            raise ValueError("expected at least one record in a batch, got none")
+        records = np.asarray(ids, dtype=np.int64)
+        starts = self.offsets[records]
+        lengths = self.offsets[records + 1] - starts - 1  # the last token has no next one
+        where = token_places(starts, lengths)
+        within = where - np.repeat(starts, lengths)
+        return TextBatch(
+            inputs=torch.from_numpy(self.tokens[where]),
+            targets=torch.from_numpy(self.tokens[where + 1]),
+            counted=torch.from_numpy(within + 1 >= np.repeat(self.first[records], lengths)),
+            lengths=torch.from_numpy(lengths),
+            records=torch.from_numpy(records.copy()),
+        )
+
+
+def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> list[int]:
+    """What stands before a text: `begin`, or `begin prompt separator`, at most half of `max_tokens`
+    for the prompt, or all but 40 of them where that is more.
+    """
+    if prompt is None:
+        return [tokenizer.begin]
+    room = max(max_tokens // 2, max_tokens - 40) - 2
+    return [tokenizer.begin, *tokenizer.encode(prompt)[:room], tokenizer.separator]

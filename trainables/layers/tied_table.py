@@ -1,0 +1,91 @@
+"""A table that is looked up at the bottom of a model and, transposed, maps to scores at its top.
+
+Its gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T (output rows), with
+e_t the indicator of the id at t. The squared norm is that of both parts plus twice their inner
+product, sum over s, t of h_s[id_t] (x_s . g_t): two small Grams, no unit's gradient is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.layers.embedding import EmbeddingEntry
+from trainables.layers.linear import LinearEntry
+from trainables.layers.tape import Entry, Units, Views
+
+_CELLS = 4_000_000  # numbers of a Gram held at once
+
+
+@dataclass(eq=False)
+class TiedTableEntry:
+    """One look-up and one linear map that share their weight."""
+
+    lookup: EmbeddingEntry
+    head: LinearEntry
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The table, and the map's bias where there is one."""
+        return self.head.parameters
+
+    def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
+        """Exact; the sum is at least 0 up to rounding."""
+        own = self.lookup.squared_norms(units, weights) + self.head.squared_norms(units, weights)
+        crossed = self._crossed(units).mul_(2 * weights[self.head.weight])
+        return own.add_(crossed).clamp_min_(0)
+
+    def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
+        """One use after the other."""
+        self.head.add_gradient(units, factors, views)
+        self.lookup.add_gradient(units, factors, views)
+
+    def without(self, units: Units, dropped: Tensor) -> TiedTableEntry:
+        """Rows of the dropped units set to 0 in both."""
+        return TiedTableEntry(
+            self.lookup.without(units, dropped), self.head.without(units, dropped)
+        )
+
+    def _crossed(self, units: Units) -> Tensor:
+        """[U]: inner product of the two parts of each unit's gradient."""
+        below, above = self.lookup, self.head
+        lower, lower_is_row = _places(units.of_record[below.rows.record], units)
+        upper, upper_is_row = _places(units.of_record[above.rows.record], units)
+        out = above.g.new_zeros(units.num_units)
+        step = max(1, _CELLS // max(1, lower.shape[1] * upper.shape[1]))
+        for first in range(0, units.num_units, step):
+            part = slice(first, first + step)
+            low, high = lower[part], upper[part]
+            dots = torch.bmm(above.x[high], below.g[low].transpose(1, 2))
+            # h_s[id_t] for every pair of a unit's rows.
+            scores = above.g[high.unsqueeze(2), below.ids[low].unsqueeze(1)]
+            real = upper_is_row[part].unsqueeze(2) & lower_is_row[part].unsqueeze(1)
+            out[part] = dots.mul_(scores).masked_fill_(~real, 0.0).sum((1, 2))
+        return out
+
+
+def of_pair(entries: Sequence[Entry]) -> Entry | None:
+    """The entry of a tied table, where `entries` are just its two uses."""
+    lookups = [entry for entry in entries if isinstance(entry, EmbeddingEntry)]
+    heads = [entry for entry in entries if isinstance(entry, LinearEntry)]
+    if len(entries) != 2 or len(lookups) != 1 or len(heads) != 1:
+        return None
+    if lookups[0].weight is not heads[0].weight:
+        return None
+    return TiedTableEntry(lookups[0], heads[0])
+
+
+def _places(unit: np.ndarray, units: Units) -> tuple[Tensor, Tensor]:
+    """[U, L] rows of each unit, filled up with row 0, and which of them are there."""
+    counts = np.bincount(unit, minlength=units.num_units)
+    order = np.argsort(unit, kind="stable")
+    within = np.arange(unit.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = np.zeros((units.num_units, max(1, counts.max(initial=0))), dtype=np.int64)
+    there = np.zeros(rows.shape, dtype=np.bool_)
+    rows[unit[order], within] = order
+    there[unit[order], within] = True
+    return torch.from_numpy(rows).to(units.device), torch.from_numpy(there).to(units.device)

@@ -1,0 +1,43 @@
+"""GPT-2's weights by their names in `transformers`, into this project's causal LM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from trainables.models.causal_lm import CausalLm
+
+_TOP = {
+    "word.weight": "wte.weight",
+    "position.weight": "wpe.weight",
+    "norm.weight": "ln_f.weight",
+    "norm.bias": "ln_f.bias",
+}
+_BLOCK = {
+    "attention_norm": "ln_1",
+    "norm": "ln_2",
+    "qkv": "attn.c_attn",
+    "attention_out": "attn.c_proj",
+    "inner": "mlp.c_fc",
+    "outer": "mlp.c_proj",
+}
+_MAPS = ("qkv", "attention_out", "inner", "outer")  # stored transposed there
+
+
+def load_into(model: CausalLm, weights: Mapping[str, Tensor]) -> None:
+    """Copy GPT-2's weights in place; every parameter of `model` is set."""
+    found = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
+    state = {ours: found[theirs] for ours, theirs in _TOP.items()}
+    for number in range(model.sizes.layers):
+        for ours, theirs in _BLOCK.items():
+            for part in ("weight", "bias"):
+                tensor = found[f"h.{number}.{theirs}.{part}"]
+                turned = tensor.t() if ours in _MAPS and part == "weight" else tensor
+                state[f"blocks.{number}.{ours}.{part}"] = turned
+    state["head.weight"] = state["word.weight"]
+    with torch.no_grad():
+        model.load_state_dict({name: tensor.float().clone() for name, tensor in state.items()})

@@ -1,0 +1,105 @@
+"""Byte-level BPE (Sennrich et al. 2016), trained on public text, and those of pretrained models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import InvalidInput
+
+_BEGIN, _SEPARATOR, _END = "<begin>", "<separator>", "<end>"
+_FILE = "tokenizer.json"
+LEAST_SIZE = 300  # 256 bytes, the marks, some merges
+
+
+class PublicBpe:
+    """A byte-level BPE: any text can be written in it, so nothing is unknown."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._inner = tokenizer
+        self.size: int = tokenizer.get_vocab_size()
+        self.begin, self.separator, self.end = (
+            tokenizer.token_to_id(mark) for mark in (_BEGIN, _SEPARATOR, _END)
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text; the names of the marks are cut like any other text."""
+        found: list[int] = self._inner.encode(text, add_special_tokens=False).ids
+        marks = (self.begin, self.separator, self.end)
+        return [i for i in found if i not in marks]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, marks left out."""
+        marks = (self.begin, self.separator, self.end)
+        text: str = self._inner.decode([i for i in ids if i not in marks])
+        return text.strip()
+
+    def save(self, folder: Path) -> None:
+        """Write `tokenizer.json`, the format of the tokenizers library."""
+        (folder / _FILE).write_text(self._inner.to_str(), encoding="utf-8")
+
+
+def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
+    """A BPE of at most `size` ids. The texts are public by the caller's word: its merges show them.
+
+    Raises: InvalidInput for a size below 300.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    if size < LEAST_SIZE:
+        raise InvalidInput(f"expected synthesis.vocabulary_size >= {LEAST_SIZE}, got {size}")
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=[_BEGIN, _SEPARATOR, _END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator(texts, trainer)
+    return PublicBpe(inner)
+
+
+def load_bpe(folder: Path) -> PublicBpe:
+    """The tokenizer that `PublicBpe.save` wrote.
+
+    Raises: InvalidInput where the folder has none.
+    """
+    from tokenizers import Tokenizer
+
+    file = folder / _FILE
+    if not file.is_file():
+        raise InvalidInput(f"expected a tokenizer ({_FILE}) in {folder}, got none")
+    try:
+        return PublicBpe(Tokenizer.from_file(str(file)))
+    except Exception:  # noqa: BLE001  the library raises a bare Exception for a damaged file
+        raise InvalidInput(f"expected a tokenizer in {file}, got a damaged file") from None
+
+
+class PretrainedTokenizer:
+    """A tokenizer of `transformers`; the separator is its line feed, which no utterance holds."""
+
+    def __init__(self, inner: Any) -> None:
+        end = inner.eos_token_id
+        line_feed = inner.encode("\n", add_special_tokens=False)
+        if end is None or not line_feed:
+            raise InvalidInput("expected a tokenizer with an end token and a line feed, got none")
+        self._inner = inner
+        self.size = len(inner)
+        self.end = int(end)
+        self.begin = int(inner.bos_token_id if inner.bos_token_id is not None else end)
+        self.separator = int(line_feed[-1])
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, as after a space."""
+        found = self._inner.encode(" " + " ".join(text.split()), add_special_tokens=False)
+        marks = (self.begin, self.separator, self.end)
+        return [int(i) for i in found if i not in marks]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, marks left out."""
+        marks = (self.begin, self.separator, self.end)
+        text: str = self._inner.decode([i for i in ids if i not in marks])
+        return text.strip()
