@@ -9,6 +9,7 @@ import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -60,10 +61,11 @@ def public_metrics(record: TrialRecord) -> dict[str, float | None]:
     return {name: value for name, value in record.metrics.items() if not is_curator_only(name)}
 
 
-def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
-    card = read_card(folder, record.plan.id)
+def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
+    """A trial's privacy card with what the whole sweep has spent; None where it has no card."""
+    card = read_card(folder, trial_id)
     if card is None:
-        return
+        return None
     everything = Ledger(folder.path.parent / FILE).entries()
     mine = [entry for entry in everything if entry.sweep == ledger_name(folder)]
     entries = furthest(mine)
@@ -76,8 +78,14 @@ def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
             refused = str(problem)
         else:
             card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
-    write_json(target / JSON, card)
-    write_text(target / MARKDOWN, cards.to_markdown(card))
+    return card
+
+
+def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
+    card = card_of(folder, record.plan.id)
+    if card is not None:
+        write_json(target / JSON, card)
+        write_text(target / MARKDOWN, cards.to_markdown(card))
 
 
 def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -> dict[str, object]:

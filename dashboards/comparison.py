@@ -1,0 +1,175 @@
+"""Trials against the baseline, as Dupuy et al. 2021 compare them (their Tables 1 and 2). Pure.
+
+A change counts as significant where it is further from 0 than 1.96 standard errors of the
+difference, the two measurements taken as independent. They share their test records, so the true
+error of the difference is smaller: what is called significant here is so, more may be.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboards.results import Estimate, Sweep, Trial
+
+_DECAYS = ("none", "linear", "exponential")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A relative change, (value - baseline) / baseline; `significant` None where unknown."""
+
+    relative: float
+    significant: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecayRow:
+    """The best trial of one engine and decay (by validation SER where every one has it)."""
+
+    engine: str
+    decay: str
+    num_trials: int
+    trial: Trial
+    ser: Estimate
+    ser_change: Change | None
+    auc: Estimate | None
+    auc_change: Change | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeRow:
+    """Seconds of an epoch of one engine: median and range over its trials, and times the baseline's
+    (median of the ratios, their range).
+    """
+
+    engine: str
+    decay: str
+    num_trials: int
+    median: float
+    low: float
+    high: float
+    factor: float | None
+    factor_low: float | None
+    factor_high: float | None
+
+
+def change(mine: Estimate | None, reference: Estimate | None) -> Change | None:
+    """How far `mine` is from `reference`, relative to it; None without both, or over zero.
+
+    >>> change(Estimate(value=5.49), Estimate(value=6.3)).relative.__round__(3)
+    -0.129
+    """
+    if mine is None or reference is None or reference.value == 0:
+        return None
+    relative = (mine.value - reference.value) / reference.value
+    errors = mine.standard_error, reference.standard_error
+    significant = None
+    if errors[0] is not None and errors[1] is not None:
+        together = math.hypot(errors[0], errors[1])
+        significant = abs(mine.value - reference.value) > 1.959964 * together
+    return Change(relative=relative, significant=significant)
+
+
+def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
+    """One row for each engine with noise and each of its decays, in the paper's order."""
+    base = sweep.baseline
+    rows = []
+    for engine in ("edp_sgd", "dp_sgd"):
+        mine = [t for t in sweep.finished if t.engine == engine and not t.baseline]
+        known = [t for t in mine if t.figure("ser") is not None]
+        others = sorted({t.decay for t in known} - set(_DECAYS))
+        for decay in (*_DECAYS, *others):
+            found = [t for t in known if t.decay == decay]
+            if not found:
+                continue
+            best = _best(found)
+            ser = best.figure("ser")
+            assert ser is not None
+            auc = best.figure(f"mia_{attack}_auc")
+            rows.append(
+                DecayRow(
+                    engine=engine,
+                    decay=decay,
+                    num_trials=len(found),
+                    trial=best,
+                    ser=ser,
+                    ser_change=change(ser, base.figure("ser") if base else None),
+                    auc=auc,
+                    auc_change=change(auc, base.figure(f"mia_{attack}_auc") if base else None),
+                )
+            )
+    return rows
+
+
+def times(sweep: Sweep) -> list[TimeRow]:
+    """Seconds of an epoch for each engine and decay, the baseline's first."""
+    base = sweep.baseline
+    unit = _epoch_seconds(base) if base is not None else None
+    keys: dict[tuple[str, str], list[float]] = {}
+    for trial in sorted(sweep.finished, key=_order):
+        seconds = _epoch_seconds(trial)
+        if seconds is not None:
+            keys.setdefault((trial.engine, trial.decay), []).append(seconds)
+    rows = []
+    for (engine, decay), seconds_of in keys.items():
+        median = statistics.median(seconds_of)
+        low, high = min(seconds_of), max(seconds_of)
+        rows.append(
+            TimeRow(
+                engine=engine,
+                decay=decay,
+                num_trials=len(seconds_of),
+                median=median,
+                low=low,
+                high=high,
+                factor=median / unit if unit else None,
+                factor_low=low / unit if unit else None,
+                factor_high=high / unit if unit else None,
+            )
+        )
+    return rows
+
+
+def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on."""
+    points = sorted(
+        (trial.epsilon, ser.value)
+        for trial in trials
+        if trial.finished
+        and not trial.baseline
+        and trial.epsilon is not None
+        and math.isfinite(trial.epsilon)
+        and (ser := trial.figure("ser")) is not None
+    )
+    front: list[tuple[float, float]] = []
+    for epsilon, ser_value in points:
+        if not front or ser_value < front[-1][1]:
+            front.append((epsilon, ser_value))
+    return front
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    """By validation SER where all have it: a choice by test error makes the test error too good."""
+    name = "validation_ser" if all(t.figure("validation_ser") for t in trials) else "ser"
+
+    def key(trial: Trial) -> float:
+        found = trial.figure(name)
+        return math.inf if found is None else found.value
+
+    return min(trials, key=key)
+
+
+def _epoch_seconds(trial: Trial) -> float | None:
+    """The median over its epochs, as the trial measured it."""
+    found = trial.figure("seconds_epoch")
+    return found.value if found is not None and found.value > 0 else None
+
+
+def _order(trial: Trial) -> tuple[bool, int, int]:
+    engines = ("sgd", "edp_sgd", "dp_sgd")
+    engine = engines.index(trial.engine) if trial.engine in engines else len(engines)
+    decay = _DECAYS.index(trial.decay) if trial.decay in _DECAYS else len(_DECAYS)
+    return not trial.baseline, engine, decay

@@ -1,0 +1,146 @@
+"""What a report is made of: plain frozen data about a finished sweep, whoever measured it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A measured figure and its 95 % interval; the bounds are None where none is known."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error that a normal figure with this interval has."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / (2 * 1.959964)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roc:
+    """The ROC of one attack on one trial, on a grid of FPRs even in log; curator-only."""
+
+    attack: str
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.fpr) != len(self.tpr):
+            raise ValueError(f"expected as many TPRs as FPRs, got {len(self.tpr)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One trial of a sweep.
+
+    `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
+    infinity where nothing is promised, None where it is not known. `metrics` holds every figure by
+    name; `rocs` and every figure that `curator_only` names are for the curator alone.
+    """
+
+    id: str
+    name: str
+    engine: str
+    decay: str
+    status: str
+    baseline: bool
+    epochs_done: int
+    epochs: int
+    seconds: float
+    group: str = ""
+    epsilon: float | None = None
+    epsilon_paper: float | None = None
+    noise_multiplier: float | None = None
+    max_grad_norm: float | None = None
+    decay_tau: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    rocs: tuple[Roc, ...] = ()
+    history: tuple[Mapping[str, float], ...] = ()
+    reason: str = ""
+    on_front: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was trained to an end and measured."""
+        return self.status in ("done", "stopped")
+
+    def figure(self, name: str) -> Estimate | None:
+        """A metric with its interval, None where the trial lacks it or it is not a number."""
+        value = self.metrics.get(name)
+        if value is None or math.isnan(value):
+            return None
+        low, high = self.metrics.get(f"{name}_low"), self.metrics.get(f"{name}_high")
+        return Estimate(value=value, low=low, high=high)
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Attacks that this trial has an AUC of, sorted."""
+        return tuple(
+            sorted(
+                name.removeprefix("mia_").removesuffix("_auc")
+                for name, value in self.metrics.items()
+                if name.startswith("mia_") and name.endswith("_auc") and value is not None
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The trial to use at an epsilon, or why there is none. `by` is the metric it was chosen by."""
+
+    epsilon_max: float
+    trial: str | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A sweep as a report shows it. `card` holds the fields of the chosen trial's privacy card,
+    `config` and `space` are YAML.
+    """
+
+    name: str
+    dataset: str
+    model: str
+    trials: tuple[Trial, ...]
+    choice: Choice
+    description: str = ""
+    source: str = ""
+    created: str = ""
+    command: str = ""
+    git_commit: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    space: str = ""
+    config: str = ""
+    card: Mapping[str, Any] | None = None
+    delta: float | None = None
+
+    @property
+    def finished(self) -> tuple[Trial, ...]:
+        """Trials that were measured, in the order of the plan."""
+        return tuple(trial for trial in self.trials if trial.finished)
+
+    @property
+    def baseline(self) -> Trial | None:
+        """What others are compared with: the first finished baseline."""
+        return next((trial for trial in self.finished if trial.baseline), None)
+
+    @property
+    def chosen(self) -> Trial | None:
+        """The trial of the choice."""
+        return next((t for t in self.trials if t.id == self.choice.trial), None)
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Every attack that any trial has an AUC of; the paper's first."""
+        found = {attack for trial in self.finished for attack in trial.attacks}
+        return tuple(sorted(found, key=lambda name: (name != "shadow", name)))
