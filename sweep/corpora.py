@@ -13,28 +13,33 @@ import numpy as np
 from sweep.accounting import is_at_hand
 from sweep.settings import Settings
 from trainables import catalogue
-from trainables.config import DataConfig, parse
+from trainables.config import DataConfig
 from trainables.data.corpus import data_path, open_corpus
+from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import declared_pool_size, declared_training_size, to_json
 from trainables.data.sizes import num_training_records
+from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
+from trainables.parse.function_types import function_types
+from trainables.parse.graph import graph
 
 
 def overview(settings: Settings) -> list[dict[str, Any]]:
     """Every corpus of the shelf: where it is looked for, and whether it is there."""
     rows = []
     for name in catalogue.names("datasets"):
-        config = parse({"data": {"name": name}}).data
+        config = DataConfig(name=name)
         entry = catalogue.entry("datasets", name)
         rows.append(
             {
                 "name": name,
+                "kind": entry.KIND,
                 "public": bool(entry.PUBLIC),
                 "at_hand": is_at_hand(config, settings),
                 "path": str(data_path(config, data_dir=settings.data_dir)),
                 "num_records": declared_pool_size(config),
-                "num_training": declared_training_size(config),
+                "num_training": declared_training_size(config) if entry.KIND == "frames" else None,
                 "description": (entry.__doc__ or "").split("\n")[0].strip(),
             }
         )
@@ -46,6 +51,8 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
 
     Raises: InvalidData naming file and line of what is damaged.
     """
+    if catalogue.kind_of("datasets", config.name) == "pairs":
+        return _describe_pairs(open_pairs(config, data_dir=settings.data_dir))
     corpus = open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
     lengths = np.asarray(corpus.lengths)
     return {
@@ -64,6 +71,26 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
         "grouped": corpus.groups is not None,
         "schema_source": corpus.schema.source,
         "undeclared": list(corpus.undeclared),
+    }
+
+
+def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
+    programs = [graph(program) for program in pairs.programs if program]
+    lengths = [len(utterance.split()) for utterance in pairs.utterances]
+    return {
+        "name": pairs.name,
+        "fingerprint": pairs.fingerprint,
+        "num_records": len(pairs),
+        "num_duplicates": 0,  # a record is a turn: equal ones are kept, as the papers count them
+        "num_with_program": len(programs),
+        **{f"num_{part}": pairs.parts.count(part) for part in PARTS},
+        "num_dialogues": len(set(pairs.dialogues)),
+        "num_distinct_utterances": len(set(pairs.utterances)),
+        "num_distinct_programs": len(set(pairs.programs)),
+        "num_function_types": len(set().union(*map(function_types, programs))),
+        "num_domains": len(set(pairs.domains) - {None}),
+        "mean_length": float(np.mean(lengths)),
+        "max_length": max(lengths),
     }
 
 
@@ -88,7 +115,7 @@ def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Writte
             raise InvalidInput(f"expected a new file, got {path}, which exists")
     if not target.parent.is_dir():
         raise InvalidInput(f"expected a folder to write to, got {target.parent}")
-    entry = catalogue.entry("datasets", config.name)
+    entry = catalogue.entry("datasets", config.name, kind="frames")
     place = data_path(config, data_dir=settings.data_dir)
     schema: LabelSchema = entry.schema(place, config=config)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")

@@ -5,19 +5,44 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
+from functools import cache
 from types import ModuleType
 
 from trainables.errors import InvalidInput
 
 _HOUSE = "trainables"
+_KIND = re.compile(r"""^KIND = ["'](\w+)["']""", re.MULTILINE)
 
 
-def names(shelf: str) -> tuple[str, ...]:
+def names(shelf: str, *, kind: str | None = None) -> tuple[str, ...]:
     """Names of all entries of a shelf, sorted, without importing any of them.
 
     `shelf` is a folder of this package, for example "models" or "accountants". Files whose name
-    starts with an underscore are no entries.
+    starts with an underscore are no entries. With `kind` only the entries whose `KIND` it is.
     """
+    found = _names(shelf)
+    return found if kind is None else tuple(n for n in found if kind_of(shelf, n) == kind)
+
+
+@cache
+def kind_of(shelf: str, name: str) -> str | None:
+    """The module constant `KIND` of an entry, read from its text; None where it has none.
+
+    Entries of one shelf with different kinds have different protocols. Importing one to ask it
+    would load whatever it needs.
+
+    >>> kind_of("datasets", "atis")
+    'frames'
+    """
+    spec = importlib.util.find_spec(f"{_HOUSE}.{shelf}.{name}")
+    source = getattr(spec and spec.loader, "get_source", None)
+    found = _KIND.search(source(f"{_HOUSE}.{shelf}.{name}") or "") if source else None
+    return found[1] if found else None
+
+
+@cache
+def _names(shelf: str) -> tuple[str, ...]:
     spec = importlib.util.find_spec(f"{_HOUSE}.{shelf}")
     if spec is None or spec.submodule_search_locations is None:
         raise InvalidInput(f"expected shelf to be a folder of {_HOUSE}, got shelf={shelf!r}")
@@ -25,12 +50,12 @@ def names(shelf: str) -> tuple[str, ...]:
     return tuple(sorted(module.name for module in found if not module.name.startswith("_")))
 
 
-def entry(shelf: str, name: str) -> ModuleType:
-    """The module of one entry.
+def entry(shelf: str, name: str, *, kind: str | None = None) -> ModuleType:
+    """The module of one entry, of one `kind` where that is given.
 
     Raises: InvalidInput naming the shelf, the name and every allowed name.
     """
-    allowed = names(shelf)
+    allowed = names(shelf, kind=kind)
     if name not in allowed:
         raise InvalidInput(f"expected {shelf} to be one of {', '.join(allowed)}, got {name!r}")
     return importlib.import_module(f"{_HOUSE}.{shelf}.{name}")

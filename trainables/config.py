@@ -22,6 +22,8 @@ NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+# Which entries of a shelf a task can use: those with this module constant `KIND`.
+KINDS = {("nlu", "datasets"): "frames", ("nlu", "models"): "frames"}
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 
 
@@ -199,10 +201,13 @@ class TrialConfig(Frozen):
     @model_validator(mode="after")
     def _entries_exist(self) -> TrialConfig:
         for shelf, name in (("datasets", self.data.name), ("models", self.model.name)):
-            if name not in catalogue.names(shelf):
-                allowed = ", ".join(catalogue.names(shelf))
+            entries = catalogue.names(shelf, kind=KINDS[self.task, shelf])
+            if name not in entries:
                 field = {"datasets": "data.name", "models": "model.name"}[shelf]
-                raise ValueError(f"expected {field} to be one of {allowed}, got {name!r}")
+                raise ValueError(
+                    f"expected {field} to be one of {', '.join(entries)} with task={self.task},"
+                    f" got {name!r}"
+                )
         for attack in self.evaluation.attacks or ():
             if attack not in catalogue.names("attacks"):
                 allowed = ", ".join(catalogue.names("attacks"))
@@ -233,6 +238,17 @@ def parse(fields: dict[str, Any]) -> TrialConfig:
     """
     try:
         return TrialConfig.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None
+
+
+def data_config(fields: dict[str, Any]) -> DataConfig:
+    """The data part of a config alone, of any kind of corpus.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    try:
+        return DataConfig.model_validate(fields)
     except ValidationError as error:
         raise InvalidInput(first_problem(error)) from None
 

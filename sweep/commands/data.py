@@ -37,12 +37,12 @@ def register(app: typer.Typer) -> None:
         if as_json:
             print_json({"data_dir": str(settings.data_dir), "corpora": rows})
             return
-        table = Table("corpus", "at hand", "public", "utterances", "what", title="corpora")
+        table = Table("corpus", "kind", "at hand", "public", "utterances", "what", title="corpora")
         for row in rows:
             size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
             public = "yes" if row["public"] else "no"
             at_hand = "yes" if row["at_hand"] else "no"
-            table.add_row(row["name"], at_hand, public, size, row["description"])
+            table.add_row(row["name"], row["kind"], at_hand, public, size, row["description"])
         console().print(table)
         console().print(f"data directory: {settings.data_dir}", markup=False)
 
@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
             print_json({"ok": True, "num_records": facts["num_records"]})
             return
         console().print(
-            f"{name} is sound: {facts['num_records']} distinct utterances,"
+            f"{name} is sound: {facts['num_records']} records,"
             f" {facts['num_duplicates']} duplicates dropped.",
             markup=False,
         )
@@ -113,6 +113,8 @@ def _facts(name: str, fields: list[str]) -> dict[str, Any]:
 
 
 def _config(name: str, fields: list[str]) -> DataConfig:
-    from trainables.config import parse
+    from trainables import catalogue
+    from trainables.config import data_config
 
-    return parse({"data": {"name": name, **overrides(fields)}}).data
+    catalogue.entry("datasets", name)  # before its fields, so that a wrong name is what is refused
+    return data_config({"name": name, **overrides(fields)})

@@ -1,4 +1,7 @@
-"""Readers of corpora. Each file is one corpus: `read` yields utterances, `schema` its labels.
+"""Readers of corpora. Each file is one corpus, of one of two kinds that its `KIND` states.
+
+"frames": utterances with an intent and slots; `read` yields `Utterance`, `schema` gives its labels.
+"pairs": utterances with a program; `read` yields `Pair`.
 
 `files` lists what is read, `default_path` is the place under the data directory, `pool_size` the
 number of distinct utterances where it is public, `PUBLIC` whether the records are. A made corpus

@@ -10,6 +10,7 @@ from trainables.data import bio_files
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import schema_of
 
+KIND = "frames"
 PUBLIC = False
 
 

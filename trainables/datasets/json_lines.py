@@ -24,6 +24,7 @@ from trainables.data.schema import schema_of
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidData
 
+KIND = "frames"
 PUBLIC = False
 _FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group"})
 

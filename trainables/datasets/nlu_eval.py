@@ -17,6 +17,7 @@ from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
 from trainables.errors import InvalidData
 
+KIND = "frames"
 PUBLIC = True
 _COLUMNS = ("scenario", "intent", "answer_annotation")
 _MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")

@@ -11,6 +11,7 @@ from trainables.data.grammar import Domain, zipf
 from trainables.data.records import LabelSchema, Utterance
 from trainables.datasets import _lexicon
 
+KIND = "frames"
 PUBLIC = True
 
 DOMAIN = Domain(

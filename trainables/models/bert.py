@@ -32,6 +32,7 @@ from trainables.seeding import stream_seed
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
 
+KIND = "frames"
 _SITES = 3  # places of dropout in a layer
 
 

@@ -28,6 +28,8 @@ from trainables.seeding import stream_seed
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
 
+KIND = "frames"
+
 
 @dataclass(frozen=True, eq=False)
 class ClcTable:

@@ -53,7 +53,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
 def available_corpora(data_dir: Path) -> list[str]:
     """Public corpora that can be read: those made here always, others where their files are."""
     found = []
-    for name in catalogue.names("datasets"):
+    for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
         made = getattr(entry, "MADE", False)
         if made or (entry.PUBLIC and (data_dir / entry.default_path()).exists()):

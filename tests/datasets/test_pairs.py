@@ -1,0 +1,187 @@
+"""Corpora of utterances with programs: what is read, from which file, and what is refused."""
+
+import gzip
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from trainables import catalogue
+from trainables.config import DataConfig, parse
+from trainables.data.pairs import open_pairs, pair_files, read_pairs
+from trainables.datasets import treedst
+from trainables.errors import InvalidData, InvalidInput
+
+DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
+SECRET = "xylophone"  # stands for private text: no message may contain it
+PAIR = {"utterance": "hello there", "lispress": "(Yield (Now))", "dialogue_id": "d1"}
+
+
+def real(name):
+    if not (DATA / name).exists():
+        pytest.skip(f"{name} is not in SWEEP_DATA_DIR={DATA}")
+    return DATA / name
+
+
+def lines(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def dialogues(path, *turns, name="valid.jsonl"):
+    line = json.dumps(
+        {
+            "dialogue_id": "d",
+            "turns": [
+                {
+                    "user_utterance": {"tokens": text.split()},
+                    "agent_utterance": {"tokens": agent.split()},
+                    "lispress": program,
+                    "skip": False,
+                }
+                for text, program, agent in turns
+            ],
+        }
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, line + "\n")
+    return path
+
+
+def opened(path, name="pair_lines", **fields):
+    return open_pairs(DataConfig(name=name, path=str(path), **fields), data_dir=Path("nowhere"))
+
+
+def test_smcalflow_of_the_data_directory():
+    place = real("smcalflow2")
+    found = open_pairs(DataConfig(name="smcalflow"), data_dir=place.parent)
+    assert (found.parts.count("train"), found.parts.count("validation")) == (12_271, 14_751)
+    assert found.has_programs
+    assert found.public
+    counted = list(read_pairs(place / "pairs_valid.jsonl.gz"))
+    assert len(counted) == 13_496
+    # The pairs are the official file's turns that count, field by field.
+    official = {(u, p) for u, p in zip(found.utterances, found.programs, strict=True)}
+    assert all((pair.utterance, pair.program) in official for pair in counted)
+
+
+def test_treedst_of_the_data_directory_has_domains():
+    real("treedst")
+    found = open_pairs(DataConfig(name="treedst"), data_dir=DATA)
+    assert (found.parts.count("validation"), found.parts.count("test")) == (3_038, 3_155)
+    assert set(found.domains) == set(treedst.DOMAINS)
+
+
+def test_official_dialogues_are_read_before_pairs_of_the_same_part(tmp_path):
+    lines(tmp_path / "pairs_train_part.jsonl", PAIR)
+    lines(tmp_path / "pairs_valid.jsonl", PAIR)
+    packed = tmp_path / "valid.dataflow_dialogues.jsonl.zip"
+    dialogues(packed, ("a b", "(f)", "done ."), ("c", "(g)", ""))
+    assert [file.name for file in pair_files(tmp_path)] == ["pairs_train_part.jsonl", packed.name]
+    found = opened(tmp_path, "smcalflow")
+    assert found.utterances == ("hello there", "a b", "c")
+    assert found.parts == ("train", "validation", "validation")
+    assert found.of_part("validation").programs == ("(f)", "(g)")
+    assert found.dialogues == ("d1", "d", "d")
+
+
+def test_packing_changes_nothing(tmp_path):
+    plain = lines(tmp_path / "a.jsonl", PAIR, PAIR)
+    packed = tmp_path / "b.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert opened(plain).fingerprint == opened(packed).fingerprint
+
+
+def test_the_fingerprint_sees_every_field(tmp_path):
+    variants = [
+        PAIR,
+        {**PAIR, "utterance": "hello you"},
+        {**PAIR, "lispress": "(Now)"},
+        {**PAIR, "dialogue_id": "d2"},
+        {**PAIR, "part": "test"},
+        {**PAIR, "domain": "hotel"},
+    ]
+    marks = {opened(lines(tmp_path / "x.jsonl", row)).fingerprint for row in variants}
+    assert len(marks) == len(variants)
+
+
+def test_a_corpus_without_programs_says_so(tmp_path):
+    found = opened(lines(tmp_path / "x.jsonl", {"utterance": "only words"}))
+    assert found.programs == ("",)
+    assert not found.has_programs
+    assert not found.public
+
+
+def test_a_subset_is_the_seeds(tmp_path):
+    rows = [{**PAIR, "utterance": f"word {index}"} for index in range(60)]
+    path = lines(tmp_path / "x.jsonl", *rows)
+    first = opened(path, max_records=20)
+    assert len(first) == 20
+    assert first.fingerprint == opened(path, max_records=20).fingerprint
+    assert first.fingerprint != opened(path, max_records=20, split_seed=1).fingerprint
+    with pytest.raises(InvalidInput, match=r"data.max_records <= 60"):
+        opened(path, max_records=61)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (f'{{"utterance": "{SECRET}"', "expected a JSON object in"),
+        (f'["{SECRET}"]', "expected a JSON object in"),
+        (json.dumps({"utterance": 3, "lispress": f"({SECRET})"}), "expected utterance"),
+        (json.dumps({"utterance": "  ", "lispress": f"({SECRET})"}), "expected utterance"),
+        (json.dumps({"utterance": SECRET, "lispress": f"({SECRET}"}), "expected the end of 1 open"),
+        (json.dumps({"utterance": SECRET, "lispress": 3}), "expected lispress"),
+        (json.dumps({**PAIR, "utterance": SECRET, "part": "dev"}), "expected part"),
+        (json.dumps({**PAIR, "utterance": SECRET, "domain": ""}), "expected domain"),
+        (json.dumps({"turns": [SECRET]}), "expected turns"),
+        (json.dumps({"turns": SECRET}), "expected turns"),
+        ("[" * 100_000, "expected a JSON object in"),
+    ],
+)
+def test_a_damaged_line_is_named_and_not_quoted(tmp_path, line, problem):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(PAIR) + "\n" + line + "\n")
+    with pytest.raises(InvalidData, match=problem) as refused:
+        opened(path)
+    assert "line 2" in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_damaged_files_are_named(tmp_path):
+    cases = {
+        "empty.jsonl": b"",
+        "cut.jsonl.gz": gzip.compress(json.dumps(PAIR).encode())[:30],
+        "bytes.jsonl": b'{"utterance": "\xff"}\n',
+        "two.zip": None,
+    }
+    for name, content in cases.items():
+        path = tmp_path / name
+        if content is None:
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("a", "x")
+                archive.writestr("b", "y")
+        else:
+            path.write_bytes(content)
+        with pytest.raises(InvalidData, match=name):
+            opened(path)
+    with pytest.raises(InvalidData, match="nothing there"):
+        opened(tmp_path / "nope")
+    with pytest.raises(InvalidData, match="expected files named"):
+        opened(tmp_path)
+
+
+def test_each_kind_of_corpus_is_refused_where_the_other_is_needed():
+    with pytest.raises(InvalidInput, match=r"data.name to be one of atis.* got 'smcalflow'"):
+        parse({"data": {"name": "smcalflow"}})
+    with pytest.raises(InvalidInput, match=r"one of pair_lines, .* got 'atis'"):
+        open_pairs(DataConfig(name="atis"), data_dir=Path("nowhere"))
+
+
+def test_every_corpus_states_its_kind():
+    kinds = {name: catalogue.kind_of("datasets", name) for name in catalogue.names("datasets")}
+    assert set(kinds.values()) == {"frames", "pairs"}
+    for name, kind in kinds.items():
+        assert kind == catalogue.entry("datasets", name).KIND

@@ -1,0 +1,294 @@
+"""Corpora of (utterance, program) pairs, in memory: what a parser and a text generator learn from.
+
+A record is one pair. Unlike utterances with frames (`corpus`), pairs are tens of thousands at most
+and are read whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data.records import Part
+from trainables.data.storage import PARTS
+from trainables.errors import InvalidData, InvalidInput
+from trainables.parse.lispress import LispressError, read
+from trainables.seeding import generator
+
+# How official releases name their parts, looked for in the name of a file.
+_PART_NAMES: dict[str, Part] = {
+    "train": "train",
+    "valid": "validation",
+    "dev": "validation",
+    "test": "test",
+}
+OFFICIAL = (".dataflow_dialogues.jsonl.zip", ".dataflow_dialogues.jsonl")
+PAIRS = (".jsonl.gz", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One record: an utterance of at least one token, and its program ("" where nobody knows)."""
+
+    utterance: str
+    program: str
+    dialogue: str
+    part: Part = "train"
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
+class PairCorpus:
+    """Pairs in a fixed order, as columns of equal length.
+
+    `domains` holds None where the corpus has none. The texts are private unless `public`.
+    """
+
+    name: str
+    utterances: tuple[str, ...]
+    programs: tuple[str, ...]
+    dialogues: tuple[str, ...]
+    parts: tuple[Part, ...]
+    domains: tuple[str | None, ...]
+    public: bool
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __repr__(self) -> str:  # never the texts
+        return f"PairCorpus({self.name!r}, {len(self)} pairs)"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the records in their order, 64 hex digits."""
+        digest = hashlib.sha256()
+        columns = (self.utterances, self.programs, self.dialogues, self.parts, self.domains)
+        for record in zip(*columns, strict=True):
+            digest.update(json.dumps(record).encode() + b"\n")
+        return digest.hexdigest()
+
+    @property
+    def has_programs(self) -> bool:
+        """Whether every utterance has its program."""
+        return all(self.programs)
+
+    def select(self, ids: Iterable[int]) -> PairCorpus:
+        """The records `ids`, in that order."""
+        chosen = list(ids)
+        return PairCorpus(
+            name=self.name,
+            utterances=tuple(self.utterances[index] for index in chosen),
+            programs=tuple(self.programs[index] for index in chosen),
+            dialogues=tuple(self.dialogues[index] for index in chosen),
+            parts=tuple(self.parts[index] for index in chosen),
+            domains=tuple(self.domains[index] for index in chosen),
+            public=self.public,
+        )
+
+    def of_part(self, *parts: Part) -> PairCorpus:
+        """The records of these parts of the official split, which may be none."""
+        return self.select(index for index, part in enumerate(self.parts) if part in parts)
+
+
+def corpus_of(pairs: Iterable[Pair], *, name: str, public: bool) -> PairCorpus:
+    """A corpus of pairs that are at hand.
+
+    Raises: InvalidInput where there is none.
+    """
+    rows = list(pairs)
+    if not rows:
+        raise InvalidInput(f"expected at least one pair in {name}, got none")
+    return PairCorpus(
+        name=name,
+        utterances=tuple(row.utterance for row in rows),
+        programs=tuple(row.program for row in rows),
+        dialogues=tuple(row.dialogue for row in rows),
+        parts=tuple(row.part for row in rows),
+        domains=tuple(row.domain for row in rows),
+        public=public,
+    )
+
+
+def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
+    """The pairs of a config; with `max_records` a subset drawn by `split_seed`.
+
+    Raises: InvalidInput for a corpus of another kind or more records than there are; InvalidData
+    for a file that is missing or damaged.
+    """
+    entry = catalogue.entry("datasets", config.name, kind="pairs")
+    place = data_dir / entry.default_path() if config.path is None else Path(config.path)
+    if config.path is not None and (data_dir / place).exists():
+        place = data_dir / place
+    found = corpus_of(
+        entry.read(place.expanduser(), config=config), name=config.name, public=entry.PUBLIC
+    )
+    wanted = config.max_records
+    if wanted is None or wanted == len(found):
+        return found
+    if wanted > len(found):
+        raise InvalidInput(
+            f"expected data.max_records <= {len(found)}, the records there are, got {wanted}"
+        )
+    order = generator(config.split_seed, "subset").permutation(len(found))
+    return found.select(sorted(order[:wanted].tolist()))
+
+
+def pair_files(path: Path) -> tuple[Path, ...]:
+    """The files that hold the pairs in `path`, a file or a folder.
+
+    In a folder each part is taken from its official dialogues where they are there, and otherwise
+    from the pair files, whose names contain the part's (`pairs_valid.jsonl.gz`).
+
+    Raises: InvalidData where there is none.
+    """
+    if path.is_file():
+        return (path,)
+    if not path.is_dir():
+        raise InvalidData(
+            f"expected dialogues or pairs in {path}, got nothing there"
+            " (see data.path, SWEEP_DATA_DIR)"
+        )
+    found: list[Path] = []
+    entries = sorted(path.iterdir())
+    for part in PARTS:
+        here = [file for file in entries if file.is_file() and part_of(file) == part]
+        official = [file for file in here if file.name.endswith(OFFICIAL)]
+        # The same dialogues packed and unpacked are one file.
+        found += official[-1:] or [file for file in here if file.name.endswith(PAIRS)]
+    if not found:
+        raise InvalidData(
+            f"expected files named *{OFFICIAL[0]} or *{PAIRS[0]} with train, valid, dev or test in"
+            f" their name in {path}, got none"
+        )
+    return tuple(found)
+
+
+def part_of(file: Path) -> Part | None:
+    """The part that a file's name tells, if it does.
+
+    >>> part_of(Path("valid.dataflow_dialogues.jsonl.zip")), part_of(Path("mine.jsonl"))
+    ('validation', None)
+    """
+    for name, part in _PART_NAMES.items():
+        if name in file.name.lower():
+            return part
+    return None
+
+
+def read_pairs(
+    path: Path, *, domain_of: Callable[[str, str], str | None] | None = None
+) -> Iterator[Pair]:
+    """The pairs of one file: official dialogues or pairs, plain or packed, told by its content.
+
+    Official dialogues give every user turn, skipped ones too, as the paper counts them. `domain`
+    and `part` are optional fields of a pair; a part in the file's name is the default, and so is
+    the domain that `domain_of(program, what the agent said before)` tells.
+
+    Raises: InvalidData with file and line for what cannot be read, for an utterance without a
+    token and for a program that does not read; never with the text itself.
+    """
+    part = part_of(path) or "train"
+    count = 0
+    for number, line in _lines(path):
+        where = f"{path} line {number}"
+        try:
+            fields: object = json.loads(line)
+        except (ValueError, RecursionError):
+            raise InvalidData(f"expected a JSON object in {where}, got something else") from None
+        if not isinstance(fields, dict):
+            raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
+        for turn in _turns(fields, where) if "turns" in fields else (fields,):
+            pair = _pair(turn, part, where)
+            if pair.domain is None and domain_of is not None:
+                pair = replace(pair, domain=domain_of(pair.program, str(turn.get("prev_agent"))))
+            yield pair
+            count += 1
+    if not count:
+        raise InvalidData(f"expected pairs in {path}, got an empty file")
+
+
+def _turns(fields: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """The turns of a dialogue, as the fields of a pair."""
+    turns, before = fields["turns"], ""
+    if not isinstance(turns, list):
+        raise InvalidData(f"expected turns to be a list in {where}")
+    for turn in turns:
+        try:
+            yield {
+                "utterance": " ".join(turn["user_utterance"]["tokens"]),
+                "lispress": turn["lispress"],
+                "dialogue_id": fields.get("dialogue_id", ""),
+                "prev_agent": before,
+            }
+            before = " ".join((turn.get("agent_utterance") or {}).get("tokens", ()))
+        except (AttributeError, KeyError, TypeError):
+            raise InvalidData(
+                f"expected turns with user_utterance.tokens and lispress in {where}"
+            ) from None
+
+
+def _pair(fields: dict[str, Any], part: Part, where: str) -> Pair:
+    utterance, program = fields.get("utterance"), fields.get("lispress", "")
+    if not isinstance(utterance, str) or not utterance.split():
+        raise InvalidData(f"expected utterance to be a text with at least one token in {where}")
+    if not isinstance(program, str):
+        raise InvalidData(f"expected lispress to be a text in {where}")
+    if program:
+        try:
+            read(program)
+        except LispressError as error:
+            raise InvalidData(f"lispress in {where}: {error}") from None
+    domain = fields.get("domain")
+    if domain is not None and (not isinstance(domain, str) or not domain.strip()):
+        raise InvalidData(f"expected domain to be a name in {where}")
+    given = fields.get("part", part)
+    if given not in PARTS:
+        raise InvalidData(f"expected part in {where} to be one of {', '.join(PARTS)}")
+    dialogue = fields.get("dialogue_id", "")
+    return Pair(utterance, program, str(dialogue), given, domain)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text) of the lines that are not empty."""
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        raise InvalidData(f"expected UTF-8 in {path} line {number}, got other bytes") from None
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise InvalidData(
+            f"expected a file that can be read in {path}, got {type(error).__name__}"
+        ) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a plain, gzip or zip file (its only member)."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if not info.is_dir()]
+            if len(members) != 1 or members[0].flag_bits & 1:
+                raise InvalidData(
+                    f"expected one file without a password in {path}, got {len(members)} files"
+                )
+            with archive.open(members[0]) as file:
+                yield file
+        return
+    with path.open("rb") as start:
+        packed = start.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if packed else path.open("rb") as plain:
+        yield plain  # type: ignore[misc]  # GzipFile reads as IO[bytes] does

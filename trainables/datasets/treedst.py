@@ -1,0 +1,63 @@
+"""TreeDST: bookings, messages, ... and their Lispress (Cheng et al. 2020; Platanios et al. 2021).
+
+The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or files of pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainables.config import DataConfig
+from trainables.data.pairs import Pair, pair_files, read_pairs
+
+KIND = "pairs"
+PUBLIC = True
+DOMAINS = (
+    *("calendarEvent", "flight", "hotel", "message", "navigation", "phoneCall"),
+    *("reminder", "restaurant", "taxi", "train", "weatherReport"),
+)
+_NAMES = {name[0].upper() + name[1:]: name for name in DOMAINS}
+_TYPE = re.compile(rf"\b({'|'.join(_NAMES)})\b")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ACT = re.compile(r"Root system \w+ (\w+)")
+
+
+def default_path() -> str:
+    """Place under the data directory."""
+    return "treedst"
+
+
+def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+    """What is read. Raises: InvalidData where it is missing."""
+    return pair_files(path)
+
+
+def read(path: Path, *, config: DataConfig) -> Iterator[Pair]:
+    """All parts that are there, with their domains. Raises: InvalidData, see `read_pairs`."""
+    for file in pair_files(path):
+        yield from read_pairs(file, domain_of=domain_of)
+
+
+def pool_size(config: DataConfig) -> int | None:
+    """Depends on which parts are there."""
+    return None
+
+
+def domain_of(program: str, agent: str) -> str | None:
+    """The domain whose type a program names first, else that of the agent's last act.
+
+    The data give no domains: this is a reading of them. None for a turn that only revises an
+    earlier one ("at five instead") where the agent's act is not known.
+
+    >>> domain_of('(plan (^(Hotel) Book :object (Hotel.name_? (?= "Flight"))))', "")
+    'hotel'
+    >>> domain_of('(plan (revise))', "Root system prompt taxi book")
+    'taxi'
+    """
+    found = _TYPE.search(_STRING.sub('""', program))
+    if found:
+        return _NAMES[found[1]]
+    act = _ACT.match(agent)
+    return act[1] if act and act[1] in DOMAINS else None
