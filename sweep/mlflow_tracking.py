@@ -259,7 +259,10 @@ class Tracker:
     ) -> None:
         plan = record.plan
         status = _ENDED.get(record.status)
+        panel = folder.panel(plan.id)
         state = f"{record.status} after {record.epochs_done} epochs"
+        if panel:
+            state += f", compared at {panel['time']}"
         if status is None:
             self._client.set_tag(run_id, "status", record.status)
             self._client.update_run(
@@ -279,6 +282,8 @@ class Tracker:
                 for name, value in result["metrics"].items()
             }
             self._metrics(run_id, final, step=record.epochs_done, when=when)
+            if panel:
+                self._metrics(run_id, panel["metrics"], step=record.epochs_done, when=panel["time"])
         self._result_tags(run_id, record, names={*seen, *record.metrics})
         self._artifacts(folder, run_id, record, rows)
         self._client.set_terminated(run_id, status=status, end_time=_milliseconds(when))
@@ -291,6 +296,7 @@ class Tracker:
         tags = {
             "status": record.status,
             "reason": record.reason or "",
+            "privacy.violation": _violation(record),
             "notes": "; ".join(record.notes),
             "privacy.step_audit": str(
                 ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
@@ -308,6 +314,8 @@ class Tracker:
         for name in ("privacy_card.json", "privacy_card.md"):
             if (place / name).exists():
                 self._client.log_artifact(run_id, str(place / name))
+        if (place / "roc.json").exists():
+            self._client.log_artifact(run_id, str(place / "roc.json"), "curator_only")
         if rows:
             with tempfile.TemporaryDirectory() as scratch:
                 table = Path(scratch) / "epochs.csv"
@@ -320,7 +328,8 @@ class Tracker:
         """Figures and a table on the sweep's own run: its children are folded away at first."""
         from mlflow.entities import RunTag
 
-        state = (parent, running, *(record.status for record in records))
+        compared = [folder.panel(record.plan.id).get("time") for record in records]
+        state = (parent, running, *compared, *(record.status for record in records))
         if state == self._summarised:
             return
 
@@ -356,6 +365,13 @@ class Tracker:
         else:
             self._client.set_terminated(parent, status=status, end_time=_milliseconds(when))
         self._summarised = state
+
+
+def _violation(record: TrialRecord) -> str:
+    if record.violation is None:
+        return ""
+    bound, claim = (record.violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
+    return f"certified epsilon >= {bound:.4g} above the claimed {claim:.4g}"
 
 
 def _versions(about: dict[str, Any]) -> dict[str, str]:

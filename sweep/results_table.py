@@ -124,6 +124,58 @@ def group_table(records: Sequence[TrialRecord]) -> Table | None:
     return table
 
 
+def leakage_table(records: Sequence[TrialRecord]) -> Table | None:
+    """What attacks found of each finished trial; None where no attack ran.
+
+    The strongest attack is the best of several noisy figures: read its interval, not its value.
+    """
+    finished = [r for r in records if r.status in select.FINISHED and select.attacks_of(r)]
+    if not finished:
+        return None
+    names = sorted({name for record in finished for name in select.attacks_of(record)})
+    certified = any("epsilon_lower_bound" in record.metrics for record in finished)
+    table = Table(
+        title="leakage: AUC in % with 95 % interval, TPR at 1 % FPR (curator only)",
+        caption="strongest: the best of several noisy figures · blind sees no model: its interval"
+        " should hold 50 · Δ to the baseline, significant with *"
+        + (" · epsilon ≥: certified for all trials together at 95 %" if certified else ""),
+    )
+    table.add_column("trial", overflow="fold")
+    for column in ("strongest", "TPR", *names, "blind", "ΔSER %", "ΔMIA %"):
+        table.add_column(column, justify="right")
+    if certified:
+        table.add_column("epsilon ≥", justify="right")
+        table.add_column("claimed", justify="right")
+    for record in finished:
+        best = select.attacks_of(record)[0]
+        cells = [
+            f"{best} {_area(record, best)}",
+            _percent(record.metrics.get(f"mia_{best}_tpr_1pct")),
+            *(_area(record, name) for name in (*names, "blind")),
+            _change(record, "ser"),
+            _change(record, "mia"),
+        ]
+        if certified:
+            paired = record.plan.config["data"].get("split") == "paired"
+            claim = "epsilon_replace_one" if paired else "epsilon"
+            cells += [figure(record.metrics.get(n)) for n in ("epsilon_lower_bound", claim)]
+        table.add_row(
+            Text(record.plan.name), *cells, style="bold red" if record.violation else None
+        )
+    return table
+
+
+def violations(records: Sequence[TrialRecord]) -> list[str]:
+    """A sentence for each trial whose certified bound exceeds its claim."""
+    return [
+        f"privacy violation: {record.plan.id} claims epsilon"
+        f" {figure(record.violation['epsilon_claimed'])} and its records certify at least"
+        f" {figure(record.violation['epsilon_lower_bound'])}: {record.plan.name}"
+        for record in records
+        if record.violation is not None
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Progress:
     """How far a running trial is; `epsilon` is what it has spent."""
@@ -173,6 +225,27 @@ def markdown(records: Sequence[TrialRecord]) -> str:
         name = f"**{name}**" if record.plan.id in best else name
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _area(record: TrialRecord, attack: str) -> str:
+    value, low, high = (
+        record.metrics.get(f"mia_{attack}_auc{end}") for end in ("", "_low", "_high")
+    )
+    if value is None:
+        return "-"
+    around = "" if low is None or high is None else f" ({100 * low:.1f}..{100 * high:.1f})"
+    return f"{100 * value:.1f}{around}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def _change(record: TrialRecord, what: str) -> str:
+    value = record.metrics.get(f"delta_{what}_percent")
+    if value is None:
+        return "-"
+    return f"{value:+.1f}{'*' if record.metrics.get(f'delta_{what}_significant') else ''}"
 
 
 def _status(record: TrialRecord) -> Text:

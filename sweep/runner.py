@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,20 +17,23 @@ import numpy as np
 
 from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
-from sweep import store
+from sweep import cost, leakage, store
 from sweep.accounting import accounting, open_data
 from sweep.delivery import Delivery
 from sweep.driver import Driver, Paid
-from sweep.events import Interrupted, RunSettings, TrialJob
+from sweep.events import Interrupted, JobSource, RunSettings, TrialJob
 from sweep.execute import run_trials
 from sweep.ledger import FILE, Ledger
 from sweep.plan import PlannedTrial
 from sweep.prepare import Prepared
 from sweep.resources import choose_slots, machine_cpus
 from sweep.results_table import Progress
+from sweep.search_filter import filter_delta, filter_of, looks_at_results
+from sweep.search_jobs import ChosenJobs
+from sweep.search_source import earlier_records
 from sweep.settings import Settings
 from sweep.store import SweepFolder
-from trainables.accountants import Release, release
+from trainables.accountants import RdpFilter, Release, release
 from trainables.config import parse
 from trainables.data.corpus import Corpus
 from trainables.data.storage import normalised
@@ -73,6 +76,7 @@ def start(
         open_data(parse(trial.config).data, settings)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total)
+    total_filter(prepared.space, settings)
     with tracking(settings) as tracker:
         folder = store.create(settings.home, prepared.space, prepared.plan, about=about(command))
         return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
@@ -148,15 +152,28 @@ def _execute(
         for record in records:
             watch(record.plan.id, _progress(record))
         delivery = Delivery(tracker, folder)
-        driver = Driver(folder, trials, ledger=ledger, delivery=delivery, watch=watch)
-        jobs = [
-            TrialJob(
-                trial_id=record.plan.id,
-                config=record.plan.config,
-                folder=folder.start_folder(record.plan.id),
-                workers=_workers(space.resources, record.plan),
-                epochs_done=record.epochs_done,
+        driver = Driver(
+            folder,
+            trials,
+            ledger=ledger,
+            delivery=delivery,
+            total_filter=total_filter(space, settings),
+            watch=watch,
+        )
+        source: JobSource | None = None
+        if space.search.is_adaptive:
+            source = ChosenJobs(
+                folder,
+                account=accounting(settings),
+                seconds_of=cost.estimator(settings.home),
+                earlier=earlier_records(space, settings.home),
+                trials=trials,
+                driver=driver,
+                pay=lambda trial: _paid([trial], settings, ledger)[trial.id],
+                job=lambda trial: _job(folder, space, trial),
             )
+        jobs = [
+            _job(folder, space, record.plan, epochs_done=record.epochs_done)
             for record in unfinished
         ]
         run_settings = _run_settings(
@@ -168,13 +185,34 @@ def _execute(
                 events=driver,
                 settings=run_settings,
                 stop_asked=lambda: folder.stop_is_asked,
+                source=source,
             )
+            leakage.judge(folder)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
         finally:
             driver.close()
             problem = delivery.close() or _deliver_all(tracker, folder)
     return Run(folder=folder, tracking_problem=problem)
+
+
+def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:
+    """The privacy filter that the sweep's total is kept by, where its trials look at results."""
+    if space.budget.total is None or not looks_at_results(space):
+        return None
+    return filter_of(space, delta=filter_delta(space, accounting(settings)))
+
+
+def _job(
+    folder: SweepFolder, space: SearchSpace, trial: PlannedTrial, *, epochs_done: int = 0
+) -> TrialJob:
+    return TrialJob(
+        trial_id=trial.id,
+        config=trial.config,
+        folder=folder.start_folder(trial.id),
+        workers=_workers(space.resources, trial),
+        epochs_done=epochs_done,
+    )
 
 
 def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
@@ -186,7 +224,7 @@ def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
     return None
 
 
-def _paid(trials: Sequence[PlannedTrial], settings: Settings, ledger: Ledger) -> Mapping[str, Paid]:
+def _paid(trials: Sequence[PlannedTrial], settings: Settings, ledger: Ledger) -> dict[str, Paid]:
     """What each trial costs and whose records it is about; their data sets made known."""
     account = accounting(settings)
     found = {}

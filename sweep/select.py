@@ -101,6 +101,17 @@ def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | N
     return mine / reference.mean
 
 
+def attacks_of(record: TrialRecord) -> list[str]:
+    """Names of the attacks that a trial has figures of, the strongest first, controls left out."""
+    found = {
+        name.removeprefix("mia_").removesuffix("_auc"): area
+        for name, area in record.metrics.items()
+        if name.startswith("mia_") and name.endswith("_auc") and area is not None
+    }
+    found.pop("blind", None)
+    return sorted(found, key=lambda name: (-found[name], name))
+
+
 def front(
     records: Sequence[TrialRecord], metrics: Sequence[str] = ("ser", "epsilon")
 ) -> list[TrialRecord]:

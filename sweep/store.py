@@ -45,7 +45,10 @@ _NOT_SWEEPS = ("cache",)
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """What the disk says of one trial. `metrics` are the final ones, else the last epoch's."""
+    """What the disk says of one trial. `metrics` are the final ones, else the last epoch's, and
+    what comparing it with the other trials gave. `violation` holds a certified bound on epsilon and
+    the claim that it breaks.
+    """
 
     plan: planning.PlannedTrial
     status: Status
@@ -55,6 +58,7 @@ class TrialRecord:
     reason: str | None
     notes: tuple[str, ...] = ()
     privacy: dict[str, Any] | None = None
+    violation: dict[str, float] | None = None
 
 
 class SweepFolder:
@@ -183,6 +187,19 @@ class SweepFolder:
         document: dict[str, Any] = read_json(path)
         return document
 
+    def write_panel(self, trial_id: str, panel: dict[str, Any]) -> None:
+        """Write down what comparing the trial with others has shown, where that is new."""
+        path = self.trial_folder(trial_id) / "panel.json"
+        if path.exists() and {**read_json(path), "time": None} == {**plain(panel), "time": None}:
+            return
+        write_json(path, {**panel, "time": time.time()})
+
+    def panel(self, trial_id: str) -> dict[str, Any]:
+        """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
+        path = self.trial_folder(trial_id) / "panel.json"
+        found: dict[str, Any] = read_json(path) if path.exists() else {}
+        return found
+
     def record(self, trial: planning.PlannedTrial, *, running: bool) -> TrialRecord:
         """What the disk says of a trial; `running`: whether the sweep has a live process."""
         rows = self.epochs(trial.id)
@@ -203,15 +220,19 @@ class SweepFolder:
             status = "planned"
         metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
         times = result["seconds"] if result else {}
+        panel = self.panel(trial.id) if result else {}
         return TrialRecord(
             plan=trial,
             status=status,
             epochs_done=result["epochs_done"] if result else len(rows),
-            metrics={key: _float(value) for key, value in metrics.items()},
+            metrics={
+                key: _float(value) for key, value in {**metrics, **panel.get("metrics", {})}.items()
+            },
             seconds=float(times.get("total") or sum(row["seconds"] for row in rows)),
             reason=reason,
-            notes=tuple(result["notes"]) if result else (),
+            notes=(*result["notes"], *panel.get("notes", ())) if result else (),
             privacy=result["privacy"] if result else None,
+            violation=panel.get("violation"),
         )
 
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:

@@ -121,6 +121,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
                 "metrics": record.metrics,
                 "config": record.plan.config,
                 "notes": list(record.notes),
+                "violation": record.violation,
             }
             for record in records
         ],
@@ -130,7 +131,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
 
 def finish(done: Run, *, as_json: bool, export: bool) -> None:
     """Print what came of a run; exit with 1 where a trial failed."""
-    from sweep.results_table import results_table
+    from sweep.results_table import results_table, violations
 
     folder = done.folder
     records = folder.records(running=False)
@@ -141,6 +142,8 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
     else:
         out = console()
         out.print(results_table(folder.name, records))
+        for sentence in violations(records):
+            out.print(sentence, style="bold red", markup=False, soft_wrap=True)
         out.print(f"results: {folder.path} (`sweep show {folder.name}`)", markup=False)
         if exported is not None:
             out.print(f"best: {exported} (`sweep run {exported}/config.yaml`)", markup=False)

@@ -14,7 +14,13 @@ def register(app: typer.Typer) -> None:
     def show(name: Name, as_json: JsonFlag = False) -> None:
         """Show every trial beside the baseline, and the front of SER and epsilon."""
         from sweep import select, store
-        from sweep.results_table import figure, group_table, results_table
+        from sweep.results_table import (
+            figure,
+            group_table,
+            leakage_table,
+            results_table,
+            violations,
+        )
         from sweep.settings import from_environment
 
         folder = store.open_sweep(from_environment().home, name)
@@ -27,6 +33,11 @@ def register(app: typer.Typer) -> None:
         groups = group_table(records)
         if groups is not None:
             out.print(groups)
+        leakage = leakage_table(records)
+        if leakage is not None:
+            out.print(leakage)
+        for sentence in violations(records):
+            out.print(sentence, style="bold red", markup=False, soft_wrap=True)
         for record in select.front(records):
             ser, epsilon = (figure(select.value(record, key)) for key in ("ser", "epsilon"))
             out.print(
