@@ -247,6 +247,9 @@ def data_config(fields: dict[str, Any]) -> DataConfig:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
+    entries, name = catalogue.names("datasets"), fields.get("name")
+    if name not in entries:
+        raise InvalidInput(f"expected data.name to be one of {', '.join(entries)}, got {name!r}")
     try:
         return DataConfig.model_validate(fields)
     except ValidationError as error:

@@ -113,8 +113,6 @@ def _facts(name: str, fields: list[str]) -> dict[str, Any]:
 
 
 def _config(name: str, fields: list[str]) -> DataConfig:
-    from trainables import catalogue
     from trainables.config import data_config
 
-    catalogue.entry("datasets", name)  # before its fields, so that a wrong name is what is refused
     return data_config({"name": name, **overrides(fields)})
