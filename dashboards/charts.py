@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dashboards import comparison, palette, scales
-from dashboards.formats import duration, interval, number
+from dashboards.formats import duration, interval, number, share
 from dashboards.results import Estimate, Sweep, Trial
 from dashboards.svg import Frame, Svg, element, group, mark, path
 
@@ -120,7 +120,7 @@ def epochs(sweep: Sweep, metric: str, *, label: str, log: bool = False) -> Svg:
 def times(sweep: Sweep) -> Svg:
     """Seconds of an epoch as a multiple of the baseline's: median and range, a row an engine."""
     rows = [row for row in comparison.times(sweep) if row.factor is not None]
-    left, line = 150.0, 34.0
+    left, line = 172.0, 34.0
     height = _TOP + line * max(1, len(rows)) + _BOTTOM
     highs = [row.factor_high or 1.0 for row in rows]
     x = scales.linear([0.0, 1.0, *highs], start=left, end=WIDTH - _RIGHT - 44, floor=0.0)
@@ -231,7 +231,7 @@ def _marks(
     for trial, x, estimate in points:
         across, up = frame.place(x, estimate.value)
         between = interval(estimate)
-        spoken = f"{trial.name}: {what} {number(estimate.value)}"
+        spoken = f"{trial.name}: {what} {share(estimate.value)}"
         spoken += f" ({between})" if between else ""
         spoken += f", epsilon {number(trial.epsilon)}, epsilon_paper {number(trial.epsilon_paper)}"
         parts = []

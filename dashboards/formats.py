@@ -22,15 +22,24 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("-", "−")
 
 
-def interval(estimate: Estimate | None, digits: int = 3) -> str:
-    """The bounds of a figure, empty where there are none.
+def share(value: float | None) -> str:
+    """A rate as four decimals, so that a column of them lines up.
+
+    >>> share(0.187), share(None), share(1.5)
+    ('0.1870', '–', '1.5000')
+    """
+    return "–" if value is None or not math.isfinite(value) else f"{value:.4f}"
+
+
+def interval(estimate: Estimate | None) -> str:
+    """The bounds of a rate, empty where there are none.
 
     >>> interval(Estimate(value=0.5, low=0.484, high=0.516))
     '0.484 to 0.516'
     """
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
-    return f"{number(estimate.low, digits)} to {number(estimate.high, digits)}"
+    return f"{estimate.low:.3f} to {estimate.high:.3f}"
 
 
 def percent(change: float | None) -> str:

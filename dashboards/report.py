@@ -1,0 +1,237 @@
+"""One page to hand on: everything about a sweep in a self-contained HTML file, the answer first.
+
+The page asks the network for nothing (its content security policy forbids it), is readable without
+scripts, and holds its data as CSV.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from dashboards import charts, comparison, formats, palette, tables
+from dashboards.results import Estimate, Sweep, Trial
+
+_TEMPLATES = Path(__file__).parent / "templates"
+MOST_CURVES = 24  # lines that an ROC chart can carry
+_CARD_FIGURES = (
+    ("epsilon", "a guarantee"),
+    ("delta", "the probability that epsilon does not bound"),
+    ("epsilon_replace_one", "one record replaced by another"),
+    ("epsilon_rdp", "Rényi accounting, an upper bound"),
+    ("epsilon_paper", "formula of the paper, no guarantee"),
+    ("noise_multiplier", "z0, at epoch 0"),
+    ("effective_noise_multiplier", "noise over sensitivity, first and last epoch"),
+    ("sensitivity", "of the sum that a step releases, times C"),
+    ("steps", "noisy steps in all"),
+    ("sample_rate", "share of records in a step, on average"),
+)
+
+
+def html(sweep: Sweep, *, public: bool = False) -> str:
+    """The page. `public` says in words that curator-only figures have been left out already."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("report.html.j2")
+    return template.render(**_words(), **_content(sweep, public=public))
+
+
+def sentence(sweep: Sweep) -> str:
+    """What the chosen trial is worth and what it costs, in words; empty where there is none."""
+    trial, base = sweep.chosen, sweep.baseline
+    ser = trial.figure("ser") if trial is not None else None
+    if trial is None or ser is None:
+        return ""
+    words = f"It makes {formats.number(100 * ser.value, 3)} errors per 100 intents and slots"
+    reference = base.figure("ser") if base is not None else None
+    if base is not None and reference is not None and reference.value > 0:
+        times = formats.number(ser.value / reference.value, 3)
+        words += f", {times} times as many as {palette.name(base.engine)} without any guarantee"
+    factor = time_factor(sweep)
+    if factor is not None:
+        words += f"; an epoch takes {formats.number(factor, 3)} times as long"
+    return f"{words}."
+
+
+def time_factor(sweep: Sweep) -> float | None:
+    """Seconds of an epoch of the chosen trial over the baseline's; None without either."""
+    if sweep.chosen is None or sweep.baseline is None:
+        return None
+    mine, theirs = (t.figure("seconds_epoch") for t in (sweep.chosen, sweep.baseline))
+    return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
+
+
+def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
+    drawn = _drawn(sweep)
+    kinds = [
+        kind for kind, of in charts.EPSILONS.items() if any(_finite(of(t)) for t in sweep.finished)
+    ]
+    card = sweep.card
+    return {
+        "sweep": sweep,
+        "public": public,
+        "css": Markup(_read("report.css")),
+        "js": Markup(_read("report.js")),
+        "files": tables.files(sweep),
+        "legend": charts.legend(sweep),
+        "sentence": sentence(sweep),
+        "cost_time": time_factor(sweep),
+        "worst": _worst(sweep.chosen),
+        "total": _total(card or {}),
+        "front": sorted(
+            (t for t in sweep.finished if t.on_front and t.epsilon is not None),
+            key=lambda t: t.epsilon or 0.0,
+        ),
+        "frontier": [(kind, charts.frontier(sweep, epsilon=kind)) for kind in kinds],
+        "leakage": [
+            (name, [(kind, charts.leakage(sweep, name, epsilon=kind)) for kind in kinds])
+            for name in sweep.attacks
+        ],
+        "decay_rows": comparison.decays(sweep),
+        "time_rows": comparison.times(sweep),
+        "times_chart": charts.times(sweep),
+        "epoch_charts": _epoch_charts(sweep),
+        "roc_charts": [
+            (name, charts.roc(sweep, name, trials=drawn))
+            for name in sorted({c.attack for t in drawn for c in t.rocs})
+        ],
+        "roc_left_out": sum(bool(t.rocs) for t in sweep.finished) - len(drawn),
+        "bounds": _bounds(sweep),
+        "card": card,
+        "card_rows": _card_rows(card or {}),
+        "card_lists": _card_lists(card or {}),
+    }
+
+
+def _words() -> dict[str, Any]:
+    """What the template calls."""
+    return {
+        "show": formats.number,
+        "share": formats.share,
+        "between": formats.interval,
+        "percent": formats.percent,
+        "log10": formats.log10,
+        "duration": formats.duration,
+        "palette": palette.name,
+        "change": comparison.change,
+        "exact": lambda value: "" if value is None else repr(float(value)),
+        "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    }
+
+
+def _drawn(sweep: Sweep) -> list[Trial]:
+    """Trials whose curves are drawn: all, or where that is too many the ones that matter most."""
+    have = [trial for trial in sweep.finished if trial.rocs]
+
+    def matters(trial: Trial) -> tuple[bool, bool, bool]:
+        return not trial.baseline, trial.id != sweep.choice.trial, not trial.on_front
+
+    kept = {trial.id for trial in sorted(have, key=matters)[:MOST_CURVES]}
+    return [trial for trial in have if trial.id in kept]
+
+
+def _epoch_charts(sweep: Sweep) -> list[str]:
+    named = (
+        ("validation_ser", "validation SER", False),
+        ("epsilon_spent", "epsilon spent (log axis)", True),
+        ("noise_multiplier", "noise multiplier (log axis)", True),
+    )
+    have = {name for trial in sweep.finished for row in trial.history for name in row}
+    return [
+        charts.epochs(sweep, name, label=label, log=log)
+        for name, label, log in named
+        if name in have
+    ]
+
+
+def _worst(trial: Trial | None) -> tuple[str, Estimate] | None:
+    """The attack of the highest AUC on a trial; the blind baseline sees no model and is none."""
+    if trial is None:
+        return None
+    found = [(n, e) for n in trial.attacks if n != "blind" and (e := trial.figure(f"mia_{n}_auc"))]
+    return max(found, key=lambda pair: pair[1].value, default=None)
+
+
+def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
+    """Each trial's certified bound beside what it claims, and whether they contradict."""
+    found = []
+    for trial in sweep.finished:
+        bound = trial.metrics.get("epsilon_lower_bound")
+        if bound is not None:
+            claim = trial.metrics.get("epsilon_replace_one")
+            if claim is None:
+                claim = trial.epsilon
+            found.append((trial, bound, claim, claim is not None and bound > claim))
+    return found
+
+
+def _total(card: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the sweep as a whole has spent, where the card knows it."""
+    total = card.get("sweep_total")
+    return None if total is None else {**total, "epsilon": float(total["epsilon"])}
+
+
+def _card_rows(card: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, meaning in _CARD_FIGURES:
+        value = card.get(name)
+        if value is None:
+            continue
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            ends = [value[0], value[-1]] if value and value[0] != value[-1] else list(value[:1])
+            shown = " to ".join(formats.number(float(end)) for end in ends)
+        else:
+            shown = formats.number(float(value))
+        rows.append((name, shown, meaning))
+    relation = card.get("neighboring_relation")
+    if relation:
+        accountant = str(card.get("accountant", ""))
+        rows.insert(1, ("accountant", accountant, f"neighbours: {str(relation).replace('_', ' ')}"))
+    return rows
+
+
+def _card_lists(card: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    def several(name: str) -> list[str]:
+        value = card.get(name)
+        if value is None:
+            return []
+        return [str(value)] if isinstance(value, str) else [str(item) for item in value]
+
+    audit = card.get("step_audit") or {}
+    audited = []
+    if audit:
+        shown = {
+            key: formats.number(audit.get(key)) for key in ("claimed", "measured", "low", "high")
+        }
+        audited = [
+            f"{audit.get('verdict')}: the effective noise multiplier, claimed {shown['claimed']},"
+            f" was measured on adversarial records: {shown['measured']}, {shown['low']} to"
+            f" {shown['high']}"
+        ]
+    return [
+        ("Warnings", several("warnings")),
+        ("What nothing accounts for", several("unaccounted")),
+        ("Not covered", several("not_covered")),
+        ("Audit of the step", audited),
+        ("Randomness and workers", [*several("randomness"), *several("workers")]),
+        ("Where the weights come from", several("provenance")),
+    ]
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and value > 0
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")

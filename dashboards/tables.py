@@ -1,0 +1,144 @@
+"""The data behind every figure of a report, as CSV. Infinity is `inf`, nothing is empty."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from dashboards import comparison
+from dashboards.results import Sweep
+
+Cell = str | float | int | bool | None
+
+
+def files(sweep: Sweep) -> dict[str, str]:
+    """Every table of a sweep by its file name; none that would be empty."""
+    made = {
+        "trials.csv": trials(sweep),
+        "decays.csv": decays(sweep),
+        "times.csv": times(sweep),
+        "epochs.csv": epochs(sweep),
+        "roc.csv": rocs(sweep),
+    }
+    return {name: text(rows) for name, rows in made.items() if rows}
+
+
+def trials(sweep: Sweep) -> list[dict[str, Cell]]:
+    """One row a trial: what it is, what it spent, and every figure by its own name."""
+    names = sorted({name for trial in sweep.trials for name in trial.metrics})
+    return [
+        {
+            "trial": trial.id,
+            "name": trial.name,
+            "engine": trial.engine,
+            "decay": trial.decay,
+            "decay_tau": trial.decay_tau,
+            "max_grad_norm": trial.max_grad_norm,
+            "noise_multiplier": trial.noise_multiplier,
+            "baseline": trial.baseline,
+            "status": trial.status,
+            "reason": trial.reason,
+            "epochs_done": trial.epochs_done,
+            "seconds": trial.seconds,
+            "on_front": trial.on_front,
+            # What an account says stands for the plan's figure where a trial has not been measured.
+            **{name: trial.metrics.get(name) for name in names},
+            "epsilon": trial.epsilon,
+            "epsilon_paper": trial.epsilon_paper,
+        }
+        for trial in sweep.trials
+    ]
+
+
+def decays(sweep: Sweep) -> list[dict[str, Cell]]:
+    """The paper's Table 1: changes relative to the baseline, log10 of both epsilons."""
+    return [
+        {
+            "engine": row.engine,
+            "decay": row.decay,
+            "trials": row.num_trials,
+            "best_trial": row.trial.name,
+            "ser": row.ser.value,
+            "ser_low": row.ser.low,
+            "ser_high": row.ser.high,
+            "ser_change": row.ser_change.relative if row.ser_change else None,
+            "ser_change_significant": row.ser_change.significant if row.ser_change else None,
+            "auc": row.auc.value if row.auc else None,
+            "auc_change": row.auc_change.relative if row.auc_change else None,
+            "auc_change_significant": row.auc_change.significant if row.auc_change else None,
+            "log10_epsilon": _log10(row.trial.epsilon),
+            "log10_epsilon_paper": _log10(row.trial.epsilon_paper),
+        }
+        for row in comparison.decays(sweep)
+    ]
+
+
+def times(sweep: Sweep) -> list[dict[str, Cell]]:
+    """The paper's Table 2: seconds of an epoch, and times the baseline's."""
+    return [
+        {
+            "engine": row.engine,
+            "decay": row.decay,
+            "trials": row.num_trials,
+            "seconds_median": row.median,
+            "seconds_low": row.low,
+            "seconds_high": row.high,
+            "factor": row.factor,
+            "factor_low": row.factor_low,
+            "factor_high": row.factor_high,
+        }
+        for row in comparison.times(sweep)
+    ]
+
+
+def epochs(sweep: Sweep) -> list[dict[str, Cell]]:
+    """One row for each epoch of each trial."""
+    names = sorted({name for trial in sweep.trials for row in trial.history for name in row})
+    return [
+        {"trial": trial.id, "name": trial.name, **{name: row.get(name) for name in names}}
+        for trial in sweep.trials
+        for row in trial.history
+    ]
+
+
+def rocs(sweep: Sweep) -> list[dict[str, Cell]]:
+    """One row for each point of each curve."""
+    return [
+        {"trial": trial.id, "attack": curve.attack, "fpr": x, "tpr": y}
+        for trial in sweep.trials
+        for curve in trial.rocs
+        for x, y in zip(curve.fpr, curve.tpr, strict=True)
+    ]
+
+
+def text(rows: Sequence[Mapping[str, Cell]]) -> str:
+    """Rows of equal keys as CSV.
+
+    >>> text([{"a": 1.5, "b": None}, {"a": math.inf, "b": "x, y"}])
+    'a,b\\n1.5,\\ninf,"x, y"\\n'
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names: Iterable[str] = rows[0].keys() if rows else ()
+    writer.writerow(names)
+    writer.writerows([_cell(row[name]) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Cell) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    # A spreadsheet takes text that begins like this for a formula.
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
+        return f"'{value}"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _log10(value: float | None) -> float | None:
+    if value is None or value <= 0:
+        return None
+    return math.inf if math.isinf(value) else math.log10(value)
