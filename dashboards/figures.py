@@ -12,6 +12,7 @@ from dashboards import comparison, palette
 from dashboards.charts import EPSILONS
 from dashboards.results import Sweep, Trial
 
+_STYLES = {"linear": "--", "exponential": ":"}
 _INFINITE_DECADES = 1.1  # how far right of the last finite epsilon the infinite ones stand
 
 
@@ -25,7 +26,7 @@ def figures(sweep: Sweep) -> dict[str, Figure]:
 
 def frontier(sweep: Sweep) -> Figure:
     """Test SER over epsilon, and below it the AUC of each attack, all with 95 % intervals."""
-    attacks = sweep.attacks
+    attacks = [name for name in sweep.attacks if name != "blind"]  # it sees no model
     drawn = Figure(figsize=(7.2, 3.4 + 2.0 * len(attacks)), layout="constrained")
     heights = [1.7, *([1.0] * len(attacks))]
     grid = drawn.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
@@ -65,9 +66,16 @@ def rocs(sweep: Sweep) -> Figure:
                 if curve.attack == attack:
                     low = min([low, *(x for x in curve.fpr if x > 0)])
                     colour = palette.colour(trial.engine)
-                    axis.step(curve.fpr, curve.tpr, where="post", color=colour, lw=1, alpha=0.8)
+                    style = _STYLES.get(trial.decay, "-")
+                    axis.step(
+                        curve.fpr, curve.tpr, where="post", color=colour, ls=style, lw=1, alpha=0.8
+                    )
         axis.plot([low, 1], [low, 1], color="#888888", ls=":", lw=1)
         axis.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.05))
+        if attack == attacks[0]:
+            for engine in dict.fromkeys(trial.engine for trial in sweep.finished):
+                axis.plot([], [], color=palette.colour(engine), label=palette.name(engine))
+            axis.legend(fontsize=8, frameon=False, loc="upper left")
         axis.set_title(attack.replace("_", " "), loc="left", fontsize=10)
         axis.set_xlabel("false-positive rate")
         axis.set_ylabel("true-positive rate")

@@ -17,7 +17,7 @@ def number(value: float | None, digits: int = 4) -> str:
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if value and abs(value) >= 1e5:
+    if abs(value) >= 1e4:
         return f"{value:.2e}".replace("-", "−")
     return f"{value:.{digits}g}".replace("-", "−")
 
