@@ -23,7 +23,12 @@ GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
 SplitMode = Literal["paper", "official", "bernoulli", "paired"]
 # Which entries of a shelf a task can use: those with this module constant `KIND`.
-KINDS = {("nlu", "datasets"): "frames", ("nlu", "models"): "frames"}
+KINDS = {
+    ("nlu", "datasets"): "frames",
+    ("nlu", "models"): "frames",
+    ("synthesis", "datasets"): "pairs",
+    ("synthesis", "models"): "text",
+}
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 
 
@@ -177,16 +182,110 @@ class EvaluationConfig(Frozen):
     bootstrap_samples: int = Field(1_000, ge=0)
 
 
+class SynthesisConfig(Frozen):
+    """How utterances are generated, with task=synthesis (Mireshghallah et al. 2022, "P2")."""
+
+    method: str = Field("one_stage", description="entry of trainables/generation")
+    parse_epochs: int | None = Field(
+        None, description="T1, epochs of the parse model (two_stage); T2 is training.epochs - T1"
+    )
+    only: Literal["parses", "utterances"] | None = Field(
+        None,
+        description="two_stage: train this stage alone, for training.epochs; another trial trains"
+        " the other one beside it",
+    )
+    other_epochs: int | None = Field(
+        None, ge=1, description="with only: the other stage's epochs, which the noise pays for too"
+    )
+    prompt: Literal["domain", "function_types"] = Field(
+        "domain", description="one_and_a_half_stage: what an utterance is generated from"
+    )
+    histogram: Literal["dp", "public", "true"] = Field(
+        "dp",
+        description="one_and_a_half_stage: where the prompts' frequencies come from; true: the"
+        " private records without noise (P2's way, no finite epsilon)",
+    )
+    histogram_noise_multiplier: PositiveFloat = Field(
+        20.0, description="std of the noise on the counts of the dp histogram"
+    )
+    parses: Literal["parser", "gold"] = Field(
+        "parser",
+        description="private programs: by a parser trained on the public part, or the corpus' own",
+    )
+    public_fraction: float = Field(
+        0.1, gt=0, lt=1, description="share of the training part that is declared public"
+    )
+    remove_function: str | None = Field(
+        None, description="function that the public part must not use (Name, or Name* for a prefix)"
+    )
+    only_function: str | None = Field(
+        None, description="keep private records that use it alone (few modes)"
+    )
+    shuffle_pairs: bool = Field(
+        False, description="exchange the programs of couples of records; a couple is then the unit"
+    )
+    vocabulary_size: int = Field(2_048, ge=300, description="of the public BPE")
+    max_tokens: int = Field(128, ge=16, description="of a record, prompt included")
+    pretrain_epochs: int = Field(3, ge=0, description="over public text, before any private record")
+    pretrain_learning_rate: PositiveFloat = 1e-3
+    lora_rank: int | None = Field(None, ge=1, description="train adapters of this rank alone")
+    lora_alpha: PositiveFloat = 32.0
+    num_generated: int = Field(2_000, ge=1, description="utterances made and measured")
+    num_beams: int = Field(5, ge=1, description="width for utterances behind a prompt; else 1")
+    top_k: int = Field(50, ge=1, description="of the scores that a token is drawn from")
+    temperature: PositiveFloat = 1.0
+
+    @model_validator(mode="after")
+    def _known(self) -> SynthesisConfig:
+        methods = catalogue.names("generation", kind="method")
+        if self.method not in methods:
+            raise ValueError(f"expected method to be one of {', '.join(methods)}")
+        if self.method != "two_stage":
+            for name in ("parse_epochs", "only", "other_epochs"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"expected {name} with method=two_stage alone")
+            if self.shuffle_pairs:
+                raise ValueError("expected shuffle_pairs with method=two_stage alone")
+        elif self.only is not None:
+            if self.parse_epochs is not None or self.other_epochs is None:
+                raise ValueError(
+                    "expected with only the epochs of the other stage in other_epochs, and no"
+                    " parse_epochs"
+                )
+        elif self.parse_epochs is None:
+            raise ValueError("expected parse_epochs (T1) with method=two_stage, got none")
+        return self
+
+
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
-    task: Literal["nlu"] = "nlu"
+    task: Literal["nlu", "synthesis"] = "nlu"
     engine: Engine = "edp_sgd"
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     privacy: PrivacyConfig = PrivacyConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    synthesis: SynthesisConfig = SynthesisConfig()
+
+    @model_validator(mode="after")
+    def _synthesis_fits(self) -> TrialConfig:
+        if self.task == "nlu":
+            if self.synthesis != SynthesisConfig():
+                raise ValueError("expected fields of synthesis with task=synthesis alone")
+            return self
+        if self.engine == "edp_sgd":
+            raise ValueError("expected engine sgd or dp_sgd with task=synthesis, got edp_sgd")
+        if self.privacy.unit == "group":
+            raise ValueError("expected privacy.unit=record with task=synthesis, got group")
+        first, epochs = self.synthesis.parse_epochs, self.training.epochs
+        if first is not None and not 1 <= first <= epochs - 1:
+            raise ValueError(
+                "expected 1 <= synthesis.parse_epochs <= training.epochs - 1, so that both stages"
+                f" are trained (T1, T2 >= 1), got T1={first} and T2={epochs - first}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _groups_are_counted(self) -> TrialConfig:
@@ -227,6 +326,8 @@ class TrialConfig(Frozen):
         fields = self.model_dump(mode="json")
         # How the work is cut into pieces changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")
+        if self.task == "nlu":
+            fields.pop("synthesis")
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

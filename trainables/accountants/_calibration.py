@@ -14,7 +14,7 @@ from trainables.accountants._choose import best
 from trainables.accountants._release import Release, release
 from trainables.config import TargetEpsilon, TrialConfig
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism, build
+from trainables.privacy.mechanism import Mechanism, build, with_other_stage
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
@@ -34,7 +34,11 @@ def resolve(
     if not isinstance(target, TargetEpsilon):
         return config, build(config, num_records=num_records, undeclared=undeclared)
     trial = build(_with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
-    z = noise_for(trial, target_epsilon=target.target_epsilon, accountant=config.privacy.accountant)
+    z = noise_for(
+        with_other_stage(trial, config),
+        target_epsilon=target.target_epsilon,
+        accountant=config.privacy.accountant,
+    )
     return _with_noise(config, z), replace(trial, noise_multiplier=z)
 
 
@@ -53,7 +57,15 @@ def noise_for(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}:"
             f" {'; '.join(unit.unaccounted)}"
         )
-    return _calibrated(release(unit), unit.delta, target_epsilon, accountant)
+    what = release(unit)
+    if what.unsampled:
+        alone = best(replace(what, phases=()), delta=unit.delta, effort="running")[0]
+        if alone >= target_epsilon:
+            raise InvalidInput(
+                f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
+                f" histogram alone costs {alone:.4g}, before the {unit.steps} steps"
+            )
+    return _calibrated(what, unit.delta, target_epsilon, accountant)
 
 
 def smallest_noise_multiplier(

@@ -9,7 +9,7 @@ from typing import Literal
 
 from trainables import catalogue
 from trainables.accountants import _renyi, gaussian, paper_zcdp, pld
-from trainables.accountants._gauss import participation_epsilon, terms
+from trainables.accountants._gauss import participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
@@ -152,9 +152,7 @@ def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> f
         return value
     if not exact:
         return None
-    bound = participation_epsilon(
-        terms(what.phases, sample_rate=what.sample_rate, shift=2.0), delta=delta
-    )
+    bound = participation_epsilon(terms_of(what, shift=2.0), delta=delta)
     if pld.is_dear(what, delta=delta):
         return bound
     points = pld.FINE if len(what.phases) <= _FEW_PHASES else pld.QUICK

@@ -18,7 +18,7 @@ from trainables.accountants._gauss import (
     composed_mu,
     gaussian_epsilon,
     participation_epsilon,
-    terms,
+    terms_of,
 )
 from trainables.accountants._release import Release, merged
 from trainables.config import NeighboringRelation
@@ -164,8 +164,13 @@ def _grouped(releases: Sequence[Release]) -> list[Release]:
     for what in releases:
         key = (what.sampling, what.sample_rate)
         before = groups.get(key)
-        phases = what.phases if before is None else (*before.phases, *what.phases)
-        groups[key] = replace(what, phases=merged(phases))
+        if before is not None:
+            what = replace(
+                what,
+                phases=merged((*before.phases, *what.phases)),
+                unsampled=merged((*before.unsampled, *what.unsampled)),
+            )
+        groups[key] = what
     return [group for _, group in sorted(groups.items())]
 
 
@@ -176,9 +181,9 @@ def _sampled(
     parts: list[Term] = []
     for what in groups:
         shift = 2.0 if replace_one and what.sampling == "poisson" else 1.0
-        parts += terms(what.phases, sample_rate=what.sample_rate, shift=shift)
+        parts += terms_of(what, shift=shift)
     found = {"gaussian": participation_epsilon(parts, delta=delta)}
-    num_distributions = sum(len(what.phases) for what in groups)
+    num_distributions = sum(len(what.phases) + len(what.unsampled) for what in groups)
     if num_distributions <= (_MANY if exact else _FEW) and found["gaussian"] <= pld.DEAR_EPSILON:
         interval = pld.interval_for(found["gaussian"], pld.QUICK if exact else pld.COARSE)
         found["pld"] = _pld(groups, interval, delta, replace_one=replace_one)
@@ -199,7 +204,7 @@ def _pld(groups: list[Release], interval: float, delta: float, *, replace_one: b
 
 def _distribution(what: Release, interval: float, replace_one: bool) -> Any:
     if what.sampling == "poisson":
-        return pld.composed(what.phases, what.sample_rate, interval, replace_one)
+        return pld.distribution(what, interval, replace_one)
     # sigma_eff of a shuffled release already holds the distance between the two data sets: an
     # unsampled Gaussian under the library's add-or-remove convention.
     return pld.composed(((1 / composed_mu(what.phases), 1),), 1.0, interval, False)

@@ -9,6 +9,8 @@ from functools import lru_cache
 
 from scipy.special import ndtri
 
+from trainables.accountants._release import Release
+
 # Above it the library's difference of two exponents of size epsilon ~ mu^2 / 2 loses its last
 # digits, and the bound below is exact to a part in 10^7.
 _LARGE_MU = 1e4
@@ -53,6 +55,14 @@ def terms(
     add-or-remove: both records move the sum.
     """
     return [Term((shift / sigma) ** 2, count, sample_rate) for sigma, count in phases]
+
+
+def terms_of(what: Release, *, shift: float = 1.0) -> list[Term]:
+    """All that a release consists of, as terms; `shift` as in `terms`."""
+    return [
+        *terms(what.phases, sample_rate=what.sample_rate, shift=shift),
+        *terms(what.unsampled, sample_rate=1.0, shift=shift),
+    ]
 
 
 def participation_epsilon(parts: Sequence[Term], *, delta: float) -> float:

@@ -19,8 +19,9 @@ class Release:
 
     `phases` holds pairs (sigma_eff, count), sorted by falling sigma_eff, no sigma_eff twice. With
     sampling poisson a count is of steps, each on a sample of rate `sample_rate`; with shuffle it
-    is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1. `unaccounted`
-    says why no finite epsilon holds; then phases do not matter.
+    is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1. `unsampled` has
+    further pairs beside sampled ones: Gaussian mechanisms on all records, a noised histogram say.
+    `unaccounted` says why no finite epsilon holds; then phases do not matter.
     """
 
     phases: tuple[tuple[float, int], ...]
@@ -29,19 +30,23 @@ class Release:
     neighboring_relation: NeighboringRelation
     unit: str = "record"
     unaccounted: tuple[str, ...] = ()
+    unsampled: tuple[tuple[float, int], ...] = ()
 
     @property
     def is_finite(self) -> bool:
         """Whether a finite epsilon can hold."""
-        return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.phases)
+        every = (*self.phases, *self.unsampled)
+        return not self.unaccounted and all(_squares(sigma) for sigma, _ in every)
 
     def scaled(self, factor: float) -> Release:
-        """The release with `factor` times the noise."""
+        """The release with `factor` times the noise in its phases."""
         return replace(self, phases=tuple((sigma * factor, count) for sigma, count in self.phases))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes an equal release again."""
+        beside = {"unsampled": plain(self.unsampled)} if self.unsampled else {}
         return {
+            **beside,
             "phases": plain(self.phases),
             "sampling": self.sampling,
             "sample_rate": self.sample_rate,
@@ -61,6 +66,9 @@ class Release:
                 neighboring_relation=fields["neighboring_relation"],
                 unit=str(fields["unit"]),
                 unaccounted=tuple(str(reason) for reason in fields["unaccounted"]),
+                unsampled=merged(
+                    (float(s), int(count)) for s, count in fields.get("unsampled", ())
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"expected the fields of a release, got a bad {error}") from None
@@ -75,7 +83,7 @@ class Release:
 def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) -> Release:
     """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
 
-    A part of an epoch is charged as a whole one.
+    A part of an epoch is charged as a whole one; a noised histogram with the first epoch.
 
     Raises: InvalidInput unless 0 <= first <= last <= epochs.
     """
@@ -86,15 +94,19 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
             f" first={first}, last={end}"
         )
     poisson = mechanism.sampling == "poisson"
-    epochs = range(first, end)
+    steps = [
+        (
+            mechanism.effective_noise_multiplier_at(epoch),
+            mechanism.steps_in(epoch) if poisson else 1,
+        )
+        for epoch in range(first, end)
+    ]
+    histogram = []
+    if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
+        histogram = [(mechanism.effective_histogram_noise_multiplier, 1)]
     return Release(
-        phases=merged(
-            (
-                mechanism.effective_noise_multiplier_at(epoch),
-                mechanism.steps_in(epoch) if poisson else 1,
-            )
-            for epoch in epochs
-        ),
+        phases=merged(steps if poisson else [*histogram, *steps]),
+        unsampled=merged(histogram if poisson else []),
         sampling=mechanism.sampling,
         sample_rate=mechanism.sample_rate if poisson else 1.0,
         neighboring_relation=mechanism.neighboring_relation,

@@ -42,6 +42,8 @@ def curve(what: Release, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float
         return total + np.inf
     for sigma, count in what.phases:
         total = total + count * _one(sigma, what.sample_rate, orders)
+    for sigma, count in what.unsampled:
+        total = total + count * _one(sigma, 1.0, orders)
     return total
 
 

@@ -14,7 +14,7 @@ from trainables.accountants._gauss import (
     composed_mu,
     gaussian_epsilon,
     participation_epsilon,
-    terms,
+    terms_of,
 )
 from trainables.accountants._release import Release, release
 from trainables.privacy.mechanism import Mechanism
@@ -31,4 +31,4 @@ def of_release(what: Release, *, delta: float) -> float:
         return math.inf
     if what.sampling == "shuffle":
         return gaussian_epsilon(composed_mu(what.phases), delta)
-    return participation_epsilon(terms(what.phases, sample_rate=what.sample_rate), delta=delta)
+    return participation_epsilon(terms_of(what), delta=delta)

@@ -13,7 +13,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
-from trainables.accountants._gauss import participation_epsilon, terms
+from trainables.accountants._gauss import participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
@@ -58,14 +58,12 @@ def of_release(
     """
     if not what.is_finite:
         return math.inf
-    if not what.phases:
+    if not what.phases and not what.unsampled:
         return 0.0
     bound = max(_bound(what, delta), _STEP_SHARE * _largest_loss(what))
     interval = interval_for(bound, points)
     return least_finite(
-        lambda quieter: composed(
-            what.scaled(quieter).phases, what.sample_rate, interval, replace_one
-        ),
+        lambda quieter: distribution(what.scaled(quieter), interval, replace_one),
         delta=delta,
     )
 
@@ -99,6 +97,13 @@ def interval_for(bound: float, points: int) -> float:
     return max(step * power for step in (1, 2, 5) if step * power <= wanted * (1 + 1e-6))
 
 
+def distribution(what: Release, interval: float, replace_one: bool) -> Any:
+    """The privacy loss distribution of a Poisson-sampled release and what stands beside it."""
+    parts = [(what.phases, what.sample_rate), (what.unsampled, 1.0)]
+    found = [composed(phases, rate, interval, replace_one) for phases, rate in parts if phases]
+    return found[0] if len(found) == 1 else found[0].compose(found[1])
+
+
 @lru_cache(maxsize=32)
 def composed(
     phases: tuple[tuple[float, int], ...], q: float, interval: float, replace_one: bool
@@ -128,13 +133,15 @@ def _largest_loss(what: Release) -> float:
     """The privacy loss of one step that is exceeded with probability e^-50, about: the width of
     what has to be put on the grid where steps are few.
     """
-    sigma, _ = what.phases[-1]
-    unsampled = (0.5 / sigma + 10) / sigma
-    if unsampled > 500:  # beyond the range of exp; the sample rate is then a small correction
-        return unsampled
-    return math.log1p(what.sample_rate * math.expm1(unsampled))
+    losses = [0.0]
+    for phases, rate in ((what.phases, what.sample_rate), (what.unsampled, 1.0)):
+        for sigma, _ in phases[-1:]:
+            loss = (0.5 / sigma + 10) / sigma
+            # Beyond the range of exp the sample rate is a small correction.
+            losses.append(loss if loss > 500 else math.log1p(rate * math.expm1(loss)))
+    return max(losses)
 
 
 @lru_cache(maxsize=1_024)
 def _bound(what: Release, delta: float) -> float:
-    return participation_epsilon(terms(what.phases, sample_rate=what.sample_rate), delta=delta)
+    return participation_epsilon(terms_of(what), delta=delta)

@@ -1,4 +1,8 @@
-"""Byte-level BPE (Sennrich et al. 2016), trained on public text, and those of pretrained models."""
+"""Byte-level BPE (Sennrich et al. 2016), trained on public text, and those of pretrained models.
+
+Text is cut at spaces alone, so that a frequent call like `(Event.start` is one id and programs are
+as short as they have words.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,8 @@ class PublicBpe:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text; the names of the marks are cut like any other text."""
-        found: list[int] = self._inner.encode(text, add_special_tokens=False).ids
+        spaced = " " + " ".join(text.split())
+        found: list[int] = self._inner.encode(spaced, add_special_tokens=False).ids
         marks = (self.begin, self.separator, self.end)
         return [i for i in found if i not in marks]
 
@@ -50,7 +55,12 @@ def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
     if size < LEAST_SIZE:
         raise InvalidInput(f"expected synthesis.vocabulary_size >= {LEAST_SIZE}, got {size}")
     inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(" ", "merged_with_next"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     inner.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
@@ -58,7 +68,7 @@ def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    inner.train_from_iterator(texts, trainer)
+    inner.train_from_iterator((" " + " ".join(text.split()) for text in texts), trainer)
     return PublicBpe(inner)
 
 

@@ -26,6 +26,7 @@ from trainables.layers.packing import Rows
 from trainables.models._lora import Adapted, MaybeAdapted
 from trainables.seeding import stream_seed
 
+KIND = "text"
 _SITES = 2  # places of dropout in a block
 
 

@@ -41,6 +41,11 @@ class Mechanism:
     `microbatch_size` groups clipped as one. A group's records (at most `max_records_per_group` of
     them, chosen without looking at other groups) are sampled together and their mean gradient is
     that group's one contribution, so a group is to this mechanism what a record is otherwise.
+
+    `stages` are epochs of models that are trained one after another on the same records with the
+    same noise, each from a step of its own on; empty: one model. `histogram_noise_multiplier` is
+    the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
+    one bin, that is released before the first step; 0: there is none.
     """
 
     engine: Engine
@@ -64,6 +69,8 @@ class Mechanism:
     max_records_per_group: int = 1
     reproducible_noise: bool = False
     undeclared: tuple[str, ...] = ()  # things read from private records that no noise covers
+    stages: tuple[int, ...] = ()
+    histogram_noise_multiplier: float = 0.0
 
     @property
     def sample_rate(self) -> float:
@@ -74,10 +81,14 @@ class Mechanism:
         """Steps taken before epoch t = `epoch` starts.
 
         Shuffle: every epoch has ceil(n / B) steps. Poisson: an epoch is n / B steps on average,
-        so its last step is rounded up over all epochs together, not once for each.
+        so its last step is rounded up over all epochs together, once for each stage.
         """
         if self.sampling == "poisson":
-            return -(-epoch * self.num_records // self.expected_batch_size)
+            steps, left = 0, epoch
+            for length in self.stages:
+                steps += -(-min(left, length) * self.num_records // self.expected_batch_size)
+                left -= min(left, length)
+            return steps + -(-left * self.num_records // self.expected_batch_size)
         return epoch * -(-self.num_records // self.expected_batch_size)
 
     def steps_in(self, epoch: int) -> int:
@@ -140,6 +151,16 @@ class Mechanism:
         return self.noise_on_sum_at(epoch) / self.sensitivity
 
     @property
+    def effective_histogram_noise_multiplier(self) -> float:
+        """Noise over the L2 sensitivity of the histogram's counts.
+
+        One record more or less changes one count by 1, one replaced changes two; a group's records
+        may all be in one bin.
+        """
+        change = 1.0 if self.neighboring_relation == "add_or_remove_one" else math.sqrt(2)
+        return self.histogram_noise_multiplier / (change * self.max_records_per_group)
+
+    @property
     def unaccounted(self) -> tuple[str, ...]:
         """Reasons why no finite epsilon holds; empty where one does."""
         reasons = []
@@ -170,6 +191,8 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
 
     Raises: InvalidInput for a combination that no theorem covers.
     """
+    if config.task == "synthesis":
+        return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
     return build_from(
         config.engine,
         config.privacy,
@@ -177,6 +200,46 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
         num_records=num_records,
         undeclared=undeclared,
     )
+
+
+def _of_synthesis(
+    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...]
+) -> Mechanism:
+    """Stages on the same records, and the histogram that their prompts are drawn from.
+
+    Shuffled pairs: the programs of two records are exchanged, so each record is in two pairs, and
+    both records are in the same two. The couple is the unit: it is drawn, clipped and counted as
+    one, and what covers a couple covers each of its records.
+    """
+    synthesis, privacy, training = config.synthesis, config.privacy, config.training
+    if synthesis.shuffle_pairs:
+        num_records //= 2
+        privacy = privacy.model_copy(update={"unit": "group", "max_records_per_group": 2})
+        half = max(1, training.expected_batch_size // 2)
+        training = training.model_copy(update={"expected_batch_size": half})
+    made = build_from(
+        config.engine, privacy, training=training, num_records=num_records, undeclared=undeclared
+    )
+    if synthesis.parse_epochs is not None:
+        first = synthesis.parse_epochs
+        made = replace(made, stages=(first, training.epochs - first))
+    if synthesis.method == "one_and_a_half_stage" and made.engine != "sgd":
+        if synthesis.histogram == "dp":
+            made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
+        elif synthesis.histogram == "true":
+            reason = "the prompts' frequencies are the private records' own (synthesis.histogram)"
+            made = replace(made, undeclared=(*made.undeclared, reason))
+    return made
+
+
+def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
+    """What one noise multiplier pays for: this trial's stage and, where another trial trains the
+    other one, that one too.
+    """
+    other = config.synthesis.other_epochs
+    if config.task != "synthesis" or other is None:
+        return mechanism
+    return replace(mechanism, epochs=mechanism.epochs + other, stages=(mechanism.epochs, other))
 
 
 def build_from(

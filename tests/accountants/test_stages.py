@@ -1,0 +1,184 @@
+"""Stages that share one noise multiplier, and a noised histogram beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting.rdp import RdpAccountant
+
+from trainables import accountants
+from trainables.accountants import account, epsilon_sweep, noise_for, rdp, release
+from trainables.accountants._release import Release
+from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism, build
+
+# (n, B, epochs): steps, noise multipliers for epsilon 3, 8, 16 at delta 8e-6, by RDP.
+PAPER = {
+    "SMCalFlow, T=7": ((133_584, 2_048, 7), 457, (0.9072, 0.6339, 0.5008)),
+    "SMCalFlow, T=10": ((133_584, 2_048, 10), 653, (0.9595, 0.6619, 0.5242)),
+    "SMCalFlow, batch 1,024": ((133_584, 1_024, 10), 1_305, (0.8250, 0.5957, 0.4814)),
+    "TreeDST": ((121_652, 1_024, 10), 1_189, (0.8401, 0.6035, 0.4866)),
+}
+
+
+def config_of(**fields: Any) -> TrialConfig:
+    synthesis = {k: v for k, v in fields.items() if k not in ("epochs", "batch", "z", "engine")}
+    return parse(
+        {
+            "task": "synthesis",
+            "engine": fields.get("engine", "dp_sgd"),
+            "data": {"name": "smcalflow"},
+            "model": {"name": "causal_lm"},
+            "privacy": {"noise_multiplier": fields.get("z", 1.0), "delta": 8e-6},
+            "training": {
+                "epochs": fields.get("epochs", 10),
+                "expected_batch_size": fields.get("batch", 2_048),
+            },
+            "synthesis": synthesis,
+        }
+    )
+
+
+def two_stages(first: int, *, epochs: int = 10, z: Any = 1.0) -> Mechanism:
+    config = config_of(method="two_stage", parse_epochs=first, epochs=epochs, z=z)
+    return build(config, num_records=133_584)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_noise_multipliers(name: str) -> None:
+    (n, batch, epochs), steps, noise = PAPER[name]
+    mechanism = build(config_of(epochs=epochs, batch=batch), num_records=n)
+    assert mechanism.steps == steps
+    for target, expected in zip((3, 8, 16), noise, strict=True):
+        found = noise_for(mechanism, target_epsilon=target, accountant="rdp")
+        assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_the_tighter_accountant_needs_less_noise() -> None:
+    mechanism = build(config_of(epochs=10), num_records=133_584)
+    assert noise_for(mechanism, target_epsilon=3) == pytest.approx(0.9053, abs=0.002)
+
+
+def test_two_stages_count_the_steps_that_are_taken() -> None:
+    mechanism = two_stages(2)
+    assert mechanism.steps_until(2) == 131
+    assert mechanism.steps == 131 + 522 == 653
+    # Each stage rounds up its last step by itself: here that makes one more.
+    uneven = replace(mechanism, num_records=1_001, expected_batch_size=500)
+    assert uneven.steps == math.ceil(2 * 2.002) + math.ceil(8 * 2.002) == 22
+    assert replace(uneven, stages=()).steps == 21
+    assert sum(uneven.steps_in(epoch) for epoch in range(10)) == 22
+
+
+def test_stages_compose_to_less_than_their_sum() -> None:
+    whole = replace(two_stages(2), noise_multiplier=0.9595)
+    assert rdp.epsilon(whole, delta=8e-6) == pytest.approx(3.0, abs=0.01)
+    parts = [release(whole, first=0, last=2), release(whole, first=2, last=10)]
+    alone = [rdp.of_release(part, delta=8e-6) for part in parts]
+    assert alone == pytest.approx([1.839, 2.746], abs=0.01)
+    together = epsilon_sweep(parts, delta=8e-6, exact=True).epsilon
+    assert together == pytest.approx(account(whole).epsilon, rel=1e-3)
+    assert together < 3.0 < sum(alone)
+
+
+def test_a_trial_of_one_stage_takes_the_noise_of_both() -> None:
+    target = {"target_epsilon": 3.0}
+    parses = config_of(method="two_stage", only="parses", other_epochs=8, epochs=2, z=target)
+    texts = config_of(method="two_stage", only="utterances", other_epochs=2, epochs=8, z=target)
+    both = config_of(method="two_stage", parse_epochs=2, epochs=10, z=target)
+    made = [accountants.resolve(c, num_records=133_584)[1] for c in (parses, texts, both)]
+    assert made[0].noise_multiplier == made[1].noise_multiplier == made[2].noise_multiplier
+    assert made[0].steps + made[1].steps == made[2].steps
+    spent = epsilon_sweep([release(m) for m in made[:2]], delta=8e-6, exact=True)
+    assert spent.epsilon == pytest.approx(3.0, rel=2e-3)
+
+
+HISTOGRAM = {"method": "one_and_a_half_stage", "histogram_noise_multiplier": 2.0}
+
+
+def test_a_histogram_is_composed_with_the_steps() -> None:
+    mechanism = build(config_of(**HISTOGRAM), num_records=133_584)
+    what = release(mechanism)
+    assert what.unsampled == ((2.0, 1),)
+    assert Release.from_dict(what.to_dict()) == what
+    reference = RdpAccountant()
+    gaussian = GaussianDpEvent(1.0)
+    reference.compose(PoissonSampledDpEvent(mechanism.sample_rate, gaussian), mechanism.steps)
+    reference.compose(GaussianDpEvent(2.0))
+    assert rdp.of_release(what, delta=8e-6) == pytest.approx(reference.get_epsilon(8e-6), rel=1e-2)
+    plain = account(replace(mechanism, histogram_noise_multiplier=0.0))
+    found = account(mechanism)
+    assert plain.epsilon < found.epsilon < found.epsilon_rdp
+    assert found.epsilon_replace_one is not None
+    assert plain.epsilon_replace_one is not None
+    assert plain.epsilon_replace_one < found.epsilon_replace_one
+
+
+def test_every_accountant_bounds_the_exact_one() -> None:
+    mechanism = build(config_of(**HISTOGRAM, epochs=2), num_records=133_584)
+    exact = account(mechanism).epsilon
+    planned = account(mechanism, exact=False)
+    assert exact <= planned.epsilon <= 1.05 * exact
+    assert exact <= accountants.epsilon_after(mechanism, 2)
+    for name in ("rdp", "gaussian"):
+        assert account(mechanism, accountant=name).epsilon >= exact
+
+
+def test_the_histogram_is_charged_once_with_the_first_epoch() -> None:
+    mechanism = build(config_of(**HISTOGRAM, epochs=3), num_records=133_584)
+    first, rest = release(mechanism, last=1), release(mechanism, first=1)
+    assert first.unsampled
+    assert not rest.unsampled
+    assert not release(mechanism, last=0).unsampled
+    together = epsilon_sweep([first, rest], delta=8e-6, exact=True).epsilon
+    assert together == pytest.approx(account(mechanism).epsilon, rel=5e-3)
+
+
+def test_a_replaced_record_moves_two_counts() -> None:
+    add = build(config_of(**HISTOGRAM), num_records=133_584)
+    swap = replace(add, sampling="shuffle", neighboring_relation="replace_one")
+    assert add.effective_histogram_noise_multiplier == 2.0
+    assert swap.effective_histogram_noise_multiplier == pytest.approx(math.sqrt(2))
+    # Shuffled epochs are Gaussian mechanisms on all records, and so is the histogram.
+    assert (swap.effective_histogram_noise_multiplier, 1) in release(swap).phases
+
+
+def test_a_couple_of_shuffled_pairs_is_the_unit() -> None:
+    pairs = build(
+        config_of(method="two_stage", parse_epochs=2, shuffle_pairs=True), num_records=133_584
+    )
+    assert (pairs.unit, pairs.max_records_per_group) == ("group", 2)
+    assert (pairs.num_records, pairs.expected_batch_size) == (66_792, 1_024)
+    assert pairs.steps == two_stages(2).steps
+
+
+def test_frequencies_without_noise_leave_no_epsilon() -> None:
+    config = config_of(method="one_and_a_half_stage", histogram="true")
+    assert account(build(config, num_records=133_584)).epsilon == math.inf
+
+
+def test_a_target_that_the_histogram_alone_passes_is_refused() -> None:
+    config = config_of(**HISTOGRAM, z={"target_epsilon": 1.0})
+    with pytest.raises(InvalidInput, match=r"target_epsilon=1: the noised histogram alone costs"):
+        accountants.resolve(config, num_records=133_584)
+
+
+@pytest.mark.parametrize("first", [0, 10])
+def test_both_stages_need_an_epoch(first: int) -> None:
+    with pytest.raises(InvalidInput, match=rf"T1, T2 >= 1\), got T1={first} and T2={10 - first}"):
+        two_stages(first)
+
+
+def test_a_batch_larger_than_the_data_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"at most the number of training records \(500\)"):
+        build(config_of(), num_records=500)
+
+
+def test_ids_of_other_tasks_stay_as_they_were() -> None:
+    assert parse({}).id == "492e02cbe3ce"
+    assert parse({"data": {"name": "snips"}, "engine": "sgd"}).id == "4dbd8cda6f8e"

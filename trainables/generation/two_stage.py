@@ -1,0 +1,3 @@
+"""Generation in stages (Mireshghallah et al. 2022)."""
+
+KIND = "method"
