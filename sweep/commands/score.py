@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +21,13 @@ class Align(StrEnum):
 
     NAME = "name"
     EDIT = "edit"
+
+
+class ApiList(StrEnum):
+    """Whose API names the sub-graphs of the API match begin with."""
+
+    SMCALFLOW = "smcalflow"
+    TREEDST = "treedst"
 
 
 class Match(StrEnum):
@@ -47,15 +55,63 @@ def register(app: typer.Typer) -> None:
         bootstrap_samples: Annotated[
             int, typer.Option(min=0, help="Resamples of the intervals; 0 for none.")
         ] = 1_000,
-        seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+        human: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="JSON lines of human text.")
+        ] = None,
+        synthetic: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="JSON lines of generated text.")
+        ] = None,
+        mauve_texts: Annotated[
+            int, typer.Option(min=0, help="Most texts of a side in MAUVE; 0 leaves it out.")
+        ] = 2_000,
+        gold: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="JSON lines of programs that are right.")
+        ] = None,
+        predicted: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="JSON lines of predicted programs.")
+        ] = None,
+        api_set: Annotated[
+            ApiList | None, typer.Option(help="API names of the match; default: what fits.")
+        ] = None,
+        function: Annotated[
+            str | None,
+            typer.Option(metavar="NAME", help="Also with and without NAME (NAME*: a beginning)."),
+        ] = None,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and halves.")] = 0,
         as_json: JsonFlag = False,
     ) -> None:
-        """Score predicted intents and slots: one object a line with text, intent and slots.
+        """Score predictions, parses or generated text; one object a line.
 
-        Slots are [name, start, end] in tokens of the text, cut at white space, end exclusive.
+        --reference and --hypothesis: text, intent and slots as [name, start, end] in tokens of the
+        text, cut at white space, end exclusive. --human and --synthetic: utterance and, where it is
+        known, lispress. --gold and --predicted: lispress, aligned by line.
         """
-        if reference is None or hypothesis is None:
-            raise InvalidInput("expected --reference FILE and --hypothesis FILE")
+        refuse_unless_one_pair(
+            {
+                ("reference", "hypothesis"): (reference, hypothesis),
+                ("human", "synthetic"): (human, synthetic),
+                ("gold", "predicted"): (gold, predicted),
+            }
+        )
+        if human is not None and synthetic is not None:
+            from sweep.score_texts import score_generated
+
+            texts = score_generated(human, synthetic, mauve_texts=mauve_texts, seed=seed)
+            print_json(texts) if as_json else _print_figures(texts)
+            return
+        if gold is not None and predicted is not None:
+            from sweep.score_texts import score_predicted
+
+            parses = score_predicted(
+                gold,
+                predicted,
+                api_set=None if api_set is None else api_set.value,
+                function=function,
+            )
+            print_json(parses) if as_json else _print_parses(parses)
+            return
+        assert reference is not None  # the one pair that is left
+        assert hypothesis is not None
         found = score_files(
             reference,
             hypothesis,
@@ -68,6 +124,15 @@ def register(app: typer.Typer) -> None:
             print_json({**found.as_dict(), "align": str(align), "match": str(match)})
             return
         _print(found)
+
+
+def refuse_unless_one_pair(given: dict[tuple[str, str], tuple[Path | None, Path | None]]) -> None:
+    """Raises: InvalidInput unless exactly one pair of files was given, and whole."""
+    some = [pair for pair, files in given.items() if any(file is not None for file in files)]
+    if len(some) == 1 and all(file is not None for file in given[some[0]]):
+        return
+    pairs = [f"--{one} FILE and --{other} FILE" for one, other in (some[:1] or given)]
+    raise InvalidInput(f"expected {', or '.join(pairs)}{' alone' if len(some) > 1 else ''}")
 
 
 def score_files(
@@ -98,6 +163,36 @@ def score_files(
         bootstrap_samples=bootstrap_samples,
         seed=seed,
     )
+
+
+def _print_figures(found: Mapping[str, Any]) -> None:
+    """Figures with the human ceiling beside each."""
+    from rich.table import Table
+
+    table = Table("metric", "value", "human ceiling")
+    for name, value in found.items():
+        if not name.endswith("_human_ceiling"):
+            table.add_row(name, _shown(value), _shown(found.get(f"{name}_human_ceiling")))
+    console().print(table)
+
+
+def _print_parses(found: dict[str, Any]) -> None:
+    """Figures, for a function also on the records with and without it."""
+    from rich.table import Table
+
+    sets = {"all": found, **found.get("by_function", {})}
+    table = Table("metric", *sets)
+    for name, value in found.items():
+        if isinstance(value, dict):
+            continue
+        table.add_row(name, *(_shown(figures.get(name)) for figures in sets.values()))
+    console().print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def _print(found: NluScores) -> None:

@@ -199,6 +199,18 @@ def read_pairs(
     token and for a program that does not read; never with the text itself.
     """
     part = part_of(path) or "train"
+    for where, fields in read_objects(path):
+        pair = _pair(fields, part, where)
+        if pair.domain is None and domain_of is not None:
+            pair = replace(pair, domain=domain_of(pair.program, str(fields.get("prev_agent"))))
+        yield pair
+
+
+def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each record stands and its fields, unchecked; a dialogue gives its user turns.
+
+    Raises: InvalidData for what cannot be read, is no JSON object or no dialogue, or is empty.
+    """
     count = 0
     for number, line in _lines(path):
         where = f"{path} line {number}"
@@ -208,14 +220,11 @@ def read_pairs(
             raise InvalidData(f"expected a JSON object in {where}, got something else") from None
         if not isinstance(fields, dict):
             raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
-        for turn in _turns(fields, where) if "turns" in fields else (fields,):
-            pair = _pair(turn, part, where)
-            if pair.domain is None and domain_of is not None:
-                pair = replace(pair, domain=domain_of(pair.program, str(turn.get("prev_agent"))))
-            yield pair
+        for record in _turns(fields, where) if "turns" in fields else (fields,):
+            yield where, record
             count += 1
     if not count:
-        raise InvalidData(f"expected pairs in {path}, got an empty file")
+        raise InvalidData(f"expected records in {path}, got an empty file")
 
 
 def _turns(fields: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:

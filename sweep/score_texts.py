@@ -1,0 +1,92 @@
+"""Files of texts and programs, scored: what `sweep score` computes for generators and parsers.
+
+A record is an object with `utterance` and, where it is known, `lispress`, one a line, plain or
+gzip; official dialogue files are read too. Errors name file and line, never a text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trainables.data.pairs import read_objects
+from trainables.errors import InvalidData
+from trainables.metrics import generation, parse_match, parsing
+from trainables.metrics.generation import Figures, Texts
+from trainables.metrics.parse_match import ApiSet, Program
+
+
+def score_generated(
+    human: Path, synthetic: Path, *, mauve_texts: int, seed: int
+) -> Figures:
+    """Metrics of generated texts against human ones.
+
+    Raises: InvalidInput for files that are damaged, or human programs that do not read.
+    """
+    ours, theirs = read_texts(synthetic), read_texts(human)
+    return generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed)
+
+
+def score_predicted(
+    gold: Path, predicted: Path, *, api_set: ApiSet | None, function: str | None
+) -> dict[str, Any]:
+    """Metrics of predicted programs; with `function` also on the records with and without it.
+
+    Raises: InvalidInput for files that are damaged or do not belong together, or a gold program
+    that does not read.
+    """
+    right, guess = _programs(gold), _programs(predicted)
+    if len(right) != len(guess):
+        raise InvalidData(
+            f"expected as many records in {predicted} as in {gold} ({len(right)}), got {len(guess)}"
+        )
+    for (where, utterance, _), (_, other, _) in zip(right, guess, strict=True):
+        if utterance and other and utterance.split() != other.split():
+            raise InvalidData(f"expected in {predicted} the utterance of {where}, got another")
+    golds = [Program.of(program) for _, _, program in right]
+    guesses = [Program.of(program) for _, _, program in guess]
+    api_set = api_set or parse_match.api_set(golds)
+    found: dict[str, Any] = asdict(parsing.score(golds, guesses, api_set=api_set))
+    found["api_set"] = api_set
+    if function is not None:
+        subsets = parsing.score_by_function(golds, guesses, rule=function, api_set=api_set)
+        found["by_function"] = {name: asdict(scores) for name, scores in subsets.items()}
+    recall = parse_match.function_recall(golds, guesses)
+    found["function_recall"] = {
+        name: {"recall": value, "num_gold": count} for name, (value, count) in recall.items()
+    }
+    return found
+
+
+def read_texts(path: Path) -> Texts:
+    """Utterances of a file and their programs, unless no record has one.
+
+    Raises: InvalidData naming file and line.
+    """
+    utterances: list[str] = []
+    programs: list[str] = []
+    for where, fields in read_objects(path):
+        utterance = fields.get("utterance")
+        if not isinstance(utterance, str):
+            raise InvalidData(f"expected utterance to be a text in {where}")
+        utterances.append(utterance)
+        programs.append(_program(fields, where))
+    return Texts(utterances, programs if any(programs) else None)
+
+
+def _programs(path: Path) -> list[tuple[str, str, str]]:
+    """(where, utterance, program) of each record, which must have a program."""
+    rows = []
+    for where, fields in read_objects(path):
+        if "lispress" not in fields:
+            raise InvalidData(f"expected lispress in {where}, got none")
+        rows.append((where, str(fields.get("utterance") or ""), _program(fields, where)))
+    return rows
+
+
+def _program(fields: dict[str, Any], where: str) -> str:
+    program = fields.get("lispress") or ""
+    if not isinstance(program, str):
+        raise InvalidData(f"expected lispress to be a text in {where}")
+    return program

@@ -1,0 +1,214 @@
+"""Metrics of generated text: the worked examples, their ranges, and the published ceilings."""
+
+import json
+import math
+import os
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.errors import InvalidInput
+from trainables.metrics import (
+    function_distance,
+    function_overlap,
+    generation,
+    loss_filter,
+    mauve,
+    word_overlap,
+)
+from trainables.metrics.generation import Texts
+from trainables.parse.function_types import occurrences
+
+DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
+_bags = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
+_histograms = st.integers(2, 12).flatmap(
+    lambda k: st.tuples(*[st.lists(st.integers(0, 30), min_size=k, max_size=k)] * 2)
+)
+
+
+def halves(seed=0):
+    """Original texts and programs of two random halves of the official validation file."""
+    place = DATA / "smcalflow2" / "valid.dataflow_dialogues.jsonl.zip"
+    if not place.exists():
+        pytest.skip(f"smcalflow2 is not in SWEEP_DATA_DIR={DATA}")
+    with zipfile.ZipFile(place) as archive, archive.open(archive.namelist()[0]) as file:
+        turns = [turn for line in file for turn in json.loads(line)["turns"]]
+    order = np.random.default_rng(seed).permutation(len(turns))
+    for ids in (order[:7_375], order[7_375:14_750]):
+        texts = [turns[i]["user_utterance"]["original_text"] for i in ids]
+        yield texts, function_overlap.count(occurrences(turns[i]["lispress"]) for i in ids)
+
+
+def test_word_overlap_keeps_case_and_punctuation():
+    human = {"what is the weather", "cancel the meeting"}
+    assert word_overlap.value({"what is the time", "cancel it"}, human) == pytest.approx(4 / 6)
+    assert word_overlap.value({"What is, the"}, {"what is the"}) == pytest.approx(1 / 3)
+    assert word_overlap.value([], human) == 0
+    with pytest.raises(InvalidInput, match="at least one word"):
+        word_overlap.value(human, [" "])
+
+
+def test_distances_of_the_worked_example():
+    ours, theirs = Counter("aab"), Counter("abbc")
+    assert function_distance.value(ours, theirs) == pytest.approx(0.236364, abs=1e-6)
+    assert function_distance.full(ours, theirs) == pytest.approx(0.472727, abs=1e-6)
+    assert function_distance.pearson(ours, theirs) == pytest.approx(1.0)
+    assert function_distance.total_variation(ours, theirs) == pytest.approx(0.416667, abs=1e-6)
+    assert function_distance.pearson(theirs, ours) == math.inf
+    with pytest.raises(InvalidInput, match="in the generated programs"):
+        function_distance.value({}, theirs)
+
+
+@given(_bags, _bags)
+def test_distances_are_symmetric_and_bounded(p, q):
+    for distance, most in (
+        (function_distance.value, 1),
+        (function_distance.total_variation, 1),
+        (function_distance.jensen_shannon, math.log(2)),
+    ):
+        assert distance(p, q) == pytest.approx(distance(q, p))
+        assert -1e-12 <= distance(p, q) <= most + 1e-12
+        assert distance(p, p) == pytest.approx(0)
+        assert distance({"a": 3}, {"b": 1}) == pytest.approx(most)
+    # Twice as many of everything is the same distribution.
+    assert function_distance.value(p, {k: 2 * v for k, v in p.items()}) == pytest.approx(0)
+
+
+def test_top_k_breaks_ties_by_name():
+    counts = {"b": 2, "a": 2, "c": 1}
+    assert function_overlap.top_k(counts, {"a": 9, "c": 1}, k=1) == 1
+    assert function_overlap.top_k(counts, {"b": 9, "c": 1}, k=1) == 0
+    assert function_overlap.top_k({"a": 1}, counts, k=3) == pytest.approx(1 / 3)
+    assert function_overlap.value({"a": 5, "x": 1}, counts) == pytest.approx(1 / 3)
+    with pytest.raises(InvalidInput, match="k >= 1"):
+        function_overlap.top_k(counts, counts, k=0)
+
+
+def test_the_published_ceilings_of_two_human_halves():
+    """One split each; the tolerance is what splits differ by."""
+    (texts, p), (others, q) = halves()
+    assert word_overlap.value(texts, others) == pytest.approx(0.491, abs=0.015)
+    assert function_overlap.value(p, q) == pytest.approx(0.926, abs=0.02)
+    tops = [function_overlap.top_k(p, q, k=k) for k in function_overlap.TOP]
+    assert tops == pytest.approx([1.0, 0.96, 0.98, 0.96], abs=0.101)
+    assert function_distance.value(p, q) == pytest.approx(0.0033, abs=0.0015)
+    assert function_distance.full(p, q) == pytest.approx(0.0065, abs=0.003)
+    assert function_distance.total_variation(p, q) == pytest.approx(0.0262, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "plain", "smoothed"),
+    [
+        ([1, 1], [1, 1], 1, 1),
+        ([1, 0], [0, 1], 0.004072, 0.559611),
+        ([3, 1], [1, 3], 0.559611, 0.756227),
+        ([2, 1, 1], [1, 1, 2], 0.912889, 0.970463),
+        ([9, 1], [1, 9], 0.082602, 0.155692),
+    ],
+)
+def test_mauve_of_histograms(p, q, plain, smoothed):
+    assert mauve.of_histograms(p, q) == pytest.approx(plain, abs=1e-6)
+    assert mauve.of_histograms(p, q, smoothing=0.5) == pytest.approx(smoothed, abs=1e-6)
+
+
+@given(_histograms)
+def test_mauve_is_symmetric_in_range_and_1_for_equal_histograms(sides):
+    p, q = ([count + 1 for count in side] for side in sides)
+    assert mauve.of_histograms(p, q) == pytest.approx(mauve.of_histograms(q, p))
+    assert 0 < mauve.of_histograms(p, q) <= 1 + 1e-12
+    assert mauve.of_histograms(p, p) == pytest.approx(1)
+
+
+def test_mauve_tells_like_text_from_unlike_text():
+    rng = np.random.default_rng(0)
+    words = [f"{a}{b}" for a in "bcdfg" for b in ("at", "et", "ing", "oo")]
+
+    def texts(some, n=300):
+        return [" ".join(rng.choice(some, size=6)) for _ in range(n)]
+
+    like = mauve.of_texts(texts(words), texts(words))
+    unlike = mauve.of_texts(texts(words[:6]), texts(words))
+    assert like.value > 0.8 > 0.5 > unlike.value
+    assert (like.num_texts, like.num_clusters) == (300, 30)
+    same = texts(words)
+    assert mauve.of_texts(same, same).value == pytest.approx(1)
+    assert mauve.of_texts(["a"] * 20, ["a"] * 20).value == pytest.approx(1)
+
+
+def test_mauve_refuses_what_it_cannot_judge():
+    rows = np.zeros((10, 3))
+    with pytest.raises(InvalidInput, match="at least 10 texts"):
+        mauve.of_texts(["a"] * 9, ["a"] * 20)
+    with pytest.raises(InvalidInput, match="expected features"):
+        mauve.of_features(rows, np.zeros((10, 2)), features="mine")
+    with pytest.raises(InvalidInput, match="finite"):
+        mauve.of_features(rows, rows + np.nan, features="mine")
+    with pytest.raises(InvalidInput, match="equal length"):
+        mauve.of_histograms([1], [1, 2])
+    with pytest.raises(InvalidInput, match="empty one"):
+        mauve.of_histograms([0, 0], [1, 2])
+
+
+@pytest.mark.slow
+def test_mauve_of_its_authors_agrees():
+    pytest.importorskip("mauve", reason="the extra [mauve] is not installed")
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(400, 8)), rng.normal(0.7, size=(400, 8))
+    ours = mauve.of_features(p, q, features="normal").value
+    assert mauve.with_package(p, q, features="normal").value == pytest.approx(ours, abs=0.15)
+
+
+def test_the_loss_filter_weighs_texts_by_their_tokens():
+    assert loss_filter.judge([2.0, 10.0], [4, 2]).mean_loss == pytest.approx(2.0)
+    assert loss_filter.judge([2.0, 10.0], [4, 2]).passed
+    assert not loss_filter.judge([2.0, 10.1], [4, 2]).passed
+    for losses, tokens in (([1.0], [1, 2]), ([math.nan], [1]), ([-1.0], [1]), ([], [])):
+        with pytest.raises(InvalidInput):
+            loss_filter.judge(losses, tokens)
+
+
+PROGRAMS = ["(Yield (f))", "(Yield (g))", "(Yield (^(T) h))", "(h)"]
+
+
+def human(n=40):
+    return Texts([f"word{i % 7} and {i}" for i in range(n)], [PROGRAMS[i % 4] for i in range(n)])
+
+
+def test_human_text_has_the_best_scores():
+    found = generation.score(human(), human())
+    assert found["word_type_overlap"] == found["function_type_overlap"] == 1
+    assert found["chi_square"] == pytest.approx(0)
+    assert found["mauve"] == pytest.approx(1)
+    assert found["well_formed_rate"] == 1
+    assert 0 < found["word_type_overlap_human_ceiling"] < 1
+    assert set(found) >= {f"function_top{k}_human_ceiling" for k in function_overlap.TOP}
+
+
+def test_sides_are_cut_to_one_size():
+    found = generation.score(human(400), human(40), mauve_texts=0)
+    assert (found["num_generated"], found["num_human"], found["num_compared"]) == (400, 40, 40)
+    assert found["word_type_overlap"] < 1
+    assert "mauve" not in found
+
+
+def test_malformed_generated_programs_are_counted_and_human_ones_refused():
+    texts = human()
+    broken = Texts(texts.utterances, ["(Yield", *texts.programs[1:]])
+    found = generation.score(broken, texts, mauve_texts=0)
+    assert found["well_formed_rate"] == pytest.approx(39 / 40)
+    with pytest.raises(InvalidInput, match="expected human programs that read"):
+        generation.score(texts, broken, mauve_texts=0)
+    nothing = generation.score(Texts(texts.utterances, ["("] * 40), texts, mauve_texts=0)
+    assert (nothing["well_formed_rate"], nothing["function_type_overlap"]) == (0, 0)
+
+
+def test_without_programs_only_words_are_compared():
+    texts = Texts(human().utterances)
+    found = generation.score(texts, human(), mauve_texts=0)
+    assert "word_type_overlap" in found
+    assert "function_type_overlap" not in found

@@ -1,0 +1,105 @@
+"""`sweep score` for generated text and for parses: anybody's files, one line for a damaged one."""
+
+import gzip
+import json
+
+import pytest
+
+from sweep import cli
+
+SECRET = "xylophone"
+ROWS = [
+    {"utterance": f"meeting {i % 5} with ann {i}", "lispress": f'(Yield (f{i % 3} "{i}"))'}
+    for i in range(30)
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    def write(name, rows):
+        path = tmp_path / name
+        text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+        data = text.encode()
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        return str(path)
+
+    return write
+
+
+def run(capsys, *arguments):
+    code = cli.run(["score", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_generated_text_with_its_ceilings(files, capsys):
+    human, synthetic = files("h.jsonl.gz", ROWS), files("s.jsonl", ROWS[:20])
+    code, out, _ = run(capsys, "--human", human, "--synthetic", synthetic, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["num_compared"] == 20
+    assert found["function_type_overlap"] == 1
+    assert found["mauve"] > 0
+    assert "chi_square_human_ceiling" in found
+    code, out, _ = run(capsys, "--human", human, "--synthetic", synthetic, "--mauve-texts", "0")
+    assert code == 0
+    assert "human ceiling" in out
+    assert "mauve" not in out
+
+
+def test_without_programs_the_words_are_scored(files, capsys):
+    bare = files("s.jsonl", [{"utterance": row["utterance"]} for row in ROWS])
+    code, out, _ = run(capsys, "--human", files("h.jsonl", ROWS), "--synthetic", bare, "--json")
+    assert code == 0
+    assert json.loads(out)["word_type_overlap"] == 1
+    assert "chi_square" not in json.loads(out)
+
+
+def test_parses_with_and_without_a_function(files, capsys):
+    wrong = [{**row, "lispress": row["lispress"].replace("f0", "f1")} for row in ROWS]
+    arguments = ["--gold", files("g.jsonl", ROWS), "--predicted", files("p.jsonl", wrong)]
+    code, out, _ = run(capsys, *arguments, "--function", "f0", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["exact_match_anonymous"] == pytest.approx(20 / 30)
+    assert found["api_set"] == "smcalflow"
+    assert found["by_function"]["with"]["exact_match_anonymous"] == 0
+    assert found["by_function"]["without"]["exact_match_anonymous"] == 1
+    assert found["function_recall"]["f0"] == {"recall": 0.0, "num_gold": 10}
+    code, out, _ = run(capsys, *arguments, "--api-set", "treedst")
+    assert code == 0
+    assert "exact_match_anonymous" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((), "expected --reference FILE and --hypothesis FILE, or --human"),
+        (("--human", "h"), "expected --human FILE and --synthetic FILE"),
+        (("--human", "h", "--gold", "g"), "expected --human"),
+        (("--gold", "h", "--predicted", "short"), "as many records"),
+        (("--gold", "h", "--predicted", "other"), "the utterance of"),
+        (("--gold", "bad", "--predicted", "h"), "gold record 2"),
+        (("--gold", "bare", "--predicted", "h"), "expected lispress in"),
+        (("--human", "bad", "--synthetic", "h"), "human programs that read"),
+        (("--human", "h", "--synthetic", "damaged"), "line 2"),
+        (("--human", "h", "--synthetic", "nothing"), "nothing"),
+        (("--gold", "h", "--predicted", "h", "--function", "Nope"), "a function that occurs"),
+    ],
+)
+def test_refused_in_one_line_without_a_text(files, capsys, given, message):
+    places = {
+        "h": files("h.jsonl", ROWS),
+        "g": files("g.jsonl", ROWS),
+        "short": files("short.jsonl", ROWS[:3]),
+        "other": files("other.jsonl", [{**row, "utterance": SECRET} for row in ROWS]),
+        "bad": files("bad.jsonl", [ROWS[0], {**ROWS[1], "lispress": f"({SECRET}"}, *ROWS[2:]]),
+        "bare": files("bare.jsonl", [{"utterance": SECRET}]),
+        "damaged": files("damaged.jsonl", [ROWS[0], f'{{"utterance": "{SECRET}"']),
+        "nothing": "nothing.jsonl",
+    }
+    code, _, err = run(capsys, *(places.get(word, word) for word in given))
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert SECRET not in err

@@ -1,0 +1,148 @@
+"""All metrics of generated text against human text at once, with the human ceiling beside each.
+
+Every figure of an overlap grows with the number of texts, so both sides are cut to one size. The
+ceiling is what human text reaches: one random half of it against the other, each half as large.
+Programs of the generated texts come from a parser, so its errors are in every figure of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainables.errors import InvalidInput
+from trainables.metrics import function_distance, function_overlap, mauve, word_overlap
+from trainables.parse.function_types import FnTypes, occurrences
+from trainables.parse.graph import graph
+from trainables.parse.lispress import LispressError
+
+HIGHER_IS_BETTER = True
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Utterances and, where all of them are known, a program for each (None: unknown)."""
+
+    utterances: Sequence[str]
+    programs: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.programs is not None and len(self.programs) != len(self.utterances):
+            raise InvalidInput(
+                f"expected a program for each of {len(self.utterances)} utterances,"
+                f" got {len(self.programs)}"
+            )
+
+    def select(self, ids: Sequence[int]) -> Texts:
+        """The records `ids`."""
+        programs = None if self.programs is None else [self.programs[i] for i in ids]
+        return Texts([self.utterances[i] for i in ids], programs)
+
+
+Figures = dict[str, float | int | None]
+
+
+def score(
+    generated: Texts,
+    human: Texts,
+    *,
+    seed: int = 0,
+    fn_types: FnTypes = "heads+types",
+    mauve_texts: int = 2_000,
+) -> Figures:
+    """Every figure of generated texts, None where it cannot be told.
+
+    `X_human_ceiling` is X of one half of the human texts against the other. With `mauve_texts` 0
+    MAUVE is left out.
+
+    Raises: InvalidInput where a side is empty, or a human program does not read.
+    """
+    n = min(len(generated.utterances), len(human.utterances))
+    if n < 2:
+        raise InvalidInput(f"expected at least 2 texts of each side, got {n}")
+    rng = np.random.default_rng(seed)
+    ours, theirs = (
+        side.select(sorted(rng.permutation(len(side.utterances))[:n].tolist()))
+        for side in (generated, human)
+    )
+    order = rng.permutation(n)
+    half = n // 2
+    halves = theirs.select(order[:half].tolist()), theirs.select(order[half : 2 * half].tolist())
+    bags = _bags(theirs, fn_types)
+    if bags is not None and None in bags:
+        number = bags.index(None) + 1
+        raise InvalidInput(f"expected human programs that read, got another in record {number}")
+    found: Figures = {
+        "num_generated": len(generated.utterances),
+        "num_human": len(human.utterances),
+        "num_compared": n,
+    }
+    figures = _compare(ours, theirs, fn_types=fn_types)
+    ceiling = _compare(*halves, fn_types=fn_types)
+    if mauve_texts:
+        figures |= _mauve(ours, theirs, max_texts=mauve_texts, seed=seed)
+        ceiling |= _mauve(*halves, max_texts=mauve_texts, seed=seed)
+    for name, value in figures.items():
+        found[name] = value
+        if "num_" not in name and name not in _ONE_SIDED:
+            found[f"{name}_human_ceiling"] = ceiling.get(name)
+    return found
+
+
+_ONE_SIDED = ("well_formed_rate", "distinct_rate")
+
+
+def _compare(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
+    found: Figures = {
+        "word_type_overlap": word_overlap.value(generated.utterances, human.utterances),
+        "num_word_types": len(word_overlap.vocabulary(generated.utterances)),
+        "distinct_rate": len(set(generated.utterances)) / len(generated.utterances),
+    }
+    ours, theirs = _bags(generated, fn_types), _bags(human, fn_types)
+    if ours is None:
+        return found
+    found["well_formed_rate"] = sum(bag is not None for bag in ours) / len(ours)
+    if theirs is None:
+        return found
+    p, q = (Counter[str]() for _ in range(2))
+    for total, bags in ((p, ours), (q, theirs)):
+        for bag in bags:
+            total.update(bag or ())
+    found["num_function_types"] = len(p)
+    found["function_type_overlap"] = function_overlap.value(p, q)
+    for k in function_overlap.TOP:
+        found[f"function_top{k}"] = function_overlap.top_k(p, q, k=k)
+    if p:
+        found["chi_square"] = function_distance.value(p, q)
+        found["chi_square_full"] = function_distance.full(p, q)
+        found["total_variation"] = function_distance.total_variation(p, q)
+        found["jensen_shannon"] = function_distance.jensen_shannon(p, q)
+    return found
+
+
+def _mauve(generated: Texts, human: Texts, *, max_texts: int, seed: int) -> Figures:
+    if min(len(generated.utterances), len(human.utterances)) < 10:
+        return {"mauve": None}
+    found = mauve.of_texts(generated.utterances, human.utterances, max_texts=max_texts, seed=seed)
+    return {
+        "mauve": found.value,
+        "mauve_smoothed": found.smoothed,
+        "mauve_num_texts": found.num_texts,
+        "mauve_num_clusters": found.num_clusters,
+    }
+
+
+def _bags(texts: Texts, fn_types: FnTypes) -> list[tuple[str, ...] | None] | None:
+    """Function types of each program; None for one that does not read."""
+    if texts.programs is None:
+        return None
+    found: list[tuple[str, ...] | None] = []
+    for program in texts.programs:
+        try:
+            found.append(occurrences(graph(program), fn_types=fn_types))
+        except LispressError:
+            found.append(None)
+    return found
