@@ -253,6 +253,7 @@ def _reuse_within_vector(patch: Patch) -> None:
         half = target[: len(target) // 2]
         noise = torch.zeros_like(half)
         add_noise_(noise, **{**how, "segments": [(slice(0, len(half)), how["segments"][0][1])]})
+        target.mul_(how["factor"])
         half.add_(noise)
         target[len(target) // 2 :].add_(noise)
 
@@ -285,10 +286,10 @@ def _raw_alpha(patch: Patch) -> None:
     """`first_step_noised` that looks at the gradient before the noise."""
     right = _private.PrivateEngine._add_noise
 
-    def peek(self: Any, epoch: int, index: int) -> None:
+    def peek(self: Any, epoch: int, index: int, factor: float) -> None:
         if not self._scale_is_known:
             self._set_scale(scaling.from_norms(self._flat.group_norms()))
-        right(self, epoch, index)
+        right(self, epoch, index, factor)
 
     patch.setattr(_private.PrivateEngine, "_add_noise", peek)
 

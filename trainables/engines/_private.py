@@ -53,9 +53,9 @@ class PrivateEngine(Engine):
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
         if self._mechanism.group_scale == "first_step" and not self._scale_is_known:
             self._take_raw_scale(draw)
-        stats = self._add_clipped(draw)
+        stats, factor = self._add_clipped(draw)
         self._refuse_changed_buffers()
-        self._add_noise(epoch, index)
+        self._add_noise(epoch, index, factor)
         return stats
 
     def step(self, epoch: int, step: int) -> StepStats:
@@ -79,8 +79,10 @@ class PrivateEngine(Engine):
         self._set_scale(state["group_scale"])
         self._scale_is_known = bool(state["group_scale_is_known"])
 
-    def _add_clipped(self, draw: Draw) -> StepStats:
-        """The sum of this process' clipped units, in original scale, in the flat buffer."""
+    def _add_clipped(self, draw: Draw) -> tuple[StepStats, float]:
+        """The sum of this process' clipped units, in original scale: the flat buffer times the
+        factor returned, which the noise's pass over it takes along.
+        """
         bound = self._mechanism.max_grad_norm
         hook = self._hook
         plan = list(passes(draw, limit=self._physical, units_apart=not self._source.per_unit))
@@ -88,6 +90,7 @@ class PrivateEngine(Engine):
         # A lone unit is clipped where it lies; others are summed from a second buffer.
         lone = int((draw.sizes > 0).sum()) == 1
         norms = []
+        factor = 1.0
         loss = torch.zeros((), dtype=torch.float64, device=self.layout.device)
         for part in plan:
             if part.whole and part.last - part.first > 1:
@@ -96,13 +99,15 @@ class PrivateEngine(Engine):
             else:
                 gradient = self._flat if lone else self._second_buffer()
                 losses = self._add_piece(draw, part, weights, gradient)
-                if part.ends:
+                if part.ends and lone:
+                    norm, factor = hook.defer_clip(gradient)
+                    norms.append(norm.reshape(1))
+                elif part.ends:
                     norms.append(hook.clip_(gradient).reshape(1))
-                    if not lone:
-                        self._flat.data.add_(gradient.data)
-                        gradient.zero_()
+                    self._flat.data.add_(gradient.data)
+                    gradient.zero_()
             loss += finite_sum(losses)
-        return _stats(loss, norms, records=len(draw.records), bound=bound)
+        return _stats(loss, norms, records=len(draw.records), bound=bound), factor
 
     def _add_units(
         self, draw: Draw, part: Pass, weights: NDArray[np.float32]
@@ -125,10 +130,13 @@ class PrivateEngine(Engine):
             self._scratch = FlatGradient(self.layout)
         return self._scratch
 
-    def _add_noise(self, epoch: int, index: int) -> None:
-        """The noise of this process' logical workers: one draw of their summed variance."""
+    def _add_noise(self, epoch: int, index: int, factor: float) -> None:
+        """The flat buffer times `factor`, plus the noise of this process' logical workers: one
+        draw of their summed variance.
+        """
         std = self._mechanism.worker_noise_std_at(epoch) * math.sqrt(self._local_workers)
         if std == 0.0:
+            self._flat.data.mul_(factor)
             return
         segments = [(slice(0, self.layout.size), std)]
         # `paper` adds after the rescale by alpha_k, `central` before it.
@@ -136,7 +144,9 @@ class PrivateEngine(Engine):
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
-        add_noise_(self._flat.data, stream=stream, segments=segments, secure=self._secure)
+        add_noise_(
+            self._flat.data, stream=stream, segments=segments, factor=factor, secure=self._secure
+        )
 
     def _segments(self, std: float) -> list[tuple[slice, float]]:
         """Each group with std * alpha_k; neighbours that share it are one segment."""

@@ -106,16 +106,27 @@ class GradientHook:
 
     def clip_(self, gradient: FlatGradient) -> Tensor:
         """Clip `gradient` in place (zero it where it is not finite); its norm before that."""
+        norm, factor = self.defer_clip(gradient)
+        if factor != 1.0:
+            gradient.data.mul_(factor)
+        return norm
+
+    def defer_clip(self, gradient: FlatGradient) -> tuple[Tensor, float]:
+        """(norm before clipping, factor): `gradient` is clipped once it is multiplied by it.
+
+        On a CPU the factor is left to whoever passes over `gradient` next. A gradient that is not
+        finite is zeroed here, and a GPU's clipped here, without waiting for it: the factor is 1.
+        """
         norm = self.norm(gradient)
         factor = clip_factor(norm, self.max_grad_norm)
-        if norm.is_cuda:  # no branch on the host: the device need not be waited for
+        if norm.is_cuda:  # no branch on the host
             gradient.data.mul_(factor.to(gradient.data.dtype))
             gradient.data.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-        elif factor == 0.0:
+            return norm, 1.0
+        if factor == 0.0:  # 0 times inf would be NaN
             gradient.data.zero_()
-        elif factor != 1.0:
-            gradient.data.mul_(float(factor))
-        return norm
+            return norm, 1.0
+        return norm, float(factor)
 
 
 # Layers whose output for a record depends on other records, or that keep statistics of them.

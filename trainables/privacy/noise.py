@@ -5,18 +5,16 @@ step) through keyed BLAKE2b, so two names give independent streams and none give
 is never shown, logged or derived from a seed (`reproducible_noise` does derive it, and then no
 epsilon holds).
 
-On a CPU the noise is AES-256-CTR and Box-Muller with a 63-bit radius, at 1.3 of the time of torch's
-own `normal_`, whose 24-bit radius ends at 5.8 standard deviations (63 bits: 9.3): in millions of
-coordinates that end would be met, and give more away than a delta of 1e-5. Its generator also takes
-only 32 bits of a seed. On a GPU it is the device's generator under a 64-bit seed of
-the stream, unless `secure` asks for the CPU's.
+On a CPU the noise is AES-256-CTR and the Box-Muller of `box_muller`. torch's own `normal_` ends at
+5.8 standard deviations: in millions of coordinates that end would be met, and give more away than a
+delta of 1e-5; and its generator takes only 32 bits of a seed. On a GPU it is the device's generator
+under a 64-bit seed of the stream, unless `secure` asks for the CPU's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,11 +26,12 @@ from torch import Tensor
 
 from trainables.communication import Communicator
 from trainables.errors import InvalidData
+from trainables.privacy import _native, box_muller
 
 _KEY_BYTES = 32
-_CHUNK = 1 << 16  # numbers drawn at once: they stay in the cache until they are added
-_CHUNK_BYTES = 6 * _CHUNK  # 63 + 32 bits for two
-_ZEROS = memoryview(bytes(_CHUNK_BYTES))
+_CHUNK = 1 << 16  # numbers drawn at once: their words stay in the cache until they are used
+_MOST_BYTES = 4 * (_CHUNK + box_muller.num_extra(_CHUNK // 2))
+_ZEROS = memoryview(bytes(_MOST_BYTES))
 
 
 class SecretKey:
@@ -106,27 +105,30 @@ class GaussianSource:
     def __init__(self, stream: bytes) -> None:
         cipher = Cipher(algorithms.AES(stream[:32]), modes.CTR(stream[32:48]))
         self._encryptor = cipher.encryptor()
-        self._raw = bytearray(_CHUNK_BYTES + 15)  # update_into wants room for one more block
-        self._bits = torch.frombuffer(self._raw, dtype=torch.uint8)
-        # Buffers of its own: fresh memory for every chunk would cost as much as the cosines.
-        self._floats = torch.empty(3, _CHUNK // 2)
+        raw = np.empty(_MOST_BYTES + 16, dtype=np.uint8)  # room for one more block
+        self._raw = raw.data
+        self._words = raw[:_MOST_BYTES].view(np.uint32)
+        self._address = raw.ctypes.data
+        self._native = _native.add_normals()
 
     def fill_(self, out: Tensor) -> Tensor:
         """Overwrite `out` (float32, CPU, contiguous, one dimension) with N(0, 1)."""
-        for start in range(0, out.numel(), _CHUNK):
-            part = out[start : start + _CHUNK]
-            half = (part.numel() + 1) // 2
-            self._encryptor.update_into(_ZEROS[: 12 * half], self._raw)
-            radius, angle, turned = self._floats[:, :half]
-            # float32 keeps 24 significant bits of each 63-bit number, however small it is.
-            radius.copy_(self._bits[: 8 * half].view(torch.int64))
-            radius.abs_().mul_(2.0**-63).clamp_(min=2.0**-63)
-            radius.log_().mul_(-2.0).sqrt_()
-            angle.copy_(self._bits[8 * half : 12 * half].view(torch.int32)).mul_(math.pi / 2**31)
-            torch.mul(radius, torch.cos(angle, out=turned), out=part[:half])
-            rest = part.numel() - half
-            torch.mul(radius[:rest], angle.sin_()[:rest], out=part[half:])
+        self.add_(out.zero_())
         return out
+
+    def add_(self, target: Tensor, *, std: float = 1.0, factor: float = 1.0) -> None:
+        """target = target * factor + std * N(0, 1), in one pass over `target` (as in `fill_`)."""
+        for start in range(0, target.numel(), _CHUNK):
+            part = target[start : start + _CHUNK]
+            half = (part.numel() + 1) // 2
+            more = box_muller.num_extra(half)
+            self._encryptor.update_into(_ZEROS[: 8 * half + 4 * more], self._raw)
+            if self._native is None:
+                box_muller.add_normals(self._words, half, part.numpy(), factor=factor, std=std)
+            else:
+                first, rest = part.data_ptr(), part.numel() - half
+                second = first + 4 * half
+                self._native(self._address, half, rest, more, factor, std, first, second)
 
 
 def add_noise_(
@@ -134,26 +136,27 @@ def add_noise_(
     *,
     stream: bytes,
     segments: Sequence[tuple[slice, float]],
+    factor: float = 1.0,
     secure: bool = False,
 ) -> None:
-    """Add to `target` [D] independent Gaussian noise of each segment's standard deviation.
+    """target = target * factor + independent Gaussian noise of each segment's standard deviation.
 
-    `segments` cover `target` in order, without gaps or overlap. The same stream gives the same
-    noise: use each for one step of one worker. `secure` draws on the CPU for a GPU's target.
+    `segments` cover `target` [D] in order, without gaps or overlap. The same stream gives the same
+    noise: use each for one step of one worker. `secure` draws on the CPU for a GPU's target. A
+    CPU's float32 target is read and written once.
     """
     if target.is_cuda and not secure:
-        _add_device_noise_(target, stream, segments)
+        _add_device_noise_(target.mul_(factor), stream, segments)
         return
     source = GaussianSource(stream)
-    buffer = torch.empty(min(_CHUNK, target.numel()), dtype=torch.float32)
-    for start in range(0, target.numel(), _CHUNK):
-        stop = min(start + _CHUNK, target.numel())
-        noise = source.fill_(buffer[: stop - start])
-        for where, std in segments:
-            low, high = max(where.start, start), min(where.stop, stop)
-            if low < high:
-                part = noise[low - start : high - start]
-                target[low:high].add_(part.to(target.device), alpha=std)
+    direct = target.device.type == "cpu" and target.dtype == torch.float32
+    for where, std in segments:
+        part = target[where]
+        if direct:
+            source.add_(part, std=std, factor=factor)
+        else:
+            noise = source.fill_(torch.empty(part.numel(), dtype=torch.float32))
+            part.mul_(factor).add_(noise.to(part.device, part.dtype), alpha=std)
 
 
 def _add_device_noise_(

@@ -1,0 +1,175 @@
+"""Box-Muller on given words: its definition in float64, its two forms, and its ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from trainables.privacy import _native, box_muller
+from trainables.privacy.noise import GaussianSource, add_noise_, public_key
+
+STREAM = public_key(0, "box-muller").stream("a")
+
+
+def words_of(radii: list[int], turns: list[int], extra: int = 0) -> np.ndarray:
+    words = np.full(2 * len(radii) + box_muller.num_extra(len(radii)), extra, dtype=np.uint32)
+    words[: len(radii)], words[len(radii) : 2 * len(radii)] = radii, turns
+    return words
+
+
+def normals(words: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray]:
+    out = np.zeros(2 * half, dtype=np.float32)
+    box_muller.add_normals(words, half, out, factor=1.0, std=1.0)
+    return out[:half].astype(np.float64), out[half:].astype(np.float64)
+
+
+def random_words(half: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(2**32, size=2 * half + box_muller.num_extra(half), dtype=np.uint32)
+
+
+def test_radius_and_angle_are_those_of_the_definition() -> None:
+    """r^2 = -2 ln(word / 2^32); the angle's parts as sine and cosine in float64."""
+    half = 1 << 14
+    words = random_words(half)
+    words[:half] |= np.uint32(1 << 20)  # none that takes more bits
+    first, second = normals(words, half)
+    exact = np.sqrt(-2 * np.log(words[:half] / 2.0**32))
+    np.testing.assert_allclose(np.hypot(first, second), exact, rtol=4e-7)
+    turns = words[half : 2 * half]
+    angle = (((turns << np.uint32(2)) | np.uint32(2)).view(np.int32)) * (math.pi / 4 / 2**31)
+    c, s = np.cos(angle) * np.where(turns >> 31, -1, 1), np.sin(angle)
+    change = (turns >> 30) & 1 == 1
+    np.testing.assert_allclose(first, exact * np.where(change, s, c), atol=1e-6)
+    np.testing.assert_allclose(second, exact * np.where(change, c, s), atol=1e-6)
+
+
+def test_the_angle_covers_the_circle_evenly() -> None:
+    """Angles of evenly spaced words are evenly spaced: each of 64 sectors has as many."""
+    half = 1 << 12
+    turns = (np.arange(half, dtype=np.uint64) * (1 << 20)).astype(np.uint32)
+    first, second = normals(words_of([1 << 31] * half, turns.tolist()), half)
+    sectors = np.histogram(np.arctan2(second, first), bins=64, range=(-math.pi, math.pi))[0]
+    assert (abs(sectors - half / 64) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("word", "extra", "u"),
+    [
+        (0, 0, 2.0**-64),  # the smallest: a radius of 9.42
+        (0, 2**31, 2.0**-33),
+        (5, 2**31, 5.5 * 2.0**-32),
+        (2**20, 0, 2.0**-12),
+        (2**32 - 1, 0, 1 - 2.0**-32),  # the largest: never a radius of 0
+    ],
+)
+def test_the_ends_of_the_radius(word: int, extra: int, u: float) -> None:
+    first, second = normals(words_of([word], [12345], extra), 1)
+    assert math.hypot(first[0], second[0]) == pytest.approx(
+        math.sqrt(-2 * math.log1p(u - 1) if u > 0.5 else -2 * math.log(u)), rel=1e-6
+    )
+
+
+def test_each_small_word_takes_extra_bits_of_its_own() -> None:
+    words = words_of([7, 1 << 25, 7], [0, 0, 0])
+    words[6:] = [1, 1 << 31, 3, 3]
+    first, _ = normals(words, 3)
+    radii = [math.sqrt(-2 * math.log((7 + more) / 2**32)) for more in (2.0**-32, 0.5)]
+    assert first[[0, 2]] == pytest.approx(radii, rel=1e-6)
+
+
+def test_the_target_is_scaled_and_the_noise_added() -> None:
+    words = random_words(500)
+    plain = np.zeros(999, dtype=np.float32)
+    box_muller.add_normals(words, 500, plain, factor=1.0, std=1.0)
+    target = np.arange(999, dtype=np.float32)
+    box_muller.add_normals(words, 500, target, factor=0.5, std=3.0)
+    np.testing.assert_allclose(target, np.arange(999) * 0.5 + 3 * plain, rtol=1e-6, atol=1e-6)
+
+
+@pytest.fixture
+def fresh() -> object:
+    """Builds are looked for anew before and after."""
+    _native.add_normals.cache_clear()
+    yield
+    _native.add_normals.cache_clear()
+
+
+@pytest.mark.parametrize("count", [1, 2, 255, 1001, (1 << 17) + 7])
+def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(
+    count: int, monkeypatch: pytest.MonkeyPatch, fresh: object
+) -> None:
+    if _native.add_normals() is None:
+        pytest.skip("no C compiler (cc) on this machine")
+    segments = [(slice(0, count // 3), 0.3), (slice(count // 3, count), 2.0)]
+    targets = []
+    for native in ("1", "0"):
+        monkeypatch.setenv("SWEEP_NATIVE", native)
+        _native.add_normals.cache_clear()
+        assert (_native.add_normals() is None) == (native == "0")
+        target = torch.linspace(-1, 1, count)
+        add_noise_(target, stream=STREAM, segments=segments, factor=0.7)
+        targets.append(target)
+    assert torch.equal(*targets)
+
+
+def test_the_stream_is_the_same_on_every_machine(
+    monkeypatch: pytest.MonkeyPatch, fresh: object
+) -> None:
+    """Known numbers: a replayed step must meet its noise again, wherever it is replayed."""
+    monkeypatch.setenv("SWEEP_NATIVE", "0")
+    found = GaussianSource(STREAM).fill_(torch.empty(5))
+    assert [number.hex() for number in found.tolist()] == KNOWN
+
+
+KNOWN = [
+    "0x1.aa236c0000000p-1",
+    "0x1.4d72060000000p-1",
+    "0x1.49b1e60000000p+0",
+    "0x1.34a6800000000p-1",
+    "0x1.335f5c0000000p-1",
+]
+
+
+def break_source(path: Path) -> None:
+    path.write_text("no C\n")
+
+
+def break_sign(path: Path) -> None:
+    """A library that compiles and gives other numbers."""
+    path.write_text(_native._SOURCE.read_text().replace("* -2.0f", "* -2.00001f"))
+
+
+@pytest.mark.parametrize("broken", [break_source, break_sign])
+def test_a_library_that_cannot_be_had_or_is_wrong_is_not_used(
+    broken: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh: object,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = tmp_path / "other.c"
+    broken(source)
+    monkeypatch.setattr(_native, "_SOURCE", source)
+    assert _native.add_normals() is None
+    assert torch.isfinite(GaussianSource(STREAM).fill_(torch.empty(10))).all()
+
+
+def test_no_compiler_is_needed(monkeypatch: pytest.MonkeyPatch, fresh: object) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert _native.add_normals() is None
+    assert torch.isfinite(GaussianSource(STREAM).fill_(torch.empty(10))).all()
+
+
+def test_a_library_that_others_could_have_written_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: object
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "dp-nlu-sweep").mkdir()
+    (tmp_path / "dp-nlu-sweep").chmod(0o777)
+    assert _native.add_normals() is None
