@@ -1,0 +1,229 @@
+"""Trials of a sweep judge each other: a corpus of memorable records, a real MLflow store."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from search_spaces import space as spaces
+from sweep import leakage, runner, select, store
+from sweep.prepare import prepare_space
+from sweep.results_table import leakage_table, violations
+from tests.sweep.sweeps import settings_in
+from trainables import evidence
+from trainables.result import is_curator_only
+
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+NUM = 600
+NAME = "mutual"
+ATTACKS = ["blind", "loss_threshold", "one_run", "quantile"]
+
+
+def write_corpus(folder: Path) -> dict[str, Any]:
+    """Records of one word each that occurs nowhere else, with an intent drawn by a coin: to know a
+    record's intent is to have been trained on it.
+    """
+    coins = np.random.default_rng(0).integers(2, size=NUM)
+    names = [
+        "".join(letters) for letters in itertools.product("bcdfgklmnp", "aeiou", "rstvz", "aei")
+    ]
+    rows = [
+        {"tokens": [names[n]], "tags": ["O"], "intent": "yes" if coins[n] else "no"}
+        for n in range(NUM)
+    ]
+    (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    schema = {"intents": ["yes", "no"], "slots": ["none"], "source": "written by hand"}
+    (folder / "schema.json").write_text(json.dumps(schema))
+    return {"name": "json_lines", "path": "mine.jsonl", "schema_file": "schema.json"}
+
+
+def space_in(folder: Path, *, split: str, epsilon: float, seeds: list[int]) -> spaces.SearchSpace:
+    return spaces.parse(
+        {
+            "name": NAME,
+            "base": {
+                "data": {**write_corpus(folder), "split": split, "num_records": 270},
+                "model": {
+                    **{"word_buckets": 8_192, "word_dim": 32, "char_dim": 4, "char_filters": 4},
+                    **{"hidden_size": 16, "num_layers": 1, "dropout": 0.0},
+                },
+                "training": {"epochs": 6, "expected_batch_size": 32, "learning_rate": 0.05},
+                # The shadow model would take longer than all trials together.
+                "evaluation": {"attacks": ATTACKS, "bootstrap_samples": 20},
+            },
+            "variants": [
+                {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}},
+                {
+                    "name": "dp",
+                    "set": {"engine": "dp_sgd"},
+                    "axes": {
+                        "privacy.noise_multiplier": [{"target_epsilon": epsilon}],
+                        "training.seed": seeds,
+                    },
+                },
+            ],
+            "resources": {"executor": "local"},
+        }
+    )
+
+
+def run(folder: Path, **chosen: Any) -> store.SweepFolder:
+    settings = settings_in(folder)
+    prepared = prepare_space(space_in(folder, **chosen), settings=settings)
+    done = runner.start(prepared, settings)
+    assert done.tracking_problem is None
+    return done.folder
+
+
+def tracked(folder: Path) -> dict[str, Any]:
+    """MLflow's runs of trials by trial id."""
+    client = importlib.import_module("mlflow.tracking").MlflowClient
+    client = client(tracking_uri=settings_in(folder).tracking_uri)
+    (experiment,) = client.search_experiments(filter_string="name = 'sweeps'")
+    found = client.search_runs([experiment.experiment_id])
+    return {run.data.tags["trial"]: run for run in found if run.data.tags["trial"]}
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, store.SweepFolder]:
+    """Pairs, two DP trials whose noise is as it should be, and SGD."""
+    place = tmp_path_factory.mktemp("quiet")
+    return place, run(place, split="paired", epsilon=0.25, seeds=[0, 1])
+
+
+def test_every_trial_is_judged_against_all_the_others(
+    quiet: tuple[Path, store.SweepFolder],
+) -> None:
+    _, folder = quiet
+    for record in folder.records():
+        assert record.metrics["mia_num_references"] == 2
+        for attack in ("rmia", "lira", "calibrated", "bavaria", "blind", "quantile"):
+            low, high = (record.metrics[f"mia_{attack}_auc_{end}"] for end in ("low", "high"))
+            assert low <= record.metrics[f"mia_{attack}_auc"] <= high
+        assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
+        curves = evidence.read_curves(folder.trial_folder(record.plan.id))
+        assert {"rmia", "lira", "loss_threshold"} <= set(curves)
+
+
+def test_what_memorises_is_found_and_what_is_noised_is_not(
+    quiet: tuple[Path, store.SweepFolder],
+) -> None:
+    _, folder = quiet
+    sgd, *dp = folder.records()
+    assert sgd.metrics["mia_loss_threshold_auc_low"] > 0.9
+    assert sgd.metrics["mia_rmia_auc_low"] > 0.7
+    assert sgd.metrics["epsilon_lower_bound"] > 0.5
+    assert select.attacks_of(sgd)[0] != "blind"
+    for record in dp:
+        assert record.metrics["mia_rmia_auc_low"] < 0.55
+        assert record.metrics["delta_mia_significant"] == 1
+        assert record.metrics["delta_mia_percent_high"] < 0
+        assert record.metrics["delta_ser_percent"] is not None
+        assert record.violation is None
+    for record in (sgd, *dp):  # nobody sees membership in words alone
+        assert record.metrics["mia_blind_auc_low"] < 0.55
+        assert record.metrics["mia_blind_auc_high"] > 0.45
+
+
+def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.SweepFolder]) -> None:
+    place, folder = quiet
+    runs = tracked(place)
+    client = importlib.import_module("mlflow.tracking").MlflowClient
+    client = client(tracking_uri=settings_in(place).tracking_uri)
+    for record in folder.records():
+        found = runs[record.plan.id].data
+        for name, value in record.metrics.items():
+            if name.startswith(("mia_", "epsilon_lower", "delta_mia")):
+                assert is_curator_only(name)
+                assert found.metrics[f"curator_only/{name}"] == pytest.approx(value)
+        assert found.tags["privacy.violation"] == ""
+        kept = client.list_artifacts(runs[record.plan.id].info.run_id, "curator_only")
+        assert [Path(each.path).name for each in kept] == ["roc.json"]
+
+
+def test_judging_again_changes_nothing(quiet: tuple[Path, store.SweepFolder]) -> None:
+    _, folder = quiet
+    before = [folder.panel(record.plan.id)["time"] for record in folder.records()]
+    assert leakage.judge(folder) == ()
+    assert [folder.panel(record.plan.id)["time"] for record in folder.records()] == before
+
+
+def test_the_table_has_intervals_bounds_and_claims(
+    quiet: tuple[Path, store.SweepFolder],
+) -> None:
+    table = leakage_table(quiet[1].records())
+    assert table is not None
+    heads = [str(column.header) for column in table.columns]
+    assert heads[:3] == ["trial", "strongest", "TPR"]
+    assert heads[-2:] == ["epsilon ≥", "claimed"]
+    assert violations(quiet[1].records()) == []
+
+
+def test_a_trial_without_noise_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same DP trial with its noise taken out makes the same claim; its records deny it."""
+    private = importlib.import_module("trainables.engines._private")
+
+    def silent(target: Any, *, factor: float = 1.0, **_: Any) -> None:
+        target.mul_(factor)
+
+    monkeypatch.setattr(private, "add_noise_", silent)
+    folder = run(tmp_path, split="paired", epsilon=0.25, seeds=[0])
+    sgd, dp = folder.records()
+    assert sgd.violation is None  # it claims nothing
+    assert dp.violation is not None
+    assert (
+        dp.violation["epsilon_lower_bound"]
+        > dp.violation["epsilon_claimed"]
+        == pytest.approx(dp.metrics["epsilon_replace_one"])
+    )
+    assert tracked(tmp_path)[dp.plan.id].data.tags["privacy.violation"].startswith("certified")
+    (sentence,) = violations(folder.records())
+    assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
+
+
+def test_damaged_evidence_is_a_note_and_stops_nobody(
+    quiet: tuple[Path, store.SweepFolder], tmp_path: Path
+) -> None:
+    folder = store.SweepFolder(tmp_path / NAME)
+    shutil.copytree(quiet[1].path, folder.path)
+    damaged = folder.records()[1].plan.id
+    (folder.trial_folder(damaged) / "signals.npz").write_bytes(b"not an archive")
+    leakage.judge(folder)
+    first, second, third = folder.records()
+    assert "cannot be read" in second.notes[-1]
+    assert "mia_rmia_auc" not in second.metrics
+    assert first.metrics["mia_num_references"] == third.metrics["mia_num_references"] == 1
+    # More or fewer trials: another correction of the certified bound.
+    assert first.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 2)
+
+
+@pytest.mark.parametrize(
+    ("split", "metrics", "broken"),
+    [
+        ("paired", {"epsilon_lower_bound": 1.2, "epsilon_replace_one": 1.0, "epsilon": 9.0}, True),
+        ("paired", {"epsilon_lower_bound": 1.2, "epsilon_replace_one": 2.0, "epsilon": 1.0}, False),
+        ("bernoulli", {"epsilon_lower_bound": 1.2, "epsilon": 1.0}, True),
+        ("paired", {"epsilon_lower_bound": 9.0, "epsilon_replace_one": math.inf}, False),
+        ("paired", {"epsilon_replace_one": 1.0}, False),
+        ("paired", {"epsilon_lower_bound": 9.0, "epsilon_replace_one": None}, False),
+    ],
+)
+def test_a_bound_is_held_against_the_claim_of_its_own_relation(
+    split: str, metrics: dict[str, float | None], broken: bool
+) -> None:
+    assert (leakage.violation(metrics, split) is not None) is broken
