@@ -1,0 +1,126 @@
+"""A small sequence-to-sequence Transformer from utterances to programs in prefix notation.
+
+Two encoder layers and one decoder layer, pre-norm, width 128, about a million parameters; the
+decoder's output table is its input table. Where literals are copied, the decoder also points at
+source pieces (pointer network, Vinyals et al. 2015). A choice is a token or a place: scores are
+[tokens | source places], and which of the two may come is known from the token before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from trainables.seeding import stream_seed
+
+KIND = "pairs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParserSizes:
+    """The architecture."""
+
+    width: int = 128
+    heads: int = 4
+    feed_forward: int = 512
+    encoder_layers: int = 2
+    decoder_layers: int = 1
+    dropout: float = 0.1
+
+
+class ParserModel(nn.Module):
+    """`num_words` source pieces, `num_tokens` program tokens.
+
+    Decoder inputs are ids of tokens, `num_tokens` + place for what was pointed at, and `start`.
+    """
+
+    def __init__(self, sizes: ParserSizes, *, num_words: int, num_tokens: int) -> None:
+        super().__init__()
+        self.num_tokens = num_tokens
+        self._scale = math.sqrt(sizes.width)  # tables are small, so that tied scores are
+        width = sizes.width
+        self.words = nn.Embedding(num_words, width)
+        self.tokens = nn.Embedding(num_tokens + 1, width)  # the last row begins a program
+        for table in (self.words, self.tokens):
+            nn.init.normal_(table.weight, std=width**-0.5)
+        above = nn.TransformerEncoderLayer(
+            width,
+            sizes.heads,
+            sizes.feed_forward,
+            sizes.dropout,
+            batch_first=True,
+            norm_first=True,
+        )
+        below = nn.TransformerDecoderLayer(
+            width,
+            sizes.heads,
+            sizes.feed_forward,
+            sizes.dropout,
+            batch_first=True,
+            norm_first=True,
+        )
+        self.encoder = nn.TransformerEncoder(
+            above, sizes.encoder_layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
+        )
+        self.decoder = nn.TransformerDecoder(below, sizes.decoder_layers, norm=nn.LayerNorm(width))
+        self.point = nn.Linear(width, width, bias=False)
+        self.dropout = nn.Dropout(sizes.dropout)
+
+    def encode(self, words: Tensor, padding: Tensor) -> Tensor:
+        """States [B, S, d] of the pieces `words` [B, S]; `padding` is True where there is none."""
+        rows = self._positioned(self.words(words) * self._scale)
+        states: Tensor = self.encoder(rows, src_key_padding_mask=padding)
+        return states
+
+    def forward(self, states: Tensor, padding: Tensor, inputs: Tensor, start: Tensor) -> Tensor:
+        """Scores [B, T, tokens + S] of what follows each of `start` and `inputs` [B, T - 1].
+
+        Neither kind of choice is masked; padded places are.
+        """
+        rows = self.tokens(inputs.clamp(max=self.num_tokens - 1)) * self._scale
+        if inputs.shape[1]:
+            places = (inputs - self.num_tokens).clamp(min=0)[:, :, None]
+            pointed = states.gather(1, places.expand(-1, -1, states.shape[2]))
+            rows = torch.where((inputs >= self.num_tokens)[:, :, None], pointed, rows)
+        rows = torch.cat([self.tokens(start)[:, None] * self._scale, rows], dim=1)
+        length = rows.shape[1]
+        future = torch.ones(length, length, dtype=torch.bool, device=rows.device).triu(1)
+        found = self.decoder(
+            self._positioned(rows),
+            states,
+            tgt_mask=future,
+            memory_key_padding_mask=padding,
+        )
+        tokens = found @ self.tokens.weight[:-1].T
+        places = self.point(found) @ states.transpose(1, 2) / self._scale
+        places = places.masked_fill(padding[:, None], -math.inf)
+        return torch.cat([tokens, places], dim=2)
+
+    def start(self, batch: int) -> Tensor:
+        """The input [B] that begins each program."""
+        return torch.full((batch,), self.num_tokens, device=self.tokens.weight.device)
+
+    def _positioned(self, rows: Tensor) -> Tensor:
+        length, width = rows.shape[1:]
+        moved: Tensor = self.dropout(rows + _positions(length, width).to(rows))
+        return moved
+
+
+def build(sizes: ParserSizes, *, num_words: int, num_tokens: int, seed: int) -> ParserModel:
+    """A model with weights drawn from `seed`."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(seed, "model", "parser"))
+        return ParserModel(sizes, num_words=num_words, num_tokens=num_tokens)
+
+
+def _positions(length: int, width: int) -> Tensor:
+    """Sines and cosines (Vaswani et al. 2017), [length, width]: no longest sequence."""
+    place = torch.arange(length)[:, None]
+    rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    table = torch.zeros(length, width)
+    table[:, 0::2] = torch.sin(place * rate)
+    table[:, 1::2] = torch.cos(place * rate)
+    return table

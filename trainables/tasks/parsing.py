@@ -1,0 +1,287 @@
+"""Training a parser from pairs, and using it: utterances in, programs out.
+
+One class for every role: the low-resource parser of public pairs that parses private utterances,
+and the high-resource one that judges generated text. Training is not private: whoever trains on
+private pairs releases them. Minutes on one thread at ten thousand pairs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from trainables.data.pairs import PairCorpus
+from trainables.errors import InvalidData, InvalidInput
+from trainables.metrics import parsing as scores
+from trainables.metrics.parse_match import ApiSet, Program
+from trainables.metrics.parsing import ParseScores
+from trainables.models._parser_vocabulary import Literals, Source, Vocabulary
+from trainables.models.parser import ParserModel, ParserSizes, build
+from trainables.parse.linearise import anonymise
+from trainables.parse.lispress import LispressError
+from trainables.seeding import generator, stream_seed
+from trainables.tasks._decoding import greedy
+
+_FORMAT = 1
+_FILES = ("parser.json", "weights.safetensors")
+_BUCKET = 50  # batches that are sorted by length together
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParserSettings:
+    """How a parser is made and trained.
+
+    `literals` "anon" writes no values of strings and numbers, "copy" takes them from the utterance.
+    """
+
+    literals: Literals = "copy"
+    sizes: ParserSizes = field(default_factory=ParserSizes)
+    epochs: int = 16
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    warmup_steps: int = 300
+    max_grad_norm: float = 1.0
+    max_length: int = 120  # tokens of a program that is written
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "max_length"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"expected {name} >= 1, got {name}={getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise InvalidInput(f"expected learning_rate > 0, got {self.learning_rate}")
+        if self.sizes.width % (2 * self.sizes.heads):
+            raise InvalidInput(
+                f"expected width to be a multiple of 2 heads, got width={self.sizes.width},"
+                f" heads={self.sizes.heads}"
+            )
+
+
+# For tests and first looks: half a minute on 2,000 pairs.
+SMALL = ParserSettings(
+    sizes=ParserSizes(width=64, feed_forward=256), epochs=8, warmup_steps=50, learning_rate=2e-3
+)
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A trained parser. `trained_on` says what it may know: a name, a fingerprint, a size."""
+
+    model: ParserModel
+    vocabulary: Vocabulary
+    settings: ParserSettings
+    trained_on: dict[str, str | int]
+
+    def parse(self, utterances: Sequence[str], *, batch_size: int = 64) -> list[str]:
+        """A program for each utterance, well-formed by construction; each depends on its own alone.
+
+        An utterance longer than the vocabulary's `MAX_PIECES` is read up to there.
+        """
+        found = [""] * len(utterances)
+        sources = [self.vocabulary.source(utterance) for utterance in utterances]
+        order = sorted(range(len(sources)), key=lambda index: len(sources[index].ids))
+        self.model.eval()
+        for low in range(0, len(order), batch_size):
+            ids = order[low : low + batch_size]
+            batch = [sources[index] for index in ids]
+            words, padding = collate(batch)
+            written = greedy(
+                self.model,
+                self.vocabulary,
+                words,
+                padding,
+                max_length=self.settings.max_length,
+            )
+            for index, source, tokens in zip(ids, batch, written, strict=True):
+                found[index] = self.vocabulary.program(tokens, source)
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the parser as a folder: JSON and safetensors.
+
+        Raises: InvalidInput where `folder` exists and is not empty.
+        """
+        if folder.exists() and any(folder.iterdir()):
+            raise InvalidInput(f"expected a new or empty folder, got {folder}")
+        folder.mkdir(parents=True, exist_ok=True)
+        about = {
+            "format": _FORMAT,
+            "settings": asdict(self.settings),
+            "vocabulary": asdict(self.vocabulary),
+            "trained_on": self.trained_on,
+        }
+        (folder / _FILES[0]).write_text(json.dumps(about), encoding="utf-8")
+        save_file(self.model.state_dict(), str(folder / _FILES[1]))
+
+
+def load_parser(folder: Path) -> Parser:
+    """A parser that `save` wrote.
+
+    Raises: InvalidData for a folder that holds none, or a damaged one.
+    """
+    try:
+        about = json.loads((folder / _FILES[0]).read_text(encoding="utf-8"))
+        tensors = load_file(str(folder / _FILES[1]))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise InvalidData(
+            f"expected a saved parser ({' and '.join(_FILES)}) in {folder},"
+            f" got {type(error).__name__}"
+        ) from None
+    try:
+        if about["format"] != _FORMAT:
+            raise ValueError
+        fields = dict(about["settings"])
+        settings = ParserSettings(**{**fields, "sizes": ParserSizes(**fields["sizes"])})
+        words, tokens, literals = (about["vocabulary"][n] for n in ("words", "tokens", "literals"))
+        vocabulary = Vocabulary(tuple(words), tuple(tokens), literals)
+        model = build(settings.sizes, num_words=len(words), num_tokens=len(tokens), seed=0)
+        model.load_state_dict(tensors)
+        return Parser(model.eval(), vocabulary, settings, dict(about["trained_on"]))
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise InvalidData(
+            f"expected a parser of this version in {folder}, got another or a damaged one"
+        ) from None
+
+
+def train_parser(
+    pairs: PairCorpus,
+    *,
+    settings: ParserSettings | None = None,
+    seed: int,
+    report: Callable[[int, float], None] | None = None,
+) -> Parser:
+    """A parser trained on all of `pairs`; `report(epoch, mean loss)` after each epoch.
+
+    Same pairs, settings and seed on the same machine give the same parser.
+
+    Raises: InvalidInput where pairs lack programs, or a program does not read.
+    """
+    settings = settings or ParserSettings()
+    if not pairs.has_programs:
+        raise InvalidInput(
+            f"expected a program for every pair to train on, {pairs.name} lacks some"
+        )
+    try:
+        vocabulary = Vocabulary.of(pairs.utterances, pairs.programs, literals=settings.literals)
+        sources = [vocabulary.source(utterance) for utterance in pairs.utterances]
+        targets = [
+            vocabulary.target(program, source)
+            for program, source in zip(pairs.programs, sources, strict=True)
+        ]
+    except LispressError as error:
+        raise InvalidInput(f"expected programs that read in {pairs.name}: {error}") from None
+    model = build(
+        settings.sizes,
+        num_words=len(vocabulary.words),
+        num_tokens=len(vocabulary.tokens),
+        seed=seed,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(seed, "parser", "dropout"))
+        _fit(model, vocabulary, sources, targets, settings=settings, seed=seed, report=report)
+    about: dict[str, str | int] = {
+        "name": pairs.name,
+        "fingerprint": pairs.fingerprint,
+        "num_pairs": len(pairs),
+        "seed": seed,
+    }
+    return Parser(model.eval(), vocabulary, settings, about)
+
+
+def evaluate(parser: Parser, pairs: PairCorpus, *, api_set: ApiSet | None = None) -> ParseScores:
+    """Scores of a parser on pairs; gold literals are anonymous where the parser's are.
+
+    Raises: InvalidInput for a gold program that does not read.
+    """
+    predicted = [Program.of(program) for program in parser.parse(pairs.utterances)]
+    return scores.score(gold_programs(parser, pairs), predicted, api_set=api_set)
+
+
+def gold_programs(parser: Parser, pairs: PairCorpus) -> list[Program]:
+    """What `parser` should write, in the form in which it writes literals."""
+    if parser.settings.literals == "anon":
+        return [Program.of(anonymise(program)) for program in pairs.programs]
+    return [Program.of(program) for program in pairs.programs]
+
+
+def collate(batch: Sequence[Source]) -> tuple[Tensor, Tensor]:
+    """Piece ids [B, S] and where there are none (True)."""
+    lengths = [len(source.ids) for source in batch]
+    words = torch.zeros(len(batch), max(lengths), dtype=torch.long)
+    for row, source in enumerate(batch):
+        words[row, : lengths[row]] = torch.tensor(source.ids)
+    padding = torch.arange(max(lengths))[None] >= torch.tensor(lengths)[:, None]
+    return words, padding
+
+
+def _fit(
+    model: ParserModel,
+    vocabulary: Vocabulary,
+    sources: Sequence[Source],
+    targets: Sequence[Sequence[int]],
+    *,
+    settings: ParserSettings,
+    seed: int,
+    report: Callable[[int, float], None] | None,
+) -> None:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98))
+    per_epoch = -(-len(sources) // settings.batch_size)
+    total = per_epoch * settings.epochs
+    warmup = max(1, min(settings.warmup_steps, total // 4))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: min((step + 1) / warmup, max(0.0, (total - step) / max(1, total - warmup))),
+    )
+    model.train()
+    for epoch in range(settings.epochs):
+        losses: list[float] = []
+        for ids in _batches([len(t) for t in targets], settings.batch_size, seed, epoch):
+            words, padding = collate([sources[index] for index in ids])
+            loss = _loss(model, vocabulary, words, padding, [targets[index] for index in ids])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+        if report is not None:
+            report(epoch, float(np.mean(losses)))
+
+
+def _loss(
+    model: ParserModel,
+    vocabulary: Vocabulary,
+    words: Tensor,
+    padding: Tensor,
+    targets: Sequence[Sequence[int]],
+) -> Tensor:
+    """Mean cross-entropy over tokens and places; a choice competes with those of its kind alone."""
+    gold = torch.full((len(targets), max(map(len, targets))), -1, dtype=torch.long)
+    for row, ids in enumerate(targets):
+        gold[row, : len(ids)] = torch.tensor(ids)
+    inputs = gold[:, :-1].clamp(min=0)
+    found = model(model.encode(words, padding), padding, inputs, model.start(len(targets)))
+    is_place = gold >= model.num_tokens
+    kinds = torch.arange(found.shape[2]) >= model.num_tokens
+    found = found.masked_fill(kinds[None, None] != is_place[:, :, None], -torch.inf)
+    return F.cross_entropy(found.flatten(0, 1), gold.flatten(), ignore_index=-1)
+
+
+def _batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[list[int]]:
+    """Every record once, in batches of like length, in an order of the epoch's own."""
+    random = generator(seed, "parser", "batches", epoch)
+    order = random.permutation(len(lengths)).tolist()
+    found = []
+    for low in range(0, len(order), _BUCKET * batch_size):
+        bucket = sorted(order[low : low + _BUCKET * batch_size], key=lambda index: lengths[index])
+        found += [bucket[at : at + batch_size] for at in range(0, len(bucket), batch_size)]
+    for index in random.permutation(len(found)).tolist():
+        yield found[index]
