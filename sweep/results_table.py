@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +23,7 @@ _STYLES = {
     "interrupted": "yellow",
     "planned": "dim",
 }
+_SHORT = {"loss_threshold": "loss", "calibrated": "calibr."}
 _MARKDOWN = ("ser", "mia_shadow_auc", "epsilon", "epsilon_paper", "seconds")
 
 
@@ -127,7 +129,7 @@ def group_table(records: Sequence[TrialRecord]) -> Table | None:
 def leakage_table(records: Sequence[TrialRecord]) -> Table | None:
     """What attacks found of each finished trial; None where no attack ran.
 
-    The strongest attack is the best of several noisy figures: read its interval, not its value.
+    The strongest attack, in bold, is the best of several noisy figures: read its interval.
     """
     finished = [r for r in records if r.status in select.FINISHED and select.attacks_of(r)]
     if not finished:
@@ -135,23 +137,27 @@ def leakage_table(records: Sequence[TrialRecord]) -> Table | None:
     names = sorted({name for record in finished for name in select.attacks_of(record)})
     certified = any("epsilon_lower_bound" in record.metrics for record in finished)
     table = Table(
-        title="leakage: AUC in % with 95 % interval, TPR at 1 % FPR (curator only)",
-        caption="strongest: the best of several noisy figures · blind sees no model: its interval"
-        " should hold 50 · Δ to the baseline, significant with *"
+        title="leakage: each attack's AUC in % ± 95 % (curator only)",
+        caption="TPR: at 1 % FPR, of the strongest (~ low resolution) · blind sees no model and"
+        " should be at 50 · Δ % to the baseline, * significant"
         + (" · epsilon ≥: certified for all trials together at 95 %" if certified else ""),
+        box=box.SIMPLE_HEAD,
+        padding=(0, 0),
+        pad_edge=False,
     )
-    table.add_column("trial", overflow="fold")
-    for column in ("strongest", "TPR", *names, "blind", "ΔSER %", "ΔMIA %"):
-        table.add_column(column, justify="right")
+    table.add_column("trial", overflow="fold", min_width=16)
+    for column in (*(_SHORT.get(name, name) for name in names), "TPR", "blind", "ΔSER", "ΔMIA"):
+        table.add_column(column, justify="right", no_wrap=True)
     if certified:
-        table.add_column("epsilon ≥", justify="right")
-        table.add_column("claimed", justify="right")
+        table.add_column("ε ≥", justify="right", no_wrap=True)
+        table.add_column("claimed", justify="right", no_wrap=True)
     for record in finished:
         best = select.attacks_of(record)[0]
-        cells = [
-            f"{best} {_area(record, best)}",
-            _percent(record.metrics.get(f"mia_{best}_tpr_1pct")),
-            *(_area(record, name) for name in (*names, "blind")),
+        areas = [Text(_area(record, name), style="bold" if name == best else "") for name in names]
+        cells: list[Text | str] = [
+            *areas,
+            _rate(record, best),
+            _area(record, "blind"),
             _change(record, "ser"),
             _change(record, "mia"),
         ]
@@ -233,19 +239,22 @@ def _area(record: TrialRecord, attack: str) -> str:
     )
     if value is None:
         return "-"
-    around = "" if low is None or high is None else f" ({100 * low:.1f}..{100 * high:.1f})"
+    around = "" if low is None or high is None else f"±{50 * (high - low):.1f}"
     return f"{100 * value:.1f}{around}"
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
+def _rate(record: TrialRecord, attack: str) -> str:
+    share = record.metrics.get(f"mia_{attack}_tpr_1pct")
+    coarse = record.metrics.get(f"mia_{attack}_tpr_1pct_low_resolution")
+    return "-" if share is None else f"{'~' if coarse else ''}{100 * share:.1f}"
 
 
 def _change(record: TrialRecord, what: str) -> str:
     value = record.metrics.get(f"delta_{what}_percent")
     if value is None:
         return "-"
-    return f"{value:+.1f}{'*' if record.metrics.get(f'delta_{what}_significant') else ''}"
+    digits = 0 if abs(value) >= 100 else 1
+    return f"{value:+.{digits}f}{'*' if record.metrics.get(f'delta_{what}_significant') else ''}"
 
 
 def _status(record: TrialRecord) -> Text:

@@ -64,7 +64,8 @@ def available_corpora(data_dir: Path) -> list[str]:
 def signals(
     config: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> tuple[Signals, float]:
-    """The shadow's signals (on every process) and the seconds that training it took, 0 if cached.
+    """The shadow's signals (on every process) and the seconds that training it took, or waiting for
+    the group that trains it; next to nothing once it is cached.
 
     The group of processes that comes first trains it together; the others wait at its lock.
     """
@@ -87,7 +88,8 @@ def signals(
                 write_signals(place, found)
             comm.broadcast(None)
             return found, time.perf_counter() - started
-    return read_signals(place), 0.0
+        waited = time.perf_counter() - started
+    return read_signals(place), waited
 
 
 @contextmanager
