@@ -7,6 +7,7 @@ share and the divisor.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -182,7 +183,18 @@ class Engine(ABC):
             "gradient_norm": norm / max(1.0, units),
             "clip_fraction": clipped / max(1.0, units),
             "nonfinite_gradients": nonfinite,
+            **self._noise(epoch),
         }
+
+    def _noise(self, epoch: int) -> dict[str, float]:
+        """`noise_norm`: the expected norm of the noise in a released mean gradient, to be held
+        against `gradient_norm`. It is computed from the mechanism alone and is public.
+        """
+        mechanism = self._mechanism
+        if not mechanism.is_private:
+            return {}
+        on_sum = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
+        return {"noise_norm": on_sum * math.sqrt(self.layout.size) / mechanism.num_microbatches}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Flat tensors: Adam's moments, the steps taken, what a subclass adds."""
