@@ -212,6 +212,13 @@ class SynthesisConfig(Frozen):
         "parser",
         description="private programs: by a parser trained on the public part, or the corpus' own",
     )
+    parser_epochs: int = Field(16, ge=1, description="of the low-resource parser")
+    measuring_parser_epochs: int = Field(
+        8,
+        ge=0,
+        description="of the parser that measures generated text, trained on held-out human text;"
+        " 0: no figures of functions",
+    )
     public_fraction: float = Field(
         0.1, gt=0, lt=1, description="share of the training part that is declared public"
     )

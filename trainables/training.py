@@ -17,9 +17,21 @@ import torch
 
 from trainables import checkpoint
 from trainables.communication import Communicator
-from trainables.engines import Engine
 from trainables.result import EpochReport
 from trainables.seeding import stream_seed
+
+
+class EpochEngine(Protocol):
+    """What the loop asks of an engine (see `engines.Engine`)."""
+
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        """All steps of an epoch; its figures."""
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What another process needs to go on."""
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Go on from what `state_dict` gave."""
 
 
 class Learner(Protocol):
@@ -33,7 +45,7 @@ class Learner(Protocol):
         """Holds the weights."""
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> EpochEngine:
         """Takes the steps."""
 
     @property

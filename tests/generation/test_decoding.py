@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 import torch
@@ -101,7 +102,7 @@ def test_wider_beams_draw_likelier_texts() -> None:
         total = 0.0
         for text in draw(model, [[0]] * 400, how, seed=1):
             path = [0, *text, END][: 12 + 1]
-            steps = [float(model.log_probs[a, b]) for a, b in zip(path, path[1:], strict=False)]
+            steps = [float(model.log_probs[a, b]) for a, b in pairwise(path)]
             total += sum(steps) / len(steps)
         return total / 400
 

@@ -141,7 +141,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     def encode(folder: Path) -> None:
         storage.write(folder, entry.read(path, config=config), schema=schema)
 
-    folder = _made_once(cache_dir, f"{config.name}-{key}", encode)
+    folder = made_once(cache_dir, f"{config.name}-{key}", encode)
     columns = storage.read(folder)
     if config.max_records is not None and config.max_records != columns.meta["num_records"]:
         columns = _subset(config, columns, folder)
@@ -192,13 +192,13 @@ def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> stora
         raise InvalidInput(f"expected data.max_records <= {n}, the records there are, got {wanted}")
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
-    made = _made_once(
+    made = made_once(
         folder.parent, name, lambda target: storage.write_subset(target, columns, ids)
     )
     return storage.read(made)
 
 
-def _made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
+def made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
     """The folder `name`, made by one process while the others wait; it appears whole or not."""
     folder = cache_dir / name
     if folder.exists():

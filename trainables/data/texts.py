@@ -6,7 +6,7 @@ from the text on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class TextBatch:
 
 class EncodedTexts:
     """n records, addressed 0..n-1, cut once: `offsets` [n + 1] in `tokens`, `first` [n] the place
-    within the record of the first token that the loss counts.
+    within the record of the first token that the loss counts. Some records may have a prompt.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class EncodedTexts:
         tokenizer: Tokenizer,
         *,
         max_tokens: int,
-        prompts: Sequence[str] | None = None,
+        prompts: Sequence[str | None] | None = None,
     ) -> None:
         if max_tokens < 8:
             raise InvalidInput(f"expected max_tokens >= 8, got {max_tokens}")
@@ -89,6 +89,18 @@ class EncodedTexts:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def by_length(self, max_tokens: int) -> Iterator[NDArray[np.int64]]:
+        """All ids, records of like length together, at most `max_tokens` (or one record) a time."""
+        lengths = np.diff(self.offsets)
+        order = np.argsort(lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            while stop < len(order) and (stop + 1 - start) * lengths[order[stop]] <= max_tokens:
+                stop += 1
+            yield order[start:stop]
+            start = stop
 
     def batch(self, ids: NDArray[np.int64]) -> TextBatch:
         """The records `ids` in that order, at least one."""

@@ -81,7 +81,8 @@ def _sampled(
     limit = max(how.max_tokens, int(lengths.max()) + 1)
     going = model.begin(len(openings), limit)
     alive = torch.arange(len(openings))
-    now, texts = given[:, 0], [[] for _ in openings]  # type: list[list[int]]
+    now = given[:, 0]
+    texts: list[list[int]] = [[] for _ in openings]
     for time in range(1, limit):
         scores = going.read(now).float().cpu() / how.temperature
         now = _draw_one(_top(scores, how.top_k).softmax(1), random)

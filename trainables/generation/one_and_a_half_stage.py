@@ -1,3 +1,35 @@
-"""Generation in stages (Mireshghallah et al. 2022)."""
+"""A model of utterances behind a short prompt (Mireshghallah et al. 2022, "1.5-stage").
+
+The prompt is the domain, or the set of function types, and is drawn from a histogram. The paper
+takes the private records' own frequencies, unaccounted; here they are released with Gaussian noise
+by default (`histogram`). Function types as prompts are the cheap form of a first stage that CTCL
+(2025) has with topics.
+"""
+
+from __future__ import annotations
+
+from trainables.generation._material import (
+    UTTERANCES,
+    Drawer,
+    Drawn,
+    Material,
+    Plan,
+    StageTexts,
+)
 
 KIND = "method"
+STAGES = (UTTERANCES,)
+READS_PROGRAMS = False  # the prompts may be read off them
+READS_PROMPTS = True
+
+
+def texts(stage: str, material: Material) -> StageTexts:
+    """What the model of `stage` learns."""
+    return StageTexts(material.utterances, material.prompts)
+
+
+def draw(drawer: Drawer, plan: Plan) -> Drawn:
+    """Prompts by their frequencies, an utterance behind each."""
+    prompts = plan.draw_prompts()
+    found = drawer(UTTERANCES, number=len(prompts), prompts=prompts, num_beams=plan.num_beams)
+    return Drawn(found, prompts)

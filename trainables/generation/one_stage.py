@@ -1,3 +1,28 @@
-"""Generation in stages (Mireshghallah et al. 2022)."""
+"""One model of utterances, sampled from nothing (Mireshghallah et al. 2022, "1-stage")."""
+
+from __future__ import annotations
+
+from trainables.generation._material import (
+    UTTERANCES,
+    Drawer,
+    Drawn,
+    Material,
+    Plan,
+    StageTexts,
+)
 
 KIND = "method"
+STAGES = (UTTERANCES,)
+READS_PROGRAMS = False  # of the private records, by a parser or as given
+READS_PROMPTS = False
+
+
+def texts(stage: str, material: Material) -> StageTexts:
+    """What the model of `stage` learns."""
+    return StageTexts(material.utterances)
+
+
+def draw(drawer: Drawer, plan: Plan) -> Drawn:
+    """Plain sampling: the width is for texts behind a prompt."""
+    found = drawer(UTTERANCES, number=plan.number, prompts=None, num_beams=1)
+    return Drawn(found, [""] * len(found))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from trainables.models.causal_lm import CausalLm
+from trainables.errors import InvalidInput
+from trainables.models.causal_lm import CausalLm, LmSizes
 
 _TOP = {
     "word.weight": "wte.weight",
@@ -26,6 +26,32 @@ _BLOCK = {
     "outer": "mlp.c_proj",
 }
 _MAPS = ("qkv", "attention_out", "inner", "outer")  # stored transposed there
+
+
+def causal_lm(found: Any, *, positions: int) -> CausalLm:
+    """A `GPT2LMHeadModel` as this project's model, for records of at most `positions` tokens.
+
+    Raises: InvalidInput for a variant with other parts.
+    """
+    about = found.config
+    if about.activation_function != "gelu_new" or about.scale_attn_by_inverse_layer_idx:
+        raise InvalidInput("expected a GPT-2 with gelu_new and plain attention, got a variant")
+    if positions > about.n_positions:
+        raise InvalidInput(f"expected synthesis.max_tokens <= {about.n_positions}, got {positions}")
+    model = CausalLm(
+        LmSizes(
+            vocabulary=about.vocab_size,
+            width=about.n_embd,
+            layers=about.n_layer,
+            heads=about.n_head,
+            intermediate=about.n_inner or 4 * about.n_embd,
+            positions=about.n_positions,
+            eps=about.layer_norm_epsilon,
+        )
+    )
+    load_into(model, found.state_dict())
+    model.provenance = "GPT-2's weights"
+    return model
 
 
 def load_into(model: CausalLm, weights: Mapping[str, Tensor]) -> None:

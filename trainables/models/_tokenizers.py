@@ -40,9 +40,14 @@ class PublicBpe:
         text: str = self._inner.decode([i for i in ids if i not in marks])
         return text.strip()
 
+    def to_json(self) -> str:
+        """The format of the tokenizers library."""
+        text: str = self._inner.to_str()
+        return text
+
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.json`, the format of the tokenizers library."""
-        (folder / _FILE).write_text(self._inner.to_str(), encoding="utf-8")
+        """Write `tokenizer.json`."""
+        (folder / _FILE).write_text(self.to_json(), encoding="utf-8")
 
 
 def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:

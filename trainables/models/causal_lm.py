@@ -100,6 +100,9 @@ class CausalLm(nn.Module):
             torch.manual_seed(stream_seed(seed, "model", "causal_lm"))
             self._initialise()
         self.head.weight = self.word.weight
+        # The tied weight has one name in a state: files hold no tensor twice.
+        self.register_state_dict_post_hook(_drop_head)  # type: ignore[no-untyped-call]  # torch's
+        self.register_load_state_dict_pre_hook(_add_head)  # type: ignore[no-untyped-call]  # torch's
 
     def _initialise(self) -> None:
         """GPT-2's: 0.02, and smaller where a block adds to the residual stream."""
@@ -162,6 +165,15 @@ class CausalLm(nn.Module):
                 setattr(block, name, Adapted.of(getattr(block, name), rank=rank, alpha=alpha))
 
 
+def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
+    state.pop(f"{prefix}head.weight", None)
+
+
+def _add_head(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
+    if f"{prefix}word.weight" in state:
+        state[f"{prefix}head.weight"] = state[f"{prefix}word.weight"]
+
+
 class Continuation:
     """Texts that grow by one token at a time; what was read is kept (keys and values)."""
 
@@ -177,6 +189,7 @@ class Continuation:
     def read(self, tokens: Tensor) -> Tensor:
         """The next token of each text, int64[R] -> scores of the one after it [R, vocabulary]."""
         model, time = self.model, self._length
+        tokens = tokens.to(self._kept.device)
         number, width = tokens.shape[0], model.sizes.width
         rows = Rows(torch.arange(number).numpy(), number)
         place = torch.full_like(tokens, time)
@@ -198,7 +211,7 @@ class Continuation:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows, int64[R'], in this order; one may occur twice."""
-        self._kept = self._kept.index_select(2, rows)
+        self._kept = self._kept.index_select(2, rows.to(self._kept.device))
 
 
 def sizes_of(config: ModelConfig, *, vocabulary: int, positions: int) -> LmSizes:

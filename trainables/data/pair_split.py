@@ -1,0 +1,123 @@
+"""Which pairs are private, public, held out: one rule for the plan that accounts and the trial.
+
+The first part of the official split that is there is trained on, the last one is the human text
+that generated text is compared with; a corpus of one part is cut 4:1. A uniform share of the
+training part is declared public (Mireshghallah et al. 2022 take a tenth).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.config import DataConfig, SynthesisConfig
+from trainables.data.pairs import PairCorpus
+from trainables.data.storage import PARTS
+from trainables.errors import InvalidInput
+from trainables.parse.function_types import predicate
+from trainables.seeding import generator
+
+Ids = NDArray[np.int64]
+_MOST_VALIDATION = 500
+
+
+@dataclass(frozen=True, eq=False)
+class PairSplit:
+    """Ids of a corpus, none in two of them.
+
+    `private` are the records that an epsilon covers. `reference` is human text that is neither
+    validated nor tested on: what a measuring parser may learn from.
+    """
+
+    private: Ids
+    public: Ids
+    validation: Ids
+    test: Ids
+    reference: Ids
+
+
+def split_pairs(corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig) -> PairSplit:
+    """The split of a corpus, by `data.split_seed`.
+
+    Raises: InvalidInput where no private record is left, or a function that is named does not
+    occur in the training part.
+    """
+    training, human = _parts(corpus, data)
+    order = generator(data.split_seed, "public").permutation(training)
+    cut = round(synthesis.public_fraction * len(order))
+    public, private = np.sort(order[:cut]), np.sort(order[cut:])
+    if synthesis.remove_function is not None:
+        uses = _users(corpus, training, synthesis.remove_function, "remove_function")
+        public = public[~np.isin(public, uses)]
+    if synthesis.only_function is not None:
+        uses = _users(corpus, training, synthesis.only_function, "only_function")
+        private = private[np.isin(private, uses)]
+    if len(private) == 0 or len(public) == 0:
+        side = "private" if len(private) == 0 else "public"
+        raise InvalidInput(
+            f"expected at least one {side} record of {corpus.name}, got none"
+            f" (synthesis.public_fraction={synthesis.public_fraction:g} of {len(training)})"
+        )
+    shuffled = generator(data.split_seed, "human").permutation(human)
+    validation = min(_MOST_VALIDATION, max(1, len(shuffled) // 5))
+    test = validation + min(synthesis.num_generated, len(shuffled) - validation)
+    return PairSplit(
+        private=private,
+        public=public,
+        validation=np.sort(shuffled[:validation]),
+        test=np.sort(shuffled[validation:test]),
+        reference=np.sort(shuffled[test:]),
+    )
+
+
+def num_private_records(
+    corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
+) -> tuple[int, tuple[str, ...]]:
+    """n of a mechanism, declared or else counted, and why a count is an unaccounted release.
+
+    Raises: InvalidInput as `split_pairs` does.
+    """
+    private = len(split_pairs(corpus, data, synthesis).private)
+    if data.num_records is not None:
+        return data.num_records, ()
+    if corpus.public:
+        return private, ()
+    return private, (
+        "the number of training records was counted on the private records (no data.num_records)",
+    )
+
+
+def couples(ids: Ids, *, seed: int) -> Ids:
+    """A random perfect matching of `ids`: int64[2, len // 2], each column two records.
+
+    With an odd number one record stays out.
+    """
+    order = generator(seed, "couples").permutation(ids)
+    return order[: len(order) // 2 * 2].reshape(2, -1)
+
+
+def _parts(corpus: PairCorpus, data: DataConfig) -> tuple[Ids, Ids]:
+    parts = np.array(corpus.parts)
+    there = [part for part in PARTS if part in corpus.parts]
+    if len(there) > 1:
+        first, last = (np.flatnonzero(parts == part) for part in (there[0], there[-1]))
+        return first, last
+    order = generator(data.split_seed, "parts").permutation(len(corpus))
+    cut = max(1, len(order) // 5)
+    return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def _users(corpus: PairCorpus, ids: Ids, rule: str, field: str) -> Ids:
+    """The records of `ids` whose program uses a function."""
+    if not all(corpus.programs[i] for i in ids):
+        raise InvalidInput(f"expected programs for synthesis.{field}, got records without one")
+    uses = predicate(rule)
+    found = np.array([i for i in ids if uses(corpus.programs[i])], dtype=np.int64)
+    if len(found) == 0:
+        raise InvalidInput(
+            f"expected synthesis.{field} to name a function that occurs in the training part of"
+            f" {corpus.name}, got {rule!r}"
+        )
+    return found

@@ -1,0 +1,60 @@
+"""Draws texts from the models of a trial, the work shared among its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainables.communication import Alone, Communicator
+from trainables.config import SynthesisConfig
+from trainables.data.texts import Tokenizer, opening
+from trainables.generation.decoding import Decoding, draw
+from trainables.seeding import stream_seed
+
+_BLOCK = 256  # texts of one process at a time; equal for any number of processes
+
+
+class ModelDrawer:
+    """A `Drawer` over the models of the stages. A text does not depend on who drew it."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Any],
+        tokenizer: Tokenizer,
+        synthesis: SynthesisConfig,
+        *,
+        seed: int,
+        comm: Communicator | None = None,
+    ) -> None:
+        self._models = models
+        self._tokenizer = tokenizer
+        self._synthesis = synthesis
+        self._seed = seed
+        self._comm = comm or Alone()
+
+    def __call__(
+        self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
+    ) -> list[str]:
+        """`number` texts, or one behind each of `prompts`."""
+        synthesis, tokenizer = self._synthesis, self._tokenizer
+        model = self._models[stage]
+        model.eval()
+        how = Decoding(
+            end=tokenizer.end,
+            max_tokens=synthesis.max_tokens,
+            num_beams=num_beams,
+            top_k=synthesis.top_k,
+            temperature=synthesis.temperature,
+        )
+        asked: Sequence[str | None] = [None] * number if prompts is None else prompts
+        blocks = list(range(0, len(asked), _BLOCK))
+        mine = {}
+        for low in blocks[self._comm.rank :: self._comm.world_size]:
+            openings = [
+                opening(tokenizer, prompt, synthesis.max_tokens)
+                for prompt in asked[low : low + _BLOCK]
+            ]
+            ids = draw(model, openings, how, seed=stream_seed(self._seed, stage, low))
+            mine[low] = [" ".join(tokenizer.decode(text).split()) for text in ids]
+        every = {low: texts for share in self._comm.gather(mine) for low, texts in share.items()}
+        return [text for low in blocks for text in every[low]]

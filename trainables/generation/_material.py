@@ -1,0 +1,84 @@
+"""What a method learns from, and what it is given to draw with; plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from trainables.errors import InvalidInput
+from trainables.seeding import generator
+
+PARSES, UTTERANCES = "parses", "utterances"  # names of stages
+
+
+@dataclass(frozen=True)
+class Material:
+    """Records as columns of equal length; a column that a method does not read may be empty.
+
+    `programs` are Lispress texts, `prompts` the domain or the function types of each record.
+    """
+
+    utterances: Sequence[str]
+    programs: Sequence[str] = ()
+    prompts: Sequence[str] = ()
+
+    def __repr__(self) -> str:  # never the texts
+        return f"Material({len(self.utterances)} records)"
+
+
+@dataclass(frozen=True)
+class StageTexts:
+    """What one stage's model is trained on: texts, each behind its prompt where there are any."""
+
+    texts: Sequence[str]
+    prompts: Sequence[str] | None = None
+
+
+class Drawer(Protocol):
+    """Draws texts from the model of a stage: `number` of them, or one behind each of `prompts`."""
+
+    def __call__(
+        self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
+    ) -> list[str]:
+        """The texts, in the order of the prompts."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many utterances to draw, at which width behind a prompt, from which prompts.
+
+    `frequencies` of the prompts need not sum to 1; only some methods read them.
+    """
+
+    number: int
+    num_beams: int
+    seed: int
+    frequencies: Mapping[str, float]
+
+    def draw_prompts(self) -> list[str]:
+        """`number` prompts, independent, by their frequencies.
+
+        Raises: InvalidInput where no prompt has a positive frequency.
+        """
+        names = [name for name, share in self.frequencies.items() if share > 0]
+        if not names:
+            raise InvalidInput(
+                "expected prompts with positive frequencies, got none: the noise of the histogram"
+                " drowned the counts"
+            )
+        shares = np.array([self.frequencies[name] for name in names], dtype=np.float64)
+        draw = generator(self.seed, "prompts").choice(
+            len(names), size=self.number, p=shares / shares.sum()
+        )
+        return [names[place] for place in draw]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Utterances, and what each was generated from ("" where from nothing)."""
+
+    utterances: list[str]
+    prompts: list[str]

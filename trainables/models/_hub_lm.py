@@ -1,0 +1,110 @@
+"""Any causal LM of `transformers` with low-rank adapters of this project's own.
+
+The frozen weights run in their own modules; the adapters keep books, so per-record norms are exact.
+Without adapters every unit takes a backward pass of its own: exact too, and slow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainables.data.texts import TextBatch
+from trainables.errors import InvalidInput
+from trainables.layers.causal_attention import packed
+from trainables.layers.packing import Rows
+from trainables.models._lora import AdaptedForeign
+
+
+class HubLm(nn.Module):
+    """`inner` is a `transformers` model; records are padded at their end, where nothing looks."""
+
+    def __init__(self, inner: nn.Module, *, provenance: str) -> None:
+        super().__init__()
+        self.inner = inner
+        self.provenance = provenance
+        self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
+
+    def losses(self, batch: TextBatch) -> Tensor:
+        """[B]: mean over a record's counted tokens of -log p(token), in nats."""
+        record, values = self.token_losses(batch)
+        number = batch.lengths.shape[0]
+        counts = torch.bincount(record, minlength=number).clamp(min=1)
+        return values.new_zeros(number).index_add(0, record, values) / counts
+
+    def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """For each counted token: its record int64[m], and -log p in nats [m]."""
+        layout = packed(batch.lengths)
+        number, longest = layout.rows.num_records, layout.longest
+        ids = batch.inputs.new_zeros(number * longest).index_copy(0, layout.cell, batch.inputs)
+        there = torch.zeros_like(ids).index_fill(0, layout.cell, 1)
+        self._name_rows(Rows(np.repeat(np.arange(number), longest), number))
+        hidden = self._states(ids.view(number, longest), there.view(number, longest))
+        counted = batch.counted.nonzero().squeeze(1)
+        rows = hidden.flatten(0, 1).index_select(0, layout.cell.index_select(0, counted))
+        logits = self.inner.get_output_embeddings()(rows)  # type: ignore[operator]  # theirs
+        values = F.cross_entropy(logits, batch.targets.index_select(0, counted), reduction="none")
+        return layout.record.index_select(0, counted), values
+
+    def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Top layer's states [B, T, D]."""
+        base: Any = self.inner.base_model
+        found: Tensor = base(input_ids=ids, attention_mask=mask, use_cache=False)[0]
+        return found
+
+    def _name_rows(self, rows: Rows | None) -> None:
+        for module in self.modules():
+            if isinstance(module, AdaptedForeign):
+                module.rows = rows
+
+    def adapt(self, *, rank: int, alpha: float) -> None:
+        """Freeze everything and put adapters beside every linear map but the output's."""
+        self.inner.requires_grad_(False)
+        output = self.inner.get_output_embeddings()  # type: ignore[operator]  # theirs
+        found = [
+            (parent, name, child)
+            for parent in list(self.inner.modules())
+            for name, child in list(parent.named_children())
+            if isinstance(child, nn.Linear) and child is not output
+        ]
+        if not found:
+            raise InvalidInput("expected a model with linear maps to adapt, got none")
+        for parent, name, child in found:
+            adapted = AdaptedForeign(
+                child, width=child.in_features, out=child.out_features, rank=rank, alpha=alpha
+            )
+            setattr(parent, name, adapted)
+
+    def begin(self, num_rows: int, max_tokens: int) -> HubContinuation:
+        """A decoding of `num_rows` texts side by side."""
+        self._name_rows(None)
+        return HubContinuation(self)
+
+
+class HubContinuation:
+    """Texts that grow by one token at a time, over the model's own cache."""
+
+    def __init__(self, model: HubLm) -> None:
+        from transformers import DynamicCache
+
+        self._inner: Any = model.inner
+        self._cache = DynamicCache()
+
+    @torch.no_grad()
+    def read(self, tokens: Tensor) -> Tensor:
+        """The next token of each text, int64[R] -> scores of the one after it [R, vocabulary]."""
+        found = self._inner(
+            input_ids=tokens.unsqueeze(1).to(self._inner.device),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        scores: Tensor = found.logits[:, -1]
+        return scores
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows, in this order."""
+        self._cache.reorder_cache(rows.to(self._inner.device))

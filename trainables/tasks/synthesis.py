@@ -1,0 +1,233 @@
+"""Utterances that people may look at: models trained on private pairs, sampled, and measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainables import accountants, engines
+from trainables.communication import Communicator
+from trainables.config import TrialConfig
+from trainables.data.texts import EncodedTexts
+from trainables.generation._drawer import ModelDrawer
+from trainables.generation._material import UTTERANCES, Drawn, Plan
+from trainables.metrics import generation as scores
+from trainables.metrics.loss_filter import judge
+from trainables.models._lm_source import save_lm
+from trainables.parse.graph import is_well_formed
+from trainables.result import EpochReport, TrialResult
+from trainables.tasks._parsers import parser_of
+from trainables.tasks._pretraining import pretrained
+from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
+from trainables.training import Trained, train
+
+_AUDIT_CALLS = 240
+GENERATED = "synthetic.jsonl"
+ABOUT = "synthesis.json"
+
+
+def run(
+    config: TrialConfig,
+    *,
+    folder: Path,
+    comm: Communicator,
+    report: Callable[[EpochReport], bool],
+    data_dir: Path,
+    cache_dir: Path,
+) -> TrialResult:
+    """See `trainables.trial.run`."""
+    started = time.perf_counter()
+    setup = prepare(config, comm=comm, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
+    prepared = time.perf_counter()
+    trained = train(
+        setup,
+        epochs=config.training.epochs,
+        seed=config.training.seed,
+        folder=folder,
+        comm=comm,
+        report=report,
+    )
+    ended = time.perf_counter()
+    drawn, notes = _draw(setup, trained)
+    generated = time.perf_counter()
+    figures = measure(setup, drawn, cache_dir=cache_dir) if drawn is not None else {}
+    summary = accountants.account(
+        setup.mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
+    )
+    if comm.rank == 0:
+        save(setup, folder, drawn, epochs_done=trained.epochs_done)
+    seconds = {
+        "prepare": prepared - started,
+        "train": math.fsum(trained.epoch_seconds),
+        "epoch": float(np.median(trained.epoch_seconds)),
+        "generate": generated - ended,
+        "evaluate": time.perf_counter() - generated,
+        "total": time.perf_counter() - started,
+    }
+    best = trained.history[trained.best_epoch - 1]
+    metrics: dict[str, float | None] = {
+        **figures,
+        "epsilon": summary.epsilon,
+        "epsilon_rdp": summary.epsilon_rdp,
+        "epsilon_replace_one": summary.epsilon_replace_one,
+        "delta": summary.delta,
+        "noise_multiplier": setup.mechanism.noise_multiplier,
+        "steps": float(setup.mechanism.first(trained.epochs_done).steps),
+        "best_epoch": float(trained.best_epoch),
+        **{name: value for name, value in best.items() if name.startswith("validation_loss")},
+        **{f"seconds_{name}": value for name, value in seconds.items()},
+    }
+    return TrialResult(
+        trial_id=config.id,
+        epochs_done=trained.epochs_done,
+        stopped_early=trained.stopped_early,
+        metrics=metrics,
+        privacy=privacy_facts(setup, trained.epochs_done),
+        notes=(*setup.notes, *notes),
+        seconds=seconds,
+    )
+
+
+def _draw(setup: SynthesisSetup, trained: Trained) -> tuple[Drawn | None, tuple[str, ...]]:
+    """Utterances of the trained models; None, with the reason, where a stage is missing."""
+    synthesis = setup.config.synthesis
+    if synthesis.only is not None:
+        return None, (f"one stage alone ({synthesis.only}): `sweep synthesize` joins two",)
+    stages = setup.mechanism.stages
+    if stages and trained.epochs_done <= stages[0]:
+        return None, ("stopped before the second stage was trained: nothing was generated",)
+    drawer = ModelDrawer(
+        dict(setup.model.items()),
+        setup.source.tokenizer,
+        synthesis,
+        seed=setup.config.training.seed,
+        comm=setup.comm,
+    )
+    plan = Plan(
+        number=synthesis.num_generated,
+        num_beams=synthesis.num_beams,
+        seed=setup.config.training.seed,
+        frequencies=setup.frequencies,
+    )
+    found: Drawn = setup.method.draw(drawer, plan)
+    return found, ()
+
+
+def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str, float | None]:
+    """Figures of generated against human text, as many of each; nothing private is read.
+
+    Programs of generated text come from a parser trained on human text that is neither private nor
+    tested on; the language model that judges fluency has seen public text alone.
+    """
+    config, synthesis = setup.config, setup.config.synthesis
+    human = setup.corpus.select(setup.split.test.tolist())
+    programs, human_programs = None, None
+    reference = setup.corpus.select(setup.split.reference.tolist())
+    if synthesis.measuring_parser_epochs and len(reference) and reference.has_programs:
+        parser = parser_of(
+            reference,
+            epochs=synthesis.measuring_parser_epochs,
+            seed=config.data.split_seed,
+            cache_dir=cache_dir,
+        )
+        readable = [text or "?" for text in drawn.utterances]
+        programs = parser.parse(readable)
+        human_programs = human.programs
+    found = scores.score(
+        scores.Texts(drawn.utterances, programs),
+        scores.Texts(human.utterances, human_programs),
+        seed=config.data.split_seed,
+    )
+    figures: dict[str, float | None] = {
+        name: None if value is None else float(value) for name, value in found.items()
+    }
+    figures["empty_rate"] = sum(not text for text in drawn.utterances) / len(drawn.utterances)
+    figures["mean_words"] = float(np.mean([len(text.split()) for text in drawn.utterances]))
+    if setup.method.READS_PROGRAMS:
+        read = [is_well_formed(program) for program in drawn.prompts]
+        figures["parse_valid_rate"] = sum(read) / len(read)
+    figures["fluency_loss"] = _fluency(setup, drawn, cache_dir=cache_dir)
+    return figures
+
+
+def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
+    """Mean token loss of the utterances under the model that has read public text alone."""
+    config = setup.config
+    model: Any = pretrained(
+        setup.source,
+        setup.public_text[UTTERANCES],
+        stage=UTTERANCES,
+        synthesis=config.synthesis,
+        seed=config.training.seed,
+        cache_dir=cache_dir,
+    ).eval()
+    texts = EncodedTexts(
+        drawn.utterances, setup.source.tokenizer, max_tokens=config.synthesis.max_tokens
+    )
+    sums, counts = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)
+    with torch.no_grad():
+        for ids in texts.by_length(8_192):
+            record, values = model.token_losses(texts.batch(ids))
+            np.add.at(sums, ids[record.numpy()], values.double().numpy())
+            np.add.at(counts, ids[record.numpy()], 1)
+    return judge(sums.tolist(), counts.tolist()).mean_loss
+
+
+def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
+    """What a privacy card is made of: mechanism, data and processes as plain data."""
+    audit = None
+    if setup.comm.rank == 0 and setup.mechanism.is_private:
+        # One stage's step: they differ in nothing that the audit looks at.
+        own = replace(setup.mechanism, stages=(), histogram_noise_multiplier=0.0)
+        found = engines.audit_step(own, calls=_AUDIT_CALLS)
+        audit = {
+            "verdict": "pass" if found.passed else "fail",
+            "claimed": found.claimed,
+            "measured": found.estimate,
+            "low": found.interval[0],
+            "high": found.interval[1],
+        }
+    return {
+        "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
+        "fingerprint": setup.corpus.fingerprint,
+        "corpus": setup.corpus.name,
+        "processes": setup.comm.world_size,
+        "training_records": len(setup.split.private),
+        "public_data": setup.corpus.public,
+        "provenance": "; ".join(setup.notes),
+        "noise_is_cipher": setup.config.privacy.secure_noise or not torch.cuda.is_available(),
+        "accountant": setup.config.privacy.accountant,
+        "step_audit": audit,
+    }
+
+
+def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_done: int) -> None:
+    """The models as a folder that `sweep synthesize` draws from, and the utterances drawn.
+
+    All of it is released by the mechanism, or public.
+    """
+    place = folder / "model"
+    save_lm(dict(setup.model.items()), setup.source.tokenizer, place)
+    about = {
+        "model": setup.config.model.model_dump(mode="json"),
+        "synthesis": setup.config.synthesis.model_dump(mode="json"),
+        "stages": list(setup.model.keys()),
+        "frequencies": setup.frequencies,
+        "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
+        "corpus": setup.corpus.name,
+        "fingerprint": setup.corpus.fingerprint,
+        "accountant": setup.config.privacy.accountant,
+        "provenance": list(setup.notes),
+    }
+    (place / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    if drawn is not None:
+        lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in drawn.utterances]
+        (folder / GENERATED).write_text("\n".join(lines) + "\n", encoding="utf-8")
