@@ -60,7 +60,10 @@ def expand(space: SearchSpace) -> Expansion:
     kept: dict[str, Point] = {}
     merged = 0
     every: list[Point] = []
-    for variant in space.variants or (Variant(name="all"),):
+    chosen_later = searched(space) if space.search.is_adaptive else ()
+    for variant in _variants(space):
+        if variant in chosen_later:
+            continue
         for point in _points(space, variant):
             every.append(point)
             key = point.config.id if point.config is not None else repr(point.fields)
@@ -74,6 +77,23 @@ def expand(space: SearchSpace) -> Expansion:
                 raise InvalidInput(f"expected at most {_MAX_POINTS} points in a space")
     _refuse_hopeless(every)
     return Expansion(points=tuple(kept.values()), merged=merged)
+
+
+def searched(space: SearchSpace) -> tuple[Variant, ...]:
+    """The variants that an adaptive search chooses from: all but the baselines."""
+    return tuple(variant for variant in _variants(space) if not variant.baseline)
+
+
+def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tuple[Point, ...]:
+    """The point at `values` of a variant's axes, judged: one for each seed of `repeats`.
+
+    Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
+    """
+    return tuple(_with_seeds(space, variant, values))
+
+
+def _variants(space: SearchSpace) -> tuple[Variant, ...]:
+    return space.variants or (Variant(name="all"),)
 
 
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
@@ -93,17 +113,20 @@ def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
 
 
 def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
-    axes = axes_of(space, variant)
+    for drawn in _assignments(space, axes_of(space, variant)):
+        yield from _with_seeds(space, variant, drawn)
+
+
+def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> Iterator[Point]:
     seeds: tuple[int | None, ...] = space.repeats or (None,)
-    for drawn in _assignments(space, axes):
-        for seed in seeds:
-            values = dict(drawn)
-            if seed is not None and "training.seed" not in space.override:
-                values["training.seed"] = seed
-            fields = dict(space.base)
-            for path, value in (*variant.fixed.items(), *values.items(), *space.override.items()):
-                fields = set_path(fields, path, value)
-            yield _judge(space, variant, values=values, fields=fields)
+    for seed in seeds:
+        values = dict(drawn)
+        if seed is not None and "training.seed" not in space.override:
+            values["training.seed"] = seed
+        fields = dict(space.base)
+        for path, value in (*variant.fixed.items(), *values.items(), *space.override.items()):
+            fields = set_path(fields, path, value)
+        yield _judge(space, variant, values=values, fields=fields)
 
 
 def _judge(
@@ -148,8 +171,13 @@ def _refuse_hopeless(points: list[Point]) -> None:
 
 
 def _assignments(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
-    if space.search.strategy == "grid":
+    if space.search.strategy == "grid" or space.search.is_adaptive:
         for path, axis in axes.items():
+            if axis.values is None and space.search.is_adaptive:
+                raise InvalidInput(
+                    f"axes.{path}: expected a baseline without a range in an adaptive search"
+                    " (drop_axes: all)"
+                )
             if axis.values is None:
                 raise InvalidInput(f"axes.{path}: expected num in a range with strategy grid")
         yield from _product(axes)

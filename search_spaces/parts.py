@@ -148,16 +148,54 @@ class Constraint(Part):
         return text
 
 
-class Search(Part):
-    """How points are chosen. `num_samples` counts draws for each variant."""
+Objective = Literal["validation_ser", "leakage", "epsilon", "seconds"]
 
-    strategy: Literal["grid", "random", "quasi_random"] = "grid"
+
+class Search(Part):
+    """How points are chosen: all beforehand (grid, random, quasi_random), or one after the other in
+    the light of what is known (tpe, gp, nsga2). `num_samples` counts draws for each variant, in an
+    adaptive search configurations over all variants.
+    """
+
+    strategy: Literal["grid", "random", "quasi_random", "tpe", "gp", "nsga2"] = "grid"
     num_samples: int | None = Field(default=None, ge=1, le=100_000)
     seed: int = Field(default=0, ge=0)
+    objectives: tuple[Objective, ...] = Field(
+        default=("validation_ser",),
+        min_length=1,
+        description="what an adaptive search makes small; several: their Pareto front",
+    )
+    num_startup: int | None = Field(
+        default=None, ge=1, description="adaptive: random configurations before any model"
+    )
+    warm_start: tuple[str, ...] = Field(
+        default=(), description="adaptive: names of earlier sweeps whose trials are known"
+    )
     scheduler: Literal["none", "asha", "median"] = Field(
         default="none", description="stops trials early, by validation SER"
     )
     grace_epochs: int = Field(default=1, ge=1, description="no trial is stopped before")
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether points are chosen in the light of earlier results."""
+        return self.strategy in ("tpe", "gp", "nsga2")
+
+    @field_validator("objectives", "warm_start", mode="before")
+    @classmethod
+    def _one_or_more(cls, names: Any) -> Any:
+        return (names,) if isinstance(names, str) else names
+
+    @model_validator(mode="after")
+    def _for_adaptive(self) -> Search:
+        if len(set(self.objectives)) < len(self.objectives):
+            raise ValueError(f"expected different objectives, got {', '.join(self.objectives)}")
+        for name in ("objectives", "num_startup", "warm_start"):
+            if name in self.model_fields_set and not self.is_adaptive and getattr(self, name):
+                raise ValueError(
+                    f"expected {name} with strategy tpe, gp or nsga2, got {self.strategy}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _samples(self) -> Search:

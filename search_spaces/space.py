@@ -95,6 +95,21 @@ class SearchSpace(Part):
             raise ValueError(f"expected variants with different names, got {', '.join(names)}")
         return self
 
+    @model_validator(mode="after")
+    def _adaptive(self) -> SearchSpace:
+        if not self.search.is_adaptive:
+            return self
+        if self.budget.accountant == "selection":
+            raise ValueError(
+                "expected budget.accountant other than selection with an adaptive search: its"
+                " price holds where trials are independent draws"
+            )
+        chosen = [variant.axes for variant in self.variants if not variant.baseline]
+        for path in {path for axes in (self.axes, *chosen) for path in axes}:
+            if path == "privacy.delta" or path.split(".")[0] == "data":
+                raise ValueError(f"expected no axis {path} in an adaptive search")
+        return self
+
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)

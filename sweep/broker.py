@@ -74,7 +74,8 @@ class Broker:
 
     `max_failures`: worker deaths after which a trial has failed. A job is handed out before its
     Tune trial exists (Tune needs tenths of a second to start one); only its first acknowledgement
-    waits. Methods are coroutines of one event loop, so each runs undisturbed between its awaits.
+    waits. `more`: jobs will be added, whenever a gang waits for one, until `no_more`. Methods are
+    coroutines of one event loop, so each runs undisturbed between its awaits.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Broker:
         *,
         max_failures: int,
         lease_seconds: float,
+        more: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
@@ -97,6 +99,8 @@ class Broker:
         self._claims = 0
         self._progress = 0
         self._closed = False
+        self._more = more
+        self._waiting: set[str] = set()  # slots whose gang waits for a job
         self._changed = asyncio.Condition()
 
     # ---- the Tune trial's side
@@ -145,7 +149,8 @@ class Broker:
     async def claim(self) -> bool:
         """Whether a gang that lives for one trial should be started: one yes for each job."""
         self._claims += 1
-        return self._claims <= len(self._trials) and not self._closed and not self._all_over()
+        enough = self._claims > len(self._trials) and not self._more
+        return not enough and not self._closed and not self._all_over()
 
     async def take(
         self, slot: str, generation: str, *, wait: float
@@ -169,7 +174,11 @@ class Broker:
             def found() -> bool:
                 return bool(self._queue) or self._closed or self._all_over()
 
-            if not await self._until(found, max(0.0, deadline - self._clock())):
+            self._waiting.add(slot)
+            await self._notify()
+            arrived = await self._until(found, max(0.0, deadline - self._clock()))
+            self._waiting.discard(slot)
+            if not arrived:
                 return None
             if self._closed or self._all_over():
                 return "over"
@@ -225,14 +234,31 @@ class Broker:
     # ---- the driver's side
 
     async def questions(self, *, wait: float) -> list[tuple[int, TrialEvent]]:
-        """Events that wait for a verdict, oldest first; empty when `wait` seconds passed."""
-        await self._until(lambda: bool(self._unasked), wait)
+        """Events that wait for a verdict, oldest first; empty when `wait` seconds passed, or when
+        a gang waits for a job that is still to be added.
+        """
+        await self._until(lambda: bool(self._unasked) or self._num_wanted() > 0, wait)
         asked, self._unasked = self._unasked, []
         return [(number, self._questions[number].event) for number in asked]
 
     async def answer(self, number: int, verdict: Verdict) -> None:
         """The driver's verdict on a question."""
         self._questions.pop(number).answer.set_result(verdict)
+
+    async def wanted(self) -> int:
+        """How many gangs wait for a job that is still to be added."""
+        return self._num_wanted()
+
+    async def add(self, job: TrialJob) -> None:
+        """One more job, whose id is new."""
+        self._trials[job.trial_id] = _Trial(job)
+        self._queue.append(job.trial_id)
+        await self._notify()
+
+    async def no_more(self) -> None:
+        """No job will be added."""
+        self._more = False
+        await self._notify()
 
     async def unfinished(self) -> list[str]:
         """Ids of the trials that are not over."""
@@ -259,7 +285,10 @@ class Broker:
         trial.lease = self._clock() + self._lease_seconds
 
     def _all_over(self) -> bool:
-        return all(trial.state == "over" for trial in self._trials.values())
+        return not self._more and all(trial.state == "over" for trial in self._trials.values())
+
+    def _num_wanted(self) -> int:
+        return len(self._waiting) - len(self._queue) if self._more else 0
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +19,16 @@ from sweep.ledger import Entry, Ledger, entry_for
 from sweep.plan import PlannedTrial
 from sweep.privacy_cards import write_card
 from sweep.results_table import Progress
+from sweep.search_filter import admits
 from sweep.store import SweepFolder
 from trainables import accountants
-from trainables.accountants import Release, epsilon_sweep, paper_zcdp
+from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
+from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 from trainables.result import EpochReport
 
 _CLOCK_SECONDS = 5.0
+_ENDED = ("done", "stopped", "failed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,7 @@ class Driver:
         *,
         ledger: Ledger,
         delivery: Delivery | None,
+        total_filter: RdpFilter | None = None,
         watch: Callable[[str, Progress], None] = lambda trial_id, progress: None,
     ) -> None:
         self._folder = folder
@@ -71,6 +75,8 @@ class Driver:
         self._epsilon = EpsilonBudget(budget.epsilon, budget.accountant)
         self._sweep = SweepBudget(trials=budget.trials, seconds=budget.seconds)
         self._total = budget.total
+        self._filter = total_filter
+        self._ended = {r.plan.id for r in folder.records(running=False) if r.status in _ENDED}
         self._lock = threading.RLock()
         self._name = ledger_name(folder)
         self._attempts: dict[str, _Attempt] = {}
@@ -78,8 +84,8 @@ class Driver:
         for entry in furthest(e for e in ledger.entries() if e.sweep == self._name):
             self._furthest[_key(entry)] = entry
         self._base = {
-            trial_id: max((n for t, n, _ in self._furthest if t == trial_id), default=0)
-            for trial_id in trials
+            trial_id: max(n for t, n, _ in self._furthest if t == trial_id)
+            for trial_id in {t for t, *_ in self._furthest}
         }
         self._seconds_before = folder.seconds_run()
         self._started = self._clock_written = time.monotonic()
@@ -97,6 +103,25 @@ class Driver:
     def seconds(self) -> float:
         """Wall-clock of the sweep so far, earlier runs included."""
         return self._seconds_before + time.monotonic() - self._started
+
+    def refusal(self, paid: Paid) -> str | None:
+        """Why another trial may not begin: all its epochs, and all that is still to come of the
+        trials that have begun, must fit into the sweep's total. None: it may.
+        """
+        if self._total is None or paid.trial.baseline:
+            return None
+        with self._lock:
+            unended = [
+                release(other.mechanism)
+                for other in (*self._trials.values(), paid)
+                if not other.trial.baseline and other.trial.id not in self._ended
+            ]
+            spent = [
+                entry.release
+                for (trial_id, *_), entry in self._furthest.items()
+                if trial_id in self._ended and not self._trials[trial_id].trial.baseline
+            ]
+        return self._over_total([*spent, *unended], delta=paid.mechanism.delta)
 
     def close(self) -> None:
         """Write down how long the sweep has run."""
@@ -117,6 +142,7 @@ class Driver:
         else:
             self._folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
             status = "failed"
+        self._ended.add(event.trial_id)
         self._show(paid, status)
         return GO_ON
 
@@ -129,7 +155,7 @@ class Driver:
         rows = self._folder.epochs(trial.id)
         kept = any(place.glob("checkpoint*")) or any(place.glob(".checkpoint*"))
         done = rows[-1]["epochs_done"] if rows and kept else 0
-        number = self._base[trial.id] + event.attempt
+        number = self._base.get(trial.id, 0) + event.attempt
         earlier = [e.release for (t, *_), e in self._furthest.items() if t == trial.id]
         attempt = _Attempt(number=number, first_epoch=done, earlier=earlier)
         self._attempts[trial.id] = attempt
@@ -199,10 +225,22 @@ class Driver:
             if trial_id in self._trials and not self._trials[trial_id].trial.baseline
         ]
         delta = min(e.delta for e in counted.values())
+        reason = self._over_total(releases, delta=delta)
+        return GO_ON if reason is None else Verdict(False, reason)
+
+    def _over_total(self, releases: Sequence[Release], *, delta: float) -> str | None:
+        """Why releases do not fit into the sweep's total; None: they do."""
+        assert self._total is not None
+        if self._filter is not None:
+            try:
+                fits = admits(self._filter, releases)
+            except CannotAnalyze as problem:
+                return str(problem)
+            return None if fits else f"no room left in budget.total={self._total:g} (filter)"
         together = epsilon_sweep(releases, delta=delta).epsilon
         if together > self._total:
-            return Verdict(False, f"epsilon {together:.4g} of all trials exceeds budget.total")
-        return GO_ON
+            return f"epsilon {together:.4g} of all trials exceeds budget.total"
+        return None
 
     def _tick(self) -> None:
         if time.monotonic() - self._clock_written > _CLOCK_SECONDS:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from trainables.result import EpochReport, TrialResult
 
@@ -72,6 +72,25 @@ class Verdict:
 
     go_on: bool = True
     reason: str = ""
+
+
+class JobSource(Protocol):
+    """Jobs that are chosen while others run. Called in the thread that `events` is called in."""
+
+    @property
+    def workers(self) -> int:
+        """Processes of each of its jobs."""
+
+    @property
+    def folder(self) -> Path:
+        """The sweep's folder."""
+
+    @property
+    def num_left(self) -> int:
+        """At most so many jobs are still to come."""
+
+    def next(self) -> TrialJob | None:
+        """A job for a place that is free now; None: no more will come."""
 
 
 GO_ON = Verdict()

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sweep.broker import Assignment
-from sweep.events import EventKind, Events, Interrupted, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.events import (
+    EventKind,
+    Events,
+    Interrupted,
+    JobSource,
+    RunSettings,
+    TrialEvent,
+    TrialJob,
+    Verdict,
+)
 from sweep.worker_loop import Workplace, work
 from trainables.communication import Alone, Communicator
 from trainables.errors import InvalidInput
@@ -20,6 +29,7 @@ def run_local(
     events: Events,
     settings: RunSettings,
     stop_asked: Callable[[], bool] = lambda: False,
+    source: JobSource | None = None,
 ) -> None:
     """Run every job to its end with one process each, whatever its `workers`.
 
@@ -34,7 +44,7 @@ def run_local(
         function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
     )
     try:
-        work(_LocalDesk(list(jobs), events, stop_asked), _OneProcess(), place)
+        work(_LocalDesk(list(jobs), events, stop_asked, source), _OneProcess(), place)
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted") from None
 
@@ -59,14 +69,18 @@ class _LocalDesk:
     jobs: list[TrialJob]
     events: Events
     stop_asked: Callable[[], bool]
+    source: JobSource | None = None
     stop: dict[str, str] = field(default_factory=dict)
 
     def take(self) -> Assignment | None:
-        while self.jobs:
-            job = self.jobs.pop(0)
+        while True:
+            job = self.jobs.pop(0) if self.jobs else None
+            if job is None and self.source is not None:
+                job = self.source.next()
+            if job is None:
+                return None
             if self._tell("started", job.trial_id).go_on:
                 return Assignment(job, attempt=1)
-        return None
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         verdict = self._tell("epoch", trial_id, report=report)

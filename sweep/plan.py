@@ -96,11 +96,17 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All trials of a sweep in order; `merged` counts points that were equal to an earlier one."""
+    """All trials of a sweep in order; `merged` counts points that were equal to an earlier one.
+
+    An adaptive search adds its trials while it runs: `to_choose` configurations in all. `probes`
+    are random points of its space that are judged and not run.
+    """
 
     name: str
     trials: tuple[PlannedTrial, ...]
     merged: int = 0
+    to_choose: int = 0
+    probes: tuple[PlannedTrial, ...] = ()
 
     @property
     def to_run(self) -> tuple[PlannedTrial, ...]:
@@ -116,16 +122,23 @@ class Plan:
     def seconds(self) -> float | None:
         """Estimated seconds of all trials one after another; None where one is unknown."""
         known = [trial.seconds for trial in self.to_run]
+        if self.to_choose:
+            probes = [trial.seconds for trial in self.probes if trial.runs]
+            if not probes or None in probes:
+                return None
+            mean = math.fsum(s for s in probes if s is not None) / len(probes)
+            known.append(self.to_choose * mean)
         return None if None in known else math.fsum(s for s in known if s is not None)
 
     def require_trials(self) -> None:
         """Raises: InvalidInput where every trial is refused, naming what bites most."""
         # Baselines are there to compare with: a sweep of nothing else is only meant as one.
-        asked = [trial for trial in self.trials if not trial.baseline] or list(self.trials)
+        asked = [trial for trial in (*self.trials, *self.probes) if not trial.baseline]
+        asked = asked or list(self.trials)
         if any(trial.runs for trial in asked):
             return
-        worst, count = Counter(_kind(trial) for trial in asked).most_common(1)[0]
-        example = next(trial for trial in asked if _kind(trial) == worst)
+        kind, count = Counter(_kind(trial) for trial in asked).most_common(1)[0]
+        worst, example = kind[0], next(trial for trial in asked if _kind(trial) == kind)
         cheapest = min(
             (t.epsilon_budget for t in asked if t.epsilon_budget is not None),
             default=None,
@@ -147,6 +160,7 @@ class Plan:
             "merged": self.merged,
             "num_trials": len(self.trials),
             "num_refused": len(self.refused),
+            "to_choose": self.to_choose,
             "seconds": self.seconds,
             "trials": [plain(asdict(trial)) for trial in self.trials],
         }
@@ -159,7 +173,12 @@ def from_dict(fields: dict[str, Any]) -> Plan:
     for row in fields["trials"]:
         read = {key: float(row[key]) for key in numbers if isinstance(row[key], str)}
         trials.append(PlannedTrial(**{**row, **read, "warnings": tuple(row["warnings"])}))
-    return Plan(name=fields["name"], merged=fields["merged"], trials=tuple(trials))
+    return Plan(
+        name=fields["name"],
+        merged=fields["merged"],
+        trials=tuple(trials),
+        to_choose=fields.get("to_choose", 0),
+    )
 
 
 def make(
@@ -177,10 +196,15 @@ def make(
     """
     expansion = expand(space)
     trials = [
-        _plan_point(space, point, account=account, seconds_of=seconds_of)
+        plan_point(space, point, account=account, seconds_of=seconds_of)
         for point in expansion.points
     ]
-    return Plan(name=space.name, trials=_within_count(space, trials), merged=expansion.merged)
+    return Plan(
+        name=space.name,
+        trials=_within_count(space, trials),
+        merged=expansion.merged,
+        to_choose=(space.search.num_samples or 0) if space.search.is_adaptive else 0,
+    )
 
 
 def group_of(config: dict[str, Any]) -> str:
@@ -190,13 +214,14 @@ def group_of(config: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def _plan_point(
+def plan_point(
     space: SearchSpace,
     point: Point,
     *,
     account: Account,
-    seconds_of: Callable[[TrialConfig, int], float | None],
+    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
 ) -> PlannedTrial:
+    """One point as a trial, with its figures, or with the reason why it is refused."""
     config = point.config
     fields = config.model_dump(mode="json") if config is not None else point.fields
     name = ", ".join((point.variant, *(f"{label(p)}={_short(v)}" for p, v in point.values.items())))
@@ -311,8 +336,9 @@ def label(path: str) -> str:
     return _LABELS.get(path, path.rsplit(".", 1)[-1])
 
 
-def _kind(trial: PlannedTrial) -> str:
-    return str(trial.refused_by)
+def _kind(trial: PlannedTrial) -> tuple[str, str]:
+    """What refused a trial: constraints are told apart, each has its own reason."""
+    return str(trial.refused_by), str(trial.reason) if trial.refused_by == "constraint" else ""
 
 
 def _digest(fields: dict[str, Any]) -> str:

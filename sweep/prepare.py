@@ -7,7 +7,7 @@ from typing import Any
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import cost, store
+from sweep import cost, search_probe, store
 from sweep import plan as planning
 from sweep.accounting import accounting, is_at_hand
 from sweep.plan import Plan
@@ -53,6 +53,9 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     plan = planning.make(
         space, account=accounting(settings), seconds_of=cost.estimator(settings.home)
     )
+    if space.search.is_adaptive:
+        plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
+        notes += search_probe.notes(space, plan, home=settings.home)
     if plan.merged:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})

@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -26,7 +27,15 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from sweep import ray_session, ray_tune
 from sweep.broker import Assignment, Broker
-from sweep.events import Events, Interrupted, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.events import (
+    Events,
+    Interrupted,
+    JobSource,
+    RunSettings,
+    TrialEvent,
+    TrialJob,
+    Verdict,
+)
 from sweep.resources import choose_slots
 from sweep.worker_loop import Workplace, load_function, one_line, work
 from trainables.errors import InvalidInput, SweepError
@@ -44,35 +53,56 @@ def run_on_ray(
     events: Events,
     settings: RunSettings,
     stop_asked: Callable[[], bool] = lambda: False,
+    source: JobSource | None = None,
 ) -> None:
-    """Run every job to its end; `events` is called in this thread.
+    """Run every job to its end, and what `source` chooses; both it and `events` are called in this
+    thread.
 
     Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
     SIGTERM or once `stop_asked` says so; SweepError where no group of workers can be kept alive;
     what `events` raises. In all these cases the workers are gone when this returns, and unfinished
     jobs can be run again.
     """
-    jobs = sorted(jobs, key=lambda job: job.workers)
+    # The round of the source's number of workers comes last: the others may tell it something.
+    last = source.workers if source is not None else 0
+    jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), _signals() as signalled:
         cpus, gpus = ray_session.cluster_size()
-        groups = [
-            (list(group), _slots(workers, settings, cpus=cpus, gpus=gpus))
-            for workers, group in itertools.groupby(jobs, key=lambda job: job.workers)
-        ]
-        for group, slots in groups:
-            _Round(group, slots=slots, settings=settings).run(
-                events, lambda: signalled.is_set() or stop_asked()
-            )
+        by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
+        groups = [(workers, list(group)) for workers, group in by_workers]
+        if last and not any(workers == last for workers, _ in groups):
+            groups.append((last, []))
+        slots = [_slots(workers, settings, cpus=cpus, gpus=gpus) for workers, _ in groups]
+        for (workers, group), at_a_time in zip(groups, slots, strict=True):
+            own = source if workers == last else None
+            if not group and (own is None or not own.num_left):
+                continue
+            work_round = _Round(group, workers, slots=at_a_time, settings=settings, source=own)
+            work_round.run(events, lambda: signalled.is_set() or stop_asked())
 
 
 class _Round:
     """All jobs that have the same number of workers: a broker, the gangs, the Tune trials."""
 
-    def __init__(self, jobs: list[TrialJob], *, slots: int, settings: RunSettings) -> None:
+    def __init__(
+        self,
+        jobs: list[TrialJob],
+        workers: int,
+        *,
+        slots: int,
+        settings: RunSettings,
+        source: JobSource | None,
+    ) -> None:
         self._jobs = jobs
-        self._slots = min(slots, len(jobs))
+        self._workers = workers
+        self._source = source
+        self._slots = min(slots, len(jobs) + (source.num_left if source is not None else 0))
         self._settings = settings
-        self._folder = jobs[0].folder.resolve().parent.parent / ".ray" / uuid.uuid4().hex[:8]
+        self._announced: SimpleQueue[str | None] = SimpleQueue()
+        for job in jobs:
+            self._announced.put(job.trial_id)
+        place = source.folder if source is not None else jobs[0].folder.parent.parent
+        self._folder = place.resolve() / ".ray" / uuid.uuid4().hex[:8]
         self._name = f"broker-{uuid.uuid4().hex[:12]}"
         self._broker = (
             ray.remote(Broker)
@@ -86,6 +116,7 @@ class _Round:
                 jobs,
                 max_failures=settings.max_failures,
                 lease_seconds=settings.lease_seconds,
+                more=source is not None,
             )
         )
         self._gang_error = self._tune_error = ""
@@ -105,6 +136,7 @@ class _Round:
                 if stop_asked():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
+                self._feed()
             self._say_goodbye(*self._gangs, self._tuner)
         except BaseException:
             # Workers in the middle of an epoch end with their cluster. Tune must have ended
@@ -116,7 +148,22 @@ class _Round:
                 ray.kill(self._broker)
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _feed(self) -> None:
+        """A chosen job for every gang that waits for one."""
+        if self._source is None:
+            return
+        for _ in range(ray.get(self._broker.wanted.remote())):
+            job = self._source.next()
+            if job is None:
+                self._source = None
+                self._announced.put(None)
+                ray.get(self._broker.no_more.remote())
+                return
+            ray.get(self._broker.add.remote(job))
+            self._announced.put(job.trial_id)
+
     def _say_goodbye(self, *threads: threading.Thread) -> None:
+        self._announced.put(None)
         with suppress(ray.exceptions.RayError):
             ray.get(self._broker.close.remote())
         deadline = time.monotonic() + _FAREWELL_SECONDS
@@ -140,7 +187,7 @@ class _Round:
             if self._tune_error:
                 raise SweepError(f"Ray Tune broke down: {self._tune_error}")
             ray.get(self._broker.let_go.remote())
-        return bool(unfinished)
+        return bool(unfinished) or self._source is not None
 
     def _keep_gang(self, slot: int) -> None:
         """Have trainers in one slot for as long as there are trials and they get anywhere."""
@@ -184,7 +231,7 @@ class _Round:
                 "threads": settings.cpus_per_worker,
             },
             scaling_config=ScalingConfig(
-                num_workers=self._jobs[0].workers,
+                num_workers=self._workers,
                 use_gpu=settings.gpus_per_worker > 0,
                 resources_per_worker=resources,
             ),
@@ -204,6 +251,7 @@ class _Round:
         try:
             ray_tune.run_tuner(
                 [job.trial_id for job in self._jobs],
+                announced=self._announced if self._source is not None else None,
                 broker=self._broker,
                 broker_name=self._name,
                 slots=self._slots,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import ray
@@ -20,6 +21,7 @@ from ray.tune.schedulers import (
     MedianStoppingRule,
     TrialScheduler,
 )
+from ray.tune.search import Searcher
 
 from sweep.broker import News
 from sweep.events import RunSettings
@@ -64,21 +66,76 @@ class _Notice(tune.Callback):  # type: ignore[misc]  # ray is untyped here
         self._broker.leave.remote(trial.config["trial"], stopped=False)
 
 
+class Announced(Searcher):  # type: ignore[misc]  # ray is untyped here
+    """Ray's searcher interface to a search that chooses beside it: passes on the trials that are
+    announced in `queue`, until None comes.
+
+    What a trial came to is read by that search from the sweep's folder, not from Tune.
+    """
+
+    def __init__(self, queue: SimpleQueue[str | None]) -> None:
+        super().__init__()
+        self._queue = queue
+        self._live: set[str] = set()
+        self._over = False
+
+    def suggest(self, trial_id: str) -> Any:
+        """The config of the next announced trial. Where Tune has nothing else to do this waits."""
+        if self._over:
+            return Searcher.FINISHED
+        try:
+            announced = self._queue.get(block=not self._live)
+        except Empty:
+            return None
+        if announced is None:
+            self._over = True
+            return Searcher.FINISHED
+        self._live.add(trial_id)
+        return {"trial": announced}
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Nothing to learn here but that the trial is over."""
+        self._live.discard(trial_id)
+
+    def save(self, checkpoint_path: str) -> None:
+        """An empty file: there is nothing that Tune could go on from."""
+        Path(checkpoint_path).touch()
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Never called: a sweep is resumed from its own folder."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Announced:
+        return self
+
+
 def run_tuner(
     trial_ids: Sequence[str],
     *,
+    announced: SimpleQueue[str | None] | None,
     broker: Any,
     broker_name: str,
     slots: int,
     settings: RunSettings,
     folder: Path,
 ) -> None:
-    """Run one Tune trial per job until all are over. `folder` takes Tune's own files."""
+    """Run one Tune trial per job until all are over; `announced` brings the names of all jobs in
+    place of `trial_ids`, and None when there are no more. `folder` takes Tune's own files.
+    """
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    space: dict[str, Any] = {"broker": broker_name}
+    if announced is None:
+        space["trial"] = tune.grid_search(list(trial_ids))
     tuner = tune.Tuner(
         tune.with_resources(speak_for_workers, trial_resources()),
-        param_space={"trial": tune.grid_search(list(trial_ids)), "broker": broker_name},
+        param_space=space,
         tune_config=tune.TuneConfig(
+            search_alg=None if announced is None else Announced(announced),
+            num_samples=1 if announced is None else -1,
             scheduler=scheduler(settings),
             reuse_actors=True,
             max_concurrent_trials=slots,

@@ -13,12 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
 from sweep import cost, leakage, store
-from sweep.accounting import accounting, open_data
+from sweep.accounting import accounting
 from sweep.delivery import Delivery
 from sweep.driver import Driver, Paid
 from sweep.events import Interrupted, JobSource, RunSettings, TrialJob
@@ -33,10 +31,9 @@ from sweep.search_jobs import ChosenJobs
 from sweep.search_source import earlier_records
 from sweep.settings import Settings
 from sweep.store import SweepFolder
+from sweep.training_data import training_data
 from trainables.accountants import RdpFilter, Release, release
 from trainables.config import parse
-from trainables.data.corpus import Corpus
-from trainables.data.storage import normalised
 
 _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
 _TRIAL_FUNCTION = "trainables.trial:run"
@@ -73,7 +70,7 @@ def start(
     store.require_free(settings.home, prepared.space.name)
     _require_resources(prepared.space.resources, prepared.plan.to_run, address=address)
     for trial in prepared.plan.to_run:
-        open_data(parse(trial.config).data, settings)
+        training_data(parse(trial.config), settings)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total)
     total_filter(prepared.space, settings)
@@ -232,23 +229,15 @@ def _paid(trials: Sequence[PlannedTrial], settings: Settings, ledger: Ledger) ->
         if not trial.runs:
             continue
         config = parse(trial.config)
-        corpus = open_data(config.data, settings)
-        ledger.register(corpus.fingerprint, _texts(corpus))
+        data = training_data(config, settings)
+        ledger.register(data.fingerprint, data.texts())
         found[trial.id] = Paid(
             trial=trial,
             mechanism=account(config, accountant=None, careful=False).mechanism,
-            dataset=corpus.fingerprint,
-            dataset_name=corpus.name,
+            dataset=data.fingerprint,
+            dataset_name=data.name,
         )
     return found
-
-
-def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
-    """Each record as the text by which records are equal, read a chunk at a time."""
-    for low in range(0, len(corpus), chunk):
-        ids = np.arange(low, min(low + chunk, len(corpus)))
-        for tokens in corpus.token_sequences(ids):
-            yield normalised(tokens).encode()
 
 
 def _progress(record: store.TrialRecord) -> Progress:

@@ -78,7 +78,7 @@ def test_a_logarithmic_range_is_even_on_the_logarithm() -> None:
         ({"axes": {"training.epochs": {"range": {"low": 2, "high": 1}}}}, "expected low < high"),
         ({"axes": {"training.epochs": {"range": {"low": 0, "high": 1, "log": True}}}}, "low > 0"),
         ({"search": {"strategy": "random"}}, "expected num_samples with strategy random"),
-        ({"search": {"strategy": "tpe"}}, "search.strategy"),
+        ({"search": {"strategy": "bayes"}}, "search.strategy"),
         ({"search": {"num_samples": 3}}, "expected no num_samples with strategy grid"),
         ({"budget": {"epsilon": -1}}, "budget.epsilon"),
         ({"budget": {"accountant": "mine"}}, "expected one of sound, paper"),

@@ -66,7 +66,7 @@ def run(
         trial_id=config.id,
         epochs_done=epoch,
         stopped_early=epoch < config.training.epochs,
-        metrics={"ser": state, "threads": float(torch.get_num_threads())},
+        metrics={"ser": state, "validation_ser": state, "threads": float(torch.get_num_threads())},
         privacy={},
     )
 

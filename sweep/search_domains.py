@@ -1,0 +1,115 @@
+"""What an adaptive search chooses from: the axes of a space as parameters of an optimiser. Pure.
+
+A parameter is a number that an optimiser proposes, a value is what a config gets: ranges are
+themselves, lists are chosen by index, in rising order where their values have one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from search_spaces.expansion import axes_of, searched
+from search_spaces.parts import Axis, Range, Variant
+from search_spaces.space import SearchSpace
+from trainables.errors import InvalidInput
+
+_DIGITS = 4  # of a proposed number: more than any result can tell apart
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values of one axis: a `range`, or `values` of which one is chosen; `ordered` where they
+    rise.
+    """
+
+    range: Range | None = None
+    values: tuple[Any, ...] = ()
+    ordered: bool = False
+
+    def value(self, param: float | int) -> Any:
+        """The value of a parameter.
+
+        >>> domain_of(Axis(grid=(5, 1, 2))).value(1)
+        2
+        """
+        if self.range is None:
+            return self.values[int(param)]
+        if self.range.integer:
+            return int(param)
+        return min(max(float(f"{param:.{_DIGITS}g}"), self.range.low), self.range.high)
+
+    def param(self, value: Any) -> float | int | None:
+        """The parameter of a value; None where it is not in the domain."""
+        if self.range is None:
+            return self.values.index(value) if value in self.values else None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not self.range.low <= value <= self.range.high:
+            return None
+        return int(value) if self.range.integer else float(value)
+
+
+def domain_of(axis: Axis) -> Domain:
+    """The domain of an axis: whatever it would be in a grid, it may be chosen from here."""
+    if axis.range is not None:
+        return Domain(range=axis.range)
+    values = tuple(axis.values or ())
+    ranks = [_rank(value) for value in values]
+    if len(values) > 2 and None not in ranks:
+        rising = sorted(zip(ranks, values, strict=True), key=lambda pair: pair[0] or 0.0)
+        return Domain(values=tuple(value for _, value in rising), ordered=True)
+    return Domain(values=values)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A variant with its domains, by path."""
+
+    variant: Variant
+    domains: dict[str, Domain]
+
+    def name_of(self, path: str) -> str:
+        """The parameter's name: an axis that variants share is one parameter of all."""
+        return f"{self.variant.name}/{path}" if path in self.variant.axes else path
+
+    def lowest(self) -> dict[str, Any]:
+        """The first value of each axis."""
+        return {
+            path: domain.value(domain.range.low if domain.range is not None else 0)
+            for path, domain in self.domains.items()
+        }
+
+    def params(self, values: dict[str, Any]) -> dict[str, float | int] | None:
+        """The parameters of `values`; None where one is not in its domain."""
+        found = {}
+        for path, domain in self.domains.items():
+            param = domain.param(values.get(path))
+            if param is None:
+                return None
+            found[self.name_of(path)] = param
+        return found
+
+
+def branches(space: SearchSpace) -> tuple[Branch, ...]:
+    """Every variant that is chosen from.
+
+    Raises: InvalidInput where there is nothing to choose.
+    """
+    found = tuple(
+        Branch(variant, {path: domain_of(axis) for path, axis in axes_of(space, variant).items()})
+        for variant in searched(space)
+    )
+    if not found or (len(found) == 1 and not found[0].domains):
+        raise InvalidInput(
+            f"expected an axis or two variants for strategy {space.search.strategy}, got none"
+        )
+    return found
+
+
+def _rank(value: Any) -> float | None:
+    """What a value is sorted by; None for one without an order."""
+    if isinstance(value, dict) and set(value) == {"target_epsilon"}:
+        value = value["target_epsilon"]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return None
