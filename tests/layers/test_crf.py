@@ -86,6 +86,19 @@ def test_viterbi_equals_pytorch_crf(lengths: list[int]) -> None:
     torch.testing.assert_close(scores - found.log_partition[layout.rank], path.detach())
 
 
+@pytest.mark.parametrize("spread", [0.1, 3.0, 30.0])
+def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread: float) -> None:
+    """Flat emissions leave every tag a chance, steep ones a handful; the best path is found."""
+    lengths = [9, 1, 7, 12]
+    sizes, layout, emissions, _ = packed_batch(60, lengths)
+    emissions = emissions * spread
+    crf = random_crf(60)
+    tags, _ = crf.best_paths(emissions[layout.source], layout)
+    mask = padded(torch.ones(int(sizes.sum())), sizes).bool()
+    expected = reference(crf).decode(padded(emissions, sizes), mask)
+    assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
+
+
 def vector() -> tuple[torch.Tensor, Scores, TimeMajor]:
     emissions = torch.tensor([[1.0, 0, -1], [0, 2, 0]])
     transitions = torch.tensor([[0.5, 0, -0.5], [0, 0.5, 0], [-0.5, 0, 0.5]])

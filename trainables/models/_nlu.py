@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.layers.crf import LinearChainCrf
-from trainables.layers.crf_statistics import forward_backward
+from trainables.layers.crf_statistics import forward_backward, path_scores
 from trainables.layers.dropout import Masks
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, TimeMajor, one_row_each
@@ -119,13 +119,21 @@ class NluModel(nn.Module, ABC):
         intent, emissions = self._heads(encoded)
         paths, scores = self.crf.best_paths(emissions, layout)
         found = forward_backward(emissions, self.crf.scores, layout)
+        gold = batch.tags.index_select(0, layout.source).clamp(min=0)
         return Predictions(
             intent_log_probs=intent.log_softmax(1),
             tag_paths=paths.index_select(0, layout.place),
             path_log_prob=scores - found.log_partition.index_select(0, layout.rank),
             token_marginals=found.marginals.index_select(0, layout.place),
             intent_losses=self._intent_losses(intent, batch, math.inf),
-            tag_losses=self._tag_losses(emissions, layout, batch, math.inf),
+            tag_losses=self._known(
+                (
+                    found.log_partition - path_scores(emissions, gold, self.crf.scores, layout)
+                ).index_select(0, layout.rank),
+                batch,
+                layout,
+                math.inf,
+            ),
         )
 
     def _intent_losses(self, logits: Tensor, batch: PackedBatch, unknown: float) -> Tensor:
@@ -137,8 +145,15 @@ class NluModel(nn.Module, ABC):
     ) -> Tensor:
         tags = batch.tags.index_select(0, layout.source)
         losses: Tensor = self.crf(emissions, tags.clamp(min=0), layout)
-        lacking = torch.zeros_like(batch.intents).index_add_(0, layout.record, (tags < 0).long())
-        return losses.masked_fill(lacking > 0, unknown)
+        return self._known(losses, batch, layout, unknown)
+
+    def _known(
+        self, losses: Tensor, batch: PackedBatch, layout: TimeMajor, unknown: float
+    ) -> Tensor:
+        """`losses` [B], with `unknown` for records that have a tag outside the schema."""
+        lacking = (batch.tags.index_select(0, layout.source) < 0).long()
+        in_record = torch.zeros_like(batch.intents).index_add_(0, layout.record, lacking)
+        return losses.masked_fill(in_record > 0, unknown)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         records: Rows = one_row_each(encoded.sentence.shape[0])
