@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dashboards import roc
 from sweep import select
 from sweep.store import SweepFolder, TrialRecord
 from trainables import attacks, evidence
@@ -25,7 +26,7 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import compare, membership
 from trainables.seeding import generator
 
-SIGNALS = "signals.npz"
+SIGNALS, PICTURE = "signals.npz", "roc.png"
 # The paper's attack where both trials have it; the strongest simple one otherwise.
 _COMPARED = ("shadow", "loss_threshold")
 
@@ -58,7 +59,8 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
         )
         if not record.plan.baseline:
             own["metrics"] |= _against_baseline(folder, record, found, signals)
-        folder.write_panel(record.plan.id, own)
+        if folder.write_panel(record.plan.id, own):
+            _draw(folder.trial_folder(record.plan.id), record.plan.name)
     return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
 
 
@@ -73,6 +75,13 @@ def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, floa
     if bound is None or claim is None or not one_run.violates(bound, claim):
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
+
+
+def _draw(place: Path, title: str) -> None:
+    """The trial's ROC curves as a picture beside their data."""
+    curves = evidence.read_curves(place)
+    if curves:
+        roc.figure(curves, title=title).savefig(place / PICTURE)
 
 
 def _pools(records: Sequence[TrialRecord], signals: dict[str, Signals]) -> list[list[TrialRecord]]:

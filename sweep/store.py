@@ -187,12 +187,13 @@ class SweepFolder:
         document: dict[str, Any] = read_json(path)
         return document
 
-    def write_panel(self, trial_id: str, panel: dict[str, Any]) -> None:
-        """Write down what comparing the trial with others has shown, where that is new."""
+    def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
+        """Write down what comparing the trial with others has shown; False where it is known."""
         path = self.trial_folder(trial_id) / "panel.json"
         if path.exists() and {**read_json(path), "time": None} == {**plain(panel), "time": None}:
-            return
+            return False
         write_json(path, {**panel, "time": time.time()})
+        return True
 
     def panel(self, trial_id: str) -> dict[str, Any]:
         """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
