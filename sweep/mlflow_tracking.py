@@ -14,18 +14,28 @@ import math
 import os
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from sweep import select
 from sweep.files import number
-from sweep.results_table import markdown
+from sweep.mlflow_views import View, views
+from sweep.servers import require_answer
 from sweep.settings import Settings
 from sweep.store import SweepFolder, TrialRecord
-from sweep.tracking_text import epoch_table, flat, metric_key
+from sweep.tracking_note import EXPERIMENT as ABOUT_EXPERIMENT
+from sweep.tracking_note import note
+from sweep.tracking_text import (
+    epoch_table,
+    logarithms,
+    metric_key,
+    noise_at,
+    params_of,
+    tags_of,
+    version_tags,
+    violation_text,
+)
 from trainables.errors import InvalidInput
 from trainables.result import is_curator_only
 
@@ -33,23 +43,6 @@ EXPERIMENT = "sweeps"
 MARKER = "epochs_done"  # logged last of an epoch: what it is there for has been delivered
 _ENDED = {"done": "FINISHED", "stopped": "FINISHED", "failed": "FAILED"}
 _BATCH = 90  # MLflow takes at most 100 params or tags a call
-
-
-def require_answer(uri: str, *, timeout: float = 5.0) -> None:
-    """Check that a tracking server is there.
-
-    Raises: InvalidInput where it does not answer.
-    """
-    if not uri.startswith(("http://", "https://")):
-        return
-    try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout) as answer:
-            answer.read(64)
-    except urllib.error.HTTPError:
-        return  # it answers; what it serves at this path is its own affair
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "reason", None) or type(problem).__name__
-        raise InvalidInput(f"tracking server {uri} does not answer ({reason})") from None
 
 
 class Tracker:
@@ -74,6 +67,7 @@ class Tracker:
         self._runs: dict[tuple[str, str], str] = {}
         self._delivered: dict[str, int] = {}
         self._summarised: tuple[object, ...] = ()
+        self._viewed: set[str] = set()
         self._settings = settings
         if settings.tracking_uri.startswith("sqlite:"):
             settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -120,13 +114,32 @@ class Tracker:
         while found := self._client.search_runs([self.experiment_id], filter_string=mine):
             for run in found:
                 self._client.delete_run(run.info.run_id)
+        kept = self._client.get_experiment(self.experiment_id).tags
+        for view in self.views(folder):
+            key, _ = view.tag(created=0.0)
+            if key in kept:
+                self._client.delete_experiment_tag(self.experiment_id, key)
+
+    def views(self, folder: SweepFolder) -> tuple[View, ...]:
+        """The sweep's prepared views."""
+        return views(folder.name, str(folder.about()["id"]))
 
     # ---- runs
 
     def _experiment(self) -> str:
         found = self._client.get_experiment_by_name(EXPERIMENT)
-        if found is not None:
-            return str(found.experiment_id)
+        if found is None:
+            found = self._client.get_experiment(self._make_experiment())
+        wanted = {
+            "mlflow.note.content": ABOUT_EXPERIMENT,
+            "mlflow.experimentKind": "custom_model_development",  # its pages are about training
+        }
+        for key, text in wanted.items():
+            if found.tags.get(key) != text:
+                self._client.set_experiment_tag(found.experiment_id, key, text)
+        return str(found.experiment_id)
+
+    def _make_experiment(self) -> str:
         uri = self._settings.tracking_uri
         # A server keeps artifacts in its own place; with a database they lie beside the sweeps.
         remote = uri.startswith(("http://", "https://", "databricks"))
@@ -156,6 +169,7 @@ class Tracker:
         space = folder.space()
         known = self._find(about["id"], "")
         if known is not None:
+            self._save_views(folder, about)
             return known
         run = self._client.create_run(
             self.experiment_id,
@@ -168,13 +182,23 @@ class Tracker:
                 "mlflow.note.content": space.description,
                 "mlflow.source.name": "sweep",
                 "source": space.source,
-                **_versions(about),
+                **version_tags(about),
             },
         )
         self._runs[about["id"], ""] = run.info.run_id
         self._client.log_artifact(run.info.run_id, str(folder.path / "space.yaml"))
         self._client.log_artifact(run.info.run_id, str(folder.path / "plan.json"))
+        self._save_views(folder, about)
         return str(run.info.run_id)
+
+    def _save_views(self, folder: SweepFolder, about: dict[str, Any]) -> None:
+        """Put the sweep's prepared views into MLflow's list of views, once."""
+        if about["id"] in self._viewed:
+            return
+        for view in views(folder.name, about["id"]):
+            key, text = view.tag(created=float(about["created"]))
+            self._client.set_experiment_tag(self.experiment_id, key, text)
+        self._viewed.add(about["id"])
 
     def _trial(
         self, folder: SweepFolder, about: dict[str, Any], parent: str, record: TrialRecord
@@ -203,7 +227,7 @@ class Tracker:
             history = self._client.get_metric_history(run_id, MARKER)
             self._delivered[run_id] = max((entry.step for entry in history), default=0)
             self._params_and_tags(folder, about, run_id, record)
-        self._epochs(run_id, rows)
+        self._epochs(run_id, record, rows)
         self._end(folder, run_id, record, rows)
 
     def _params_and_tags(
@@ -211,35 +235,20 @@ class Tracker:
     ) -> None:
         from mlflow.entities import Param, RunTag
 
-        plan = record.plan
-        config = plan.config
-        if plan.engine == "sgd":  # it has no mechanism; its defaults would only mislead
-            config = {key: value for key, value in config.items() if key != "privacy"}
-        params = dict(flat(config))
-        if plan.noise_multiplier is not None and plan.engine != "sgd":
-            params["noise_multiplier"] = plan.noise_multiplier
-        tags = {
-            "engine": plan.engine,
-            "dataset": plan.config["data"]["name"],
-            "model": plan.config["model"]["name"],
-            "variant": plan.variant,
-            "baseline": str(plan.baseline).lower(),
-            "group": plan.group,
-            "privacy.warnings": "; ".join(plan.warnings),
-            **_versions(about),
-        }
+        params, tags = params_of(record.plan), tags_of(record.plan, about)
         entries = [Param(key, str(value)[:6000]) for key, value in params.items()]
         for at in range(0, len(entries), _BATCH):
             self._client.log_batch(run_id, params=entries[at : at + _BATCH])
         self._client.log_batch(run_id, tags=[RunTag(k, str(v)[:5000]) for k, v in tags.items()])
-        self._client.log_artifact(run_id, str(folder.trial_folder(plan.id) / "config.yaml"))
+        self._client.log_artifact(run_id, str(folder.trial_folder(record.plan.id) / "config.yaml"))
 
-    def _epochs(self, run_id: str, rows: list[dict[str, Any]]) -> None:
+    def _epochs(self, run_id: str, record: TrialRecord, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             step = int(row["epochs_done"])
             if step <= self._delivered[run_id]:
                 continue
-            figures = {**row["metrics"], "epoch_seconds": row["seconds"], MARKER: step}
+            noise = noise_at(record.plan, step)
+            figures = {**row["metrics"], **noise, "epoch_seconds": row["seconds"], MARKER: step}
             self._metrics(run_id, figures, step=step, when=row["time"])
             self._delivered[run_id] = step
 
@@ -281,6 +290,7 @@ class Tracker:
                 f"best_{name}" if name in seen else name: value
                 for name, value in result["metrics"].items()
             }
+            final |= logarithms(record.metrics)
             self._metrics(run_id, final, step=record.epochs_done, when=when)
             if panel:
                 self._metrics(run_id, panel["metrics"], step=record.epochs_done, when=panel["time"])
@@ -296,7 +306,7 @@ class Tracker:
         tags = {
             "status": record.status,
             "reason": record.reason or "",
-            "privacy.violation": _violation(record),
+            "privacy.violation": violation_text(record.violation),
             "notes": "; ".join(record.notes),
             "privacy.step_audit": str(
                 ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
@@ -314,8 +324,9 @@ class Tracker:
         for name in ("privacy_card.json", "privacy_card.md"):
             if (place / name).exists():
                 self._client.log_artifact(run_id, str(place / name))
-        if (place / "roc.json").exists():
-            self._client.log_artifact(run_id, str(place / "roc.json"), "curator_only")
+        for name in ("roc.json", "roc.png"):
+            if (place / name).exists():
+                self._client.log_artifact(run_id, str(place / name), "curator_only")
         if rows:
             with tempfile.TemporaryDirectory() as scratch:
                 table = Path(scratch) / "epochs.csv"
@@ -351,12 +362,18 @@ class Tracker:
         when = max(times, default=float(folder.about()["created"]))
         over = counts["trials_done"] + counts["trials_failed"]
         self._metrics(parent, figures, step=over, when=when)
-        note = f"{folder.space().description}\n\n{markdown(finished)}"
+        page = f"#/experiments/{self.experiment_id}/runs/{parent}/artifacts"
+        links = [(name, f"{page}/{name}") for name in ("space.yaml", "plan.json")]
+        links += [
+            (view.name.partition(": ")[2], view.address("", self.experiment_id).lstrip("/"))
+            for view in self.views(folder)
+        ]
+        text = note(folder.space().description or "", records, links=links)
         waiting = any(r.status in ("planned", "running", "interrupted") for r in records)
         status = "FINISHED" if not waiting else ("RUNNING" if running else "KILLED")
         tags = [
             RunTag("status", status.lower()),
-            RunTag("mlflow.note.content", note[:5000]),
+            RunTag("mlflow.note.content", text),
             RunTag("curator_only", "mia_*, best_mia_*"),
         ]
         self._client.log_batch(parent, tags=tags)
@@ -365,18 +382,6 @@ class Tracker:
         else:
             self._client.set_terminated(parent, status=status, end_time=_milliseconds(when))
         self._summarised = state
-
-
-def _violation(record: TrialRecord) -> str:
-    if record.violation is None:
-        return ""
-    bound, claim = (record.violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
-    return f"certified epsilon >= {bound:.4g} above the claimed {claim:.4g}"
-
-
-def _versions(about: dict[str, Any]) -> dict[str, str]:
-    versions = {f"version.{name}": text for name, text in about.get("versions", {}).items()}
-    return {**versions, "git_commit": str(about.get("git_commit") or "")}
 
 
 def _milliseconds(when: float) -> int:

@@ -15,6 +15,7 @@ from dashboards import results
 from sweep import select
 from sweep.files import number
 from sweep.store import SweepFolder, TrialRecord
+from sweep.tracking_text import noise_at
 from trainables import evidence
 from trainables.errors import InvalidInput
 from trainables.result import is_curator_only
@@ -84,6 +85,7 @@ def _trial(
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
         | _known(row["metrics"], public=public)
+        | noise_at(plan, int(row["epochs_done"]))
         for row in folder.epochs(plan.id)
     ]
     return results.Trial(

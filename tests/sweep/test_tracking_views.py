@@ -1,0 +1,96 @@
+"""What people see in a tracking store: views that MLflow reads, a description that fits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweep.mlflow_views import COLUMNS, TAG, views
+from sweep.store import SweepFolder, TrialRecord
+from sweep.tracking_note import LONGEST, note
+from sweep.tracking_text import noise_at, params_of
+from tests.sweep.untracked import run_untracked
+
+STORE_LIMIT = 5_000  # characters of an experiment's tag
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+    return run_untracked(tmp_path_factory.mktemp("toy"))
+
+
+def records(toy: SweepFolder) -> list[TrialRecord]:
+    return toy.records(running=False)
+
+
+def test_views_are_envelopes_that_mlflow_reads_and_that_fit_into_a_tag() -> None:
+    made = views("a-sweep", "0123456789abcdef")
+    assert [view.mode for view in made] == ["TABLE", "CHART", "CHART"]
+    for view in made:
+        key, text = view.tag(created=1_700_000_000.5)
+        assert key == f"{TAG}{view.key}"
+        assert len(text) < STORE_LIMIT
+        envelope = json.loads(text)
+        assert envelope["name"].startswith("a-sweep: ")
+        assert envelope["createdAt"] == 1_700_000_000_500
+        state = json.loads(envelope["state"])
+        assert state["searchFilter"] == "tags.sweep_id = '0123456789abcdef' and tags.trial != ''"
+        assert state["columnOrder"] == list(COLUMNS)
+        sections = {section["uuid"] for section in state.get("compareRunSections", [])}
+        cards = state.get("compareRunCharts", [])
+        assert {card["metricSectionId"] for card in cards} <= sections
+        assert bool(cards) == (view.mode == "CHART")
+
+
+def test_views_of_two_sweeps_do_not_share_a_key() -> None:
+    keys = [view.key for sweep in ("a", "b") for view in views("same-name", sweep)]
+    assert len(set(keys)) == 6
+
+
+def test_an_address_names_the_view() -> None:
+    [table, *_] = views("s", "id")
+    address = table.address("http://127.0.0.1:5000", "7")
+    assert address.startswith("http://127.0.0.1:5000/#/experiments/7/runs?")
+    assert address.endswith(f"viewStateShareKey={table.key}")
+
+
+def test_the_description_says_what_each_epsilon_buys_before_the_table(toy: SweepFolder) -> None:
+    text = note("A toy.", records(toy), links=[("space", "#/space")])
+    order = ["A toy.", "What a budget buys", "[space](#/space)", "| trial |", "no epsilon covers"]
+    places = [text.replace("\n", " ").find(words) for words in order]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_a_description_of_many_trials_is_cut_between_lines(toy: SweepFolder) -> None:
+    text = note("", records(toy) * 200)
+    assert len(text) <= LONGEST
+    assert text.endswith("more lines.")
+    rows = [line for line in text.split("\n") if line.startswith("| ")]
+    assert {row.count("|") for row in rows} == {7}
+
+
+def test_failures_are_said(toy: SweepFolder) -> None:
+    broken = [replace(records(toy)[0], status="failed", reason="x"), *records(toy)[1:]]
+    assert "Of 3 trials: 1 failed." in note("", broken)
+
+
+def test_the_noise_of_an_epoch_follows_the_decay(toy: SweepFolder) -> None:
+    [base, noisy, _] = [record.plan for record in records(toy)]
+    assert noise_at(base, 1) == {}
+    assert noise_at(noisy, 5) == {"noise_multiplier": 0.5}
+    config = {**noisy.config["privacy"], "noise_decay": {"kind": "linear", "tau": 1.0}}
+    decayed = replace(noisy, config={**noisy.config, "privacy": config})
+    assert [noise_at(decayed, epoch)["noise_multiplier"] for epoch in (1, 2)] == [0.5, 0.25]
+
+
+def test_params_have_the_papers_letters_and_none_where_nothing_is_private(
+    toy: SweepFolder, tmp_path: Path
+) -> None:
+    [base, noisy, _] = [record.plan for record in records(toy)]
+    assert {"C", "z0", "tau", "decay"} <= params_of(noisy).keys()
+    assert params_of(noisy)["z0"] == 0.5
+    assert not any(key in params_of(base) for key in ("C", "z0", "tau", "privacy.delta"))

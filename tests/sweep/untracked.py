@@ -1,0 +1,29 @@
+"""A toy sweep without MLflow, whose store would take most of a test's time."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import runner
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import run_toy
+
+
+class NoTracker:
+    """Takes every delivery and keeps nothing."""
+
+    away = (OSError,)
+
+    def deliver(self, *args: object, **kwargs: object) -> str:
+        return ""
+
+
+def run_untracked(folder: Path, **fields: Any) -> SweepFolder:
+    """`run_toy` that writes to the disk alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "tracking", lambda settings: nullcontext(NoTracker()))
+        return run_toy(folder, **fields).folder
