@@ -8,8 +8,10 @@ from functools import lru_cache
 from sweep.plan import Account, Accounted
 from sweep.settings import Settings
 from trainables import accountants, catalogue
-from trainables.config import DataConfig, TargetEpsilon, TrialConfig
+from trainables.config import DataConfig, SynthesisConfig, TargetEpsilon, TrialConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
+from trainables.data.pair_split import num_private_records
+from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.schema import declared_training_size
 from trainables.data.sizes import num_training_records
 from trainables.errors import InvalidData
@@ -27,7 +29,7 @@ def accounting(settings: Settings) -> Account:
     """An `Account` that knows the sizes of the data sets under these settings."""
 
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
-        size = size_of(config.data, settings)
+        size = size_of(config, settings)
         _, mechanism = accountants.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
@@ -44,17 +46,40 @@ def accounting(settings: Settings) -> Account:
     return account
 
 
-@lru_cache(maxsize=256)
-def size_of(config: DataConfig, settings: Settings) -> TrainingSize:
+def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
     """How many records a trial trains on: declared where it is, counted where it must be.
 
     Raises: InvalidData where the data must be opened and cannot be.
     """
+    if config.task == "synthesis":
+        return _size_of_pairs(config.data, config.synthesis, settings)
+    return _size_of(config.data, settings)
+
+
+@lru_cache(maxsize=256)
+def _size_of(config: DataConfig, settings: Settings) -> TrainingSize:
     declared = declared_training_size(config)
     if declared is not None and catalogue.entry("datasets", config.name).PUBLIC:
         return TrainingSize(declared)
     corpus = open_data(config, settings)
     return TrainingSize(num_training_records(config, corpus), corpus.undeclared)
+
+
+@lru_cache(maxsize=256)
+def _size_of_pairs(
+    config: DataConfig, synthesis: SynthesisConfig, settings: Settings
+) -> TrainingSize:
+    pairs = open_pair_data(config, settings)
+    return TrainingSize(*num_private_records(pairs, config, synthesis))
+
+
+@lru_cache(maxsize=16)
+def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
+    """The pairs of a config.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    return open_pairs(config, data_dir=settings.data_dir)
 
 
 @lru_cache(maxsize=64)

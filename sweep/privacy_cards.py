@@ -19,7 +19,8 @@ def write_card(folder: SweepFolder, result: TrialResult, *, attempt: int) -> Non
     fields = result.privacy.get("mechanism")
     if fields is None or result.epochs_done == 0:
         return
-    mechanism = Mechanism(**{**fields, "undeclared": tuple(fields["undeclared"])})
+    lists = ("undeclared", "stages")
+    mechanism = Mechanism(**{**fields, **{n: tuple(fields[n]) for n in lists if n in fields}})
     facts = cards.Facts(
         trial_id=result.trial_id,
         datasets={
