@@ -18,14 +18,34 @@ from trainables.metrics.parse_match import ApiSet, Program
 
 
 def score_generated(
-    human: Path, synthetic: Path, *, mauve_texts: int, seed: int
+    human: Path, synthetic: Path, *, mauve_texts: int, seed: int, parser: Path | None = None
 ) -> Figures:
     """Metrics of generated texts against human ones.
+
+    With `parser`, a folder of `tasks.parsing`, the synthetic utterances' programs are its. Where
+    the human programs are known, `X_ground_truth` is X of its parses of the human utterances, and
+    so what its errors alone do to a figure.
 
     Raises: InvalidInput for files that are damaged, or human programs that do not read.
     """
     ours, theirs = read_texts(synthetic), read_texts(human)
-    return generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed)
+    if parser is None:
+        return generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed)
+    from trainables.tasks.parsing import load_parser
+
+    judge = load_parser(parser)
+    ours = Texts(ours.utterances, judge.parse(ours.utterances))
+    found = generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed)
+    if theirs.programs is not None:
+        again = Texts(theirs.utterances, judge.parse(theirs.utterances))
+        same = generation.score(again, theirs, mauve_texts=0, seed=seed)
+        found |= {
+            f"{name}_ground_truth": value
+            for name, value in same.items()
+            if name.startswith(("function_", "chi_", "total_", "jensen_"))
+            and not name.endswith("_human_ceiling")
+        }
+    return found
 
 
 def score_predicted(

@@ -61,6 +61,10 @@ def register(app: typer.Typer) -> None:
         synthetic: Annotated[
             Path | None, typer.Option(metavar="FILE", help="JSON lines of generated text.")
         ] = None,
+        parser: Annotated[
+            Path | None,
+            typer.Option(metavar="FOLDER", help="A saved parser: programs of the generated text."),
+        ] = None,
         mauve_texts: Annotated[
             int, typer.Option(min=0, help="Most texts of a side in MAUVE; 0 leaves it out.")
         ] = 2_000,
@@ -96,7 +100,9 @@ def register(app: typer.Typer) -> None:
         if human is not None and synthetic is not None:
             from sweep.score_texts import score_generated
 
-            texts = score_generated(human, synthetic, mauve_texts=mauve_texts, seed=seed)
+            texts = score_generated(
+                human, synthetic, mauve_texts=mauve_texts, seed=seed, parser=parser
+            )
             print_json(texts) if as_json else _print_figures(texts)
             return
         if gold is not None and predicted is not None:
@@ -169,10 +175,11 @@ def _print_figures(found: Mapping[str, Any]) -> None:
     """Figures with the human ceiling beside each."""
     from rich.table import Table
 
-    table = Table("metric", "value", "human ceiling")
+    beside = ("human_ceiling", "ground_truth")
+    table = Table("metric", "value", *(name.replace("_", " ") for name in beside))
     for name, value in found.items():
-        if not name.endswith("_human_ceiling"):
-            table.add_row(name, _shown(value), _shown(found.get(f"{name}_human_ceiling")))
+        if not name.endswith(beside):
+            table.add_row(name, *map(_shown, (value, *(found.get(f"{name}_{b}") for b in beside))))
     console().print(table)
 
 

@@ -93,6 +93,12 @@ def score(
 
 
 _ONE_SIDED = ("well_formed_rate", "distinct_rate")
+_DISTANCES = {
+    "chi_square": function_distance.value,
+    "chi_square_full": function_distance.full,
+    "total_variation": function_distance.total_variation,
+    "jensen_shannon": function_distance.jensen_shannon,
+}
 
 
 def _compare(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
@@ -115,11 +121,8 @@ def _compare(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
     found["function_type_overlap"] = function_overlap.value(p, q)
     for k in function_overlap.TOP:
         found[f"function_top{k}"] = function_overlap.top_k(p, q, k=k)
-    if p:
-        found["chi_square"] = function_distance.value(p, q)
-        found["chi_square_full"] = function_distance.full(p, q)
-        found["total_variation"] = function_distance.total_variation(p, q)
-        found["jensen_shannon"] = function_distance.jensen_shannon(p, q)
+    for name, distance in _DISTANCES.items():
+        found[name] = distance(p, q) if p else None
     return found
 
 

@@ -24,7 +24,7 @@ from trainables.parse.linearise import (
     is_let,
     linearise,
 )
-from trainables.parse.lispress import is_long, is_string, write
+from trainables.parse.lispress import is_long, is_number, is_string, write
 from trainables.parse.prefix_state import PrefixState
 
 Literals = Literal["anon", "copy"]
@@ -107,7 +107,8 @@ class Vocabulary:
     def target(self, program: str, source: Source) -> list[int]:
         """Token ids; after a copy the first and last source piece, counted from `len(tokens)`.
 
-        A literal that can be neither written nor copied becomes its placeholder.
+        A literal that can be neither written nor copied becomes its placeholder. The program's
+        calls must be among those that the vocabulary was made of.
         """
         ids: list[int] = []
         found = [piece for piece, _, _ in pieces(source.text)]
@@ -160,11 +161,11 @@ class Vocabulary:
     def fits(self) -> dict[str, tuple[bool, ...]]:
         """For each slot (see `PrefixState`), which tokens may stand in it."""
         names = set()
-        for token in self.tokens:
-            if token.endswith("/-") and not self.is_copy(self._token_ids[token]):
-                atom = token.removesuffix("/-")
-                if anonymous(token) == token and atom not in ("true", "false"):
-                    names.add(token)
+        for index, token in enumerate(self.tokens):
+            atom = token.removesuffix("/-")
+            literal = is_long(atom) or is_number(atom) or atom in ("true", "false")
+            if atom != token and not literal and not self.is_copy(index):
+                names.add(token)
         lets = bool(names)
         keys = [is_argument_name(token) for token in self.tokens]
         usable = [lets or not is_let(token) for token in self.tokens]

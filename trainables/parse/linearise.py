@@ -90,8 +90,8 @@ def arity(token: str) -> int:
 
 
 def is_argument_name(token: str) -> bool:
-    """Whether a token names an argument of the call around it."""
-    return token.startswith(":")
+    """Whether a token names an argument of the call around it; ":" alone is a function's name."""
+    return token.startswith(":") and token.rpartition("/")[0] != ":"
 
 
 def is_let(token: str) -> bool:
@@ -103,7 +103,7 @@ def is_call(token: str) -> bool:
     """Whether a token is a call of a named function, whose children may be named arguments."""
     if is_string(token) or token.endswith(_ATOM) or token in ("()/0", "#/1") or is_let(token):
         return False
-    return not token.startswith((":", _FIELD, _AS, _LAMBDA))
+    return not (is_argument_name(token) or token.startswith((_FIELD, _AS, _LAMBDA)))
 
 
 def anonymous(token: str) -> str:

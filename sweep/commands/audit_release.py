@@ -1,0 +1,81 @@
+"""`sweep audit-release`: does a synthetic data set repeat rare phrases of its members?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweep.commands._shared import JsonFlag, console, print_json
+from trainables.errors import TrialFailed
+
+if TYPE_CHECKING:
+    from trainables.release_audit import ReleaseAudit
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command("audit-release")
+    def audit_release(
+        synthetic: Annotated[
+            Path, typer.Option(metavar="FILE", help="JSON lines of the release (utterance).")
+        ],
+        members: Annotated[
+            Path, typer.Option(metavar="FILE", help="JSON lines of records it was made from.")
+        ],
+        held_out: Annotated[
+            Path, typer.Option(metavar="FILE", help="JSON lines of records kept from it.")
+        ],
+        delta: Annotated[float, typer.Option(min=0, help="Delta of the bound on epsilon.")] = 1e-5,
+        epsilon: Annotated[
+            float | None,
+            typer.Option(min=0, help="The claim: exit code 1 where the bound is above it."),
+        ] = None,
+        p: Annotated[float, typer.Option(help="Chance that the bound is wrong.")] = 0.05,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the cut to one size.")] = 0,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Compare rare phrases of members and of held-out records with a release.
+
+        A fair coin must have decided which records were members (data.split bernoulli). No text is
+        shown.
+        """
+        from sweep.score_texts import read_texts
+        from trainables.release_audit import audit_release as audit
+
+        texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
+        found = audit(*texts, delta=delta, p=p, seed=seed)
+        if as_json:
+            print_json(asdict(found))
+        else:
+            _print(found)
+        if epsilon is not None and found.epsilon_lower_bound > epsilon:
+            raise TrialFailed(
+                f"the release shows epsilon >= {found.epsilon_lower_bound:.3f} at"
+                f" delta={delta}, above the claim of {epsilon}"
+            )
+
+
+def _print(found: ReleaseAudit) -> None:
+    from rich.table import Table
+
+    table = Table("words", "rare records", "members matched", "held-out matched", "p", "epsilon >=")
+    for row in found.phrases:
+        table.add_row(
+            str(row.order),
+            f"{row.num_rare_members + row.num_rare_held_out}",
+            str(row.num_matched_members),
+            str(row.num_matched_held_out),
+            f"{row.p_value:.3g}",
+            f"{row.epsilon_lower_bound:.3f}",
+        )
+    console().print(table)
+    console().print(
+        f"epsilon >= {found.epsilon_lower_bound:.3f} at delta={found.delta} (p={found.p});"
+        f" copies of members {found.num_copies_members}, of held-out records"
+        f" {found.num_copies_held_out} in {found.num_released}",
+        markup=False,
+    )

@@ -1,0 +1,107 @@
+"""The audit of a release: silent on independent text, loud on copies, never above the truth."""
+
+import math
+
+import numpy as np
+import pytest
+
+from trainables.errors import InvalidInput
+from trainables.release_audit import audit_release
+
+COMMON = [f"w{i}" for i in range(30)]
+
+
+def records(n, seed):
+    """Sentences of common words and one word of their own."""
+    rng = np.random.default_rng(seed)
+    return [
+        " ".join([*rng.choice(COMMON, size=6), f"name{seed}x{index}", *rng.choice(COMMON, size=2)])
+        for index in range(n)
+    ]
+
+
+def coins(pool, seed):
+    keep = np.random.default_rng(seed).integers(0, 2, size=len(pool)).astype(bool)
+    return (
+        [text for text, member in zip(pool, keep, strict=True) if member],
+        [text for text, member in zip(pool, keep, strict=True) if not member],
+    )
+
+
+def test_copies_of_members_are_found():
+    members, held_out = coins(records(400, 1), 0)
+    found = audit_release(members[:100] + records(300, 2), members, held_out, delta=1e-5)
+    assert found.epsilon_lower_bound > 1.5
+    assert found.p_value < 1e-9
+    assert found.num_copies_members >= 75  # the larger side is cut to the smaller
+    assert found.num_copies_held_out == 0
+    one = found.phrases[0]
+    assert one.num_rare_members == one.num_rare_held_out == found.num_records // 2
+    assert one.num_matched_members == found.num_copies_members
+    assert one.num_matched_held_out == 0
+
+
+def test_text_of_nobody_says_nothing():
+    members, held_out = coins(records(400, 1), 0)
+    found = audit_release(records(400, 2), members, held_out, delta=1e-5)
+    assert found.epsilon_lower_bound == 0
+    assert found.p_value > 0.01
+    assert found.phrases[0].num_matched_members == 0
+
+
+def test_a_phrase_of_two_records_is_not_rare():
+    pool = ["alpha beta gamma", "alpha beta gamma", "alpha delta"]
+    found = audit_release(["alpha beta gamma"], pool[:1], pool[1:2], delta=0, orders=(1, 3))
+    assert all(row.num_rare_members == row.num_rare_held_out == 0 for row in found.phrases)
+    assert found.epsilon_lower_bound == 0
+    assert found.p_value == 1
+
+
+def test_no_false_alarms_under_randomised_response():
+    """A release that copies each record with a chance that is epsilon-DP: 200 audits at p = .05.
+
+    A member is copied with probability q = e / (1 + e) of those copied, which is the worst case of
+    epsilon = 1. More than 5 % + 3 sigma (20 of 200) bounds above 1 would be false alarms; with the
+    coins' evidence doubled (epsilon = 3 in truth, judged against 1) most audits must object.
+    """
+    pool = records(300, 3)
+
+    def bounds(epsilon):
+        q = math.exp(epsilon) / (1 + math.exp(epsilon))
+        found = []
+        for seed in range(200):
+            rng = np.random.default_rng(seed)
+            member = rng.integers(0, 2, size=len(pool)).astype(bool)
+            # Copied where a noisy coin says "member": the answer is right with probability q.
+            says = np.where(rng.random(len(pool)) < q, member, ~member)
+            released = [text for text, say in zip(pool, says, strict=True) if say]
+            sides = [
+                [text for text, m in zip(pool, member, strict=True) if m == side]
+                for side in (True, False)
+            ]
+            audit = audit_release(released, *sides, delta=0, orders=(1,), seed=seed)
+            found.append(audit.epsilon_lower_bound)
+        return np.array(found)
+
+    assert (bounds(1.0) > 1.0).sum() <= 20
+    assert (bounds(3.0) > 1.0).mean() > 0.5
+
+
+def test_more_delta_and_less_risk_certify_less():
+    members, held_out = coins(records(400, 1), 0)
+    released = members[:60]
+
+    def bound(**options):
+        options = {"delta": 0.0, **options}
+        return audit_release(released, members, held_out, **options).epsilon_lower_bound
+
+    assert bound() > bound(delta=1e-6) >= bound(delta=1e-5) > bound(delta=1e-2)
+    assert bound(p=0.2) > bound(p=0.01)
+    assert bound(orders=(1,)) > bound(orders=(1, 2, 3, 4, 5))
+
+
+def test_empty_sides_are_refused():
+    with pytest.raises(InvalidInput, match="expected released, member and held-out"):
+        audit_release(["a"], [], ["b"], delta=0)
+    with pytest.raises(InvalidInput, match="orders of phrases"):
+        audit_release(["a"], ["a"], ["b"], delta=0, orders=(0,))

@@ -1,0 +1,31 @@
+"""`sweep audit-release`: figures without a text, exit code 1 above the claim."""
+
+import json
+
+from sweep import cli
+
+
+def test_a_release_of_copies_is_above_its_claim(tmp_path, capsys):
+    def write(name, texts):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps({"utterance": text}) + "\n" for text in texts))
+        return str(path)
+
+    members = [f"call secret{i} now" for i in range(60)]
+    arguments = [
+        "audit-release",
+        *("--synthetic", write("s.jsonl", members[:40])),
+        *("--members", write("m.jsonl", members)),
+        *("--held-out", write("h.jsonl", [f"call other{i} now" for i in range(60)])),
+    ]
+    assert cli.run([*arguments, "--json"]) == 0
+    out = capsys.readouterr().out
+    found = json.loads(out)
+    assert found["epsilon_lower_bound"] > 0.5
+    assert found["num_copies_members"] == 40
+    assert "secret" not in out
+    assert cli.run([*arguments, "--epsilon", "0.5"]) == 1
+    err = capsys.readouterr().err
+    assert "above the claim of 0.5" in err
+    assert cli.run([*arguments, "--epsilon", "50"]) == 0
+    assert cli.run([*arguments[:-1], "nothing.jsonl"]) == 2

@@ -1,0 +1,74 @@
+"""`sweep parser`: from pairs to a parser to parses to scores, and refusals of one line."""
+
+import json
+
+import pytest
+
+from sweep import cli
+
+ROWS = [
+    {
+        "utterance": f"{verb} {name}",
+        "lispress": f'(Yield ({verb.title()} (name "{name}")))',
+        "part": "test" if name == "zoe" else "train",
+    }
+    for verb in ("book", "cancel", "call")
+    for name in ("ann", "tom", "kim", "joe", "zoe")
+]
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS * 4))
+    return path
+
+
+def test_train_apply_and_score(pairs, tmp_path, capsys):
+    folder, parsed = tmp_path / "parser", tmp_path / "parsed.jsonl"
+    command = ["parser", "train", "pair_lines", "--set", f"path={pairs}", "--to", str(folder)]
+    assert cli.run([*command, "--epochs", "2", "--test", "test", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["num_pairs"] == 48
+    assert facts["scores"]["num_records"] == 12
+    assert facts["scores"]["well_formed_rate"] == 1
+    assert cli.run(["parser", "apply", str(folder), str(pairs), "--to", str(parsed)]) == 0
+    rows = [json.loads(line) for line in parsed.read_text().splitlines()]
+    assert [row["utterance"] for row in rows] == [row["utterance"] for row in ROWS * 4]
+    capsys.readouterr()
+    judge = ["score", "--human", str(pairs), "--synthetic", str(parsed), "--parser", str(folder)]
+    assert cli.run([*judge, "--mauve-texts", "0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # The release is the human text, so its parses are the parser's of human text.
+    for name in ("function_type_overlap", "function_top10", "chi_square"):
+        assert found[name] == found[f"{name}_ground_truth"]
+    assert cli.run(["score", "--gold", str(pairs), "--predicted", str(parsed), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_records"] == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--part", "validation"), "a part that is there (test, train)"),
+        (("--without", "Nope"), "a function that some of the pairs use"),
+        (("--set", "max_records=100"), "data.max_records <= 60"),
+    ],
+)
+def test_refused_in_one_line(pairs, tmp_path, capsys, options, message):
+    command = ["parser", "train", "pair_lines", "--set", f"path={pairs}", "--to"]
+    assert cli.run([*command, str(tmp_path / "p"), *options]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_wrong_places_are_refused(pairs, tmp_path, capsys):
+    refused = {
+        ("parser", "train", "atis", "--to", str(tmp_path / "p")): "got 'atis'",
+        ("parser", "train", "pair_lines", "--to", str(tmp_path)): "new or empty folder",
+        ("parser", "apply", str(tmp_path), str(pairs), "--to", str(tmp_path / "x")): "saved parser",
+        ("parser", "apply", str(tmp_path), str(pairs), "--to", str(pairs)): "which exists",
+    }
+    for command, message in refused.items():
+        assert cli.run(list(command)) == 2
+        assert message in capsys.readouterr().err

@@ -1,0 +1,178 @@
+"""Auditing a synthetic data set by itself: are rare phrases of members repeated more than others'?
+
+No model and no canaries: of the records at hand a fair coin made each a member (trained on) or held
+it out. A phrase that occurs in one record only, and in the release, is evidence that its record was
+a member; a record with such a phrase is a guess "member". Under (epsilon, delta)-DP nobody guesses
+more than so many coins right (Steinke, Nasr & Jagielski 2023), whatever the rule ("Phantoms and
+Disclosures", arXiv:2606.16952, uses rare features). A bound of 0 proves nothing: an audit finds
+leaks, it does not certify their absence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from trainables.attacks.one_run import epsilon_lower_bound
+from trainables.errors import InvalidInput
+
+ORDERS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhraseAudit:
+    """Phrases of `order` words. A record is rare if it has one that no other record has.
+
+    Of the `num_rare_*` records, `num_matched_*` have such a phrase in the release. `p_value` is
+    that of as many member matches by fair coins: small where members are repeated more.
+    """
+
+    order: int
+    num_rare_members: int
+    num_rare_held_out: int
+    num_matched_members: int
+    num_matched_held_out: int
+    p_value: float
+    epsilon_lower_bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseAudit:
+    """What a release says of its members.
+
+    `epsilon_lower_bound` at `delta` holds with probability 1 - `p`, over all orders together.
+    `num_copies_*` count releases that equal a record of that side, word for word.
+    """
+
+    epsilon_lower_bound: float
+    p_value: float
+    delta: float
+    p: float
+    num_records: int
+    num_released: int
+    num_copies_members: int
+    num_copies_held_out: int
+    phrases: tuple[PhraseAudit, ...]
+
+
+def audit_release(
+    released: Sequence[str],
+    members: Sequence[str],
+    held_out: Sequence[str],
+    *,
+    delta: float,
+    p: float = 0.05,
+    orders: Sequence[int] = ORDERS,
+    seed: int = 0,
+) -> ReleaseAudit:
+    """Audit the texts `released` by records that a fair coin put into `members` or `held_out`.
+
+    The larger side is cut to the size of the smaller. Words are compared in lower case.
+    The bound is for adding or removing one record, as the coins are.
+
+    Raises: InvalidInput for an empty side, or orders that are not positive.
+    """
+    if not orders or min(orders) < 1:
+        raise InvalidInput(f"expected orders of phrases >= 1, got {list(orders)}")
+    n = min(len(members), len(held_out))
+    if not n or not released:
+        raise InvalidInput(
+            f"expected released, member and held-out texts, got {len(released)}, {len(members)}"
+            f" and {len(held_out)}"
+        )
+    rng = np.random.default_rng(seed)
+    sides = [
+        [_words(side[index]) for index in sorted(rng.permutation(len(side))[:n].tolist())]
+        for side in (members, held_out)
+    ]
+    texts = [_words(text) for text in released]
+    level = p / len(orders)
+    phrases = tuple(
+        _audit_order(texts, *sides, order=order, delta=delta, p=level, rng=rng) for order in orders
+    )
+    copies = [{tuple(words) for words in side} for side in sides]
+    return ReleaseAudit(
+        epsilon_lower_bound=max(found.epsilon_lower_bound for found in phrases),
+        p_value=min(1.0, len(orders) * min(found.p_value for found in phrases)),
+        delta=delta,
+        p=p,
+        num_records=2 * n,
+        num_released=len(texts),
+        num_copies_members=sum(tuple(words) in copies[0] for words in texts),
+        num_copies_held_out=sum(tuple(words) in copies[1] for words in texts),
+        phrases=phrases,
+    )
+
+
+def _audit_order(
+    released: Sequence[list[str]],
+    members: Sequence[list[str]],
+    held_out: Sequence[list[str]],
+    *,
+    order: int,
+    delta: float,
+    p: float,
+    rng: np.random.Generator,
+) -> PhraseAudit:
+    there = {phrase for words in released for phrase in _phrases(words, order)}
+    pool = [set(_phrases(words, order)) for words in (*members, *held_out)]
+    owners = Counter(phrase for phrases in pool for phrase in phrases)
+    rare = [{phrase for phrase in phrases if owners[phrase] == 1} for phrases in pool]
+    strength = np.array([len(phrases & there) for phrases in rare])
+    member = np.arange(len(pool)) < len(members)
+    some = np.array([bool(phrases) for phrases in rare])
+    matched = strength > 0
+    guesses, right = int(matched.sum()), int((matched & member).sum())
+    return PhraseAudit(
+        order=order,
+        num_rare_members=int((some & member).sum()),
+        num_rare_held_out=int((some & ~member).sum()),
+        num_matched_members=right,
+        num_matched_held_out=guesses - right,
+        p_value=float(binom.sf(right - 1, guesses, 0.5)) if guesses else 1.0,
+        epsilon_lower_bound=_bound(strength, member, delta=delta, p=p, rng=rng),
+    )
+
+
+def _bound(
+    strength: NDArray[np.int64],
+    member: NDArray[np.bool_],
+    *,
+    delta: float,
+    p: float,
+    rng: np.random.Generator,
+) -> float:
+    """The certified epsilon of guessing "member" where `strength` > 0.
+
+    The release decides how many guesses there are. With delta = 0 the theorem holds given the
+    guesses, whatever their number; else it needs a cap that was fixed before. Each cap of a fixed
+    grid keeps the strongest guesses and has its share of p, so all of them hold together.
+    """
+    shuffled = rng.permutation(len(strength))  # of equal strength, none is favoured by its side
+    order = shuffled[np.argsort(-strength[shuffled], kind="stable")]
+    right = np.cumsum(member[order] & (strength[order] > 0))
+    num_units, guesses = len(strength), int((strength > 0).sum())
+    if not guesses:
+        return 0.0
+    if delta == 0:
+        return epsilon_lower_bound(num_units, guesses, int(right[guesses - 1]), delta=0.0, p=p)
+    steps = range(2 * math.ceil(math.log2(num_units)) + 1)
+    caps = sorted({min(num_units, round(2 ** (step / 2))) for step in steps})
+    return max(
+        epsilon_lower_bound(num_units, cap, int(right[cap - 1]), delta=delta, p=p / len(caps))
+        for cap in caps
+    )
+
+
+def _words(text: str) -> list[str]:
+    return text.lower().split()
+
+
+def _phrases(words: Sequence[str], order: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(order)), strict=False)
