@@ -1,7 +1,7 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
 From Python, `run(space)` runs a sweep and `load(name)` opens one that has run; both give the object
-that the commands work with.
+that the commands work with. `load_model(folder)` is an exported model, ready to be called.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweep.notebook import Sweep, load, run
+    from sweep.predict import load_model
 
-__all__ = ["Sweep", "load", "run"]
+__all__ = ["Sweep", "load", "load_model", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # Late, so that `sweep --help` does not wait for what only a run needs.
+    if name == "load_model":
+        from sweep import predict
+
+        return predict.load_model
     if name in __all__:
         from sweep import notebook
 

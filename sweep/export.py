@@ -15,11 +15,13 @@ import yaml
 
 from sweep import select
 from sweep.driver import furthest, ledger_name
-from sweep.files import write_json, write_text
+from sweep.export_encoder import write_encoder
+from sweep.files import read_json, write_json, write_text
 from sweep.ledger import FILE, Ledger
 from sweep.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.search_filter import total_of
 from sweep.store import SweepFolder, TrialRecord
-from trainables.accountants import epsilon_sweep
+from trainables.data.records import LabelSchema
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy import card as cards
 from trainables.privacy.summary import plain
@@ -49,11 +51,30 @@ def export_trial(
     write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.config, sort_keys=False))
     if (source / _MODEL).is_dir():
         shutil.copytree(source / _MODEL, fresh / _MODEL)
+        _write_model(fresh / _MODEL)
     _write_card(folder, record, fresh)
     write_json(fresh / "metrics.json", public_metrics(record))
     write_json(fresh / "about.json", _about(folder, record, chosen_by=chosen_by))
     fresh.rename(target)
     return target
+
+
+def _write_model(place: Path) -> None:
+    """What other programs read: label maps, and a BERT's encoder as `transformers` has it."""
+    if not (place / "model.json").exists():
+        return
+    about = read_json(place / "model.json")
+    if "intents" not in about:
+        return
+    schema = LabelSchema(
+        intents=tuple(about["intents"]), slots=tuple(about["slots"]), source=about["schema_source"]
+    )
+    maps = {
+        name: {str(index): label for index, label in enumerate(labels)}
+        for name, labels in (("intents", schema.intents), ("tags", schema.tags))
+    }
+    write_json(place / "labels.json", maps)
+    write_encoder(place)
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
@@ -73,7 +94,7 @@ def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
     if entries:
         delta = min(entry.delta for entry in entries)
         try:
-            total = epsilon_sweep([entry.release for entry in entries], delta=delta)
+            total = total_of(folder.space(), [entry.release for entry in entries], delta=delta)
         except CannotAnalyze as problem:
             refused = str(problem)
         else:
@@ -91,6 +112,11 @@ def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
 def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -> dict[str, object]:
     about = folder.about()
     notes = list(record.notes)
+    if "leakage" in folder.space().search.objectives:
+        notes.append(
+            "the search went by leakage, which is computed from private records without noise: no"
+            " epsilon covers which settings were tried"
+        )
     if chosen_by is not None and is_curator_only(chosen_by):
         notes.append(
             f"chosen by {chosen_by}, which is computed from private records without noise: the"
@@ -102,6 +128,7 @@ def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -
         "name": record.plan.name,
         "chosen_by": chosen_by,
         "repeat": "sweep run config.yaml",
+        "predict": "sweep predict . < utterances",
         "command": about["command"],
         "git_commit": about["git_commit"],
         "versions": about["versions"],

@@ -224,7 +224,7 @@ def plan_point(
     """One point as a trial, with its figures, or with the reason why it is refused."""
     config = point.config
     fields = config.model_dump(mode="json") if config is not None else point.fields
-    name = ", ".join((point.variant, *(f"{label(p)}={_short(v)}" for p, v in point.values.items())))
+    name = ", ".join((point.variant, *(f"{label(p)}={short(v)}" for p, v in point.values.items())))
     trial = PlannedTrial(
         id=config.id if config is not None else _digest(fields),
         name=name,
@@ -345,11 +345,16 @@ def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value of an axis as a table has room for it.
+
+    >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1})
+    ('for epsilon 8', 'linear:0.1')
+    """
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict) and set(value) == {"target_epsilon"}:
-        return f"for epsilon {_short(value['target_epsilon'])}"
+        return f"for epsilon {short(value['target_epsilon'])}"
     if isinstance(value, dict):
-        return ":".join(_short(part) for part in value.values())
+        return ":".join(short(part) for part in value.values())
     return str(value)

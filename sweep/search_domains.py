@@ -54,7 +54,7 @@ def domain_of(axis: Axis) -> Domain:
     if axis.range is not None:
         return Domain(range=axis.range)
     values = tuple(axis.values or ())
-    ranks = [_rank(value) for value in values]
+    ranks = [rank(value) for value in values]
     if len(values) > 2 and None not in ranks:
         rising = sorted(zip(ranks, values, strict=True), key=lambda pair: pair[0] or 0.0)
         return Domain(values=tuple(value for _, value in rising), ordered=True)
@@ -106,8 +106,12 @@ def branches(space: SearchSpace) -> tuple[Branch, ...]:
     return found
 
 
-def _rank(value: Any) -> float | None:
-    """What a value is sorted by; None for one without an order."""
+def rank(value: Any) -> float | None:
+    """What a value of an axis is sorted by; None for one without an order.
+
+    >>> rank({"target_epsilon": 8}), rank("clc")
+    (8.0, None)
+    """
     if isinstance(value, dict) and set(value) == {"target_epsilon"}:
         value = value["target_epsilon"]
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from sweep.commands._shared import JsonFlag, Name, console, print_json, summary
+
+if TYPE_CHECKING:
+    from sweep.store import SweepFolder, TrialRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +43,7 @@ def register(app: typer.Typer) -> None:
             out.print(leakage)
         for sentence in violations(records):
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
+        _print_answers(folder, records)
         for record in select.front(records):
             ser, epsilon = (figure(select.value(record, key)) for key in ("ser", "epsilon"))
             out.print(
@@ -45,3 +51,28 @@ def register(app: typer.Typer) -> None:
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def _print_answers(folder: SweepFolder, records: list[TrialRecord]) -> None:
+    """Which axis mattered, what the sweep cost together, what to try next."""
+    from sweep.importance import importance
+    from sweep.plan import label
+    from sweep.search_advice import advice
+    from trainables.errors import InvalidInput
+
+    out = console()
+    try:
+        found = importance(records)
+        said = advice(folder.space(), records, found)
+    except InvalidInput:  # no metric that every trial has
+        return
+    if found is not None:
+        shares = ", ".join(f"{label(path)} {100 * s:.0f} %" for path, s in found.shares.items())
+        out.print(
+            f"what mattered for {found.metric}: {shares} (a forest over {found.num_configurations}"
+            f" configurations, R² {found.explained:.2f} out of bag)",
+            markup=False,
+            soft_wrap=True,
+        )
+    for sentence in said:
+        out.print(f"next: {sentence}", markup=False, soft_wrap=True)

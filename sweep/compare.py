@@ -1,0 +1,126 @@
+"""Two sweeps, or two trials, side by side: paired over the same test utterances, with intervals."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.stats import t as student
+
+from sweep import select, store
+from sweep.store import SweepFolder, TrialRecord
+from trainables.errors import InvalidInput
+
+_SHOWN = ("validation_ser", "ser", "mia_shadow_auc", "mia_loss_threshold_auc", "epsilon", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison: the trial that stands for it, and its sweep."""
+
+    folder: SweepFolder
+    record: TrialRecord
+    records: tuple[TrialRecord, ...]
+
+    @property
+    def name(self) -> str:
+        """SWEEP:TRIAL."""
+        return f"{self.folder.name}:{self.record.plan.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
+    with its 95 % interval (paired bootstrap over test utterances), None where the two were not
+    tested on the same; `matched` the mean difference B - A over configurations that both sweeps
+    ran, with its 95 % interval (Student's t), None for fewer than two.
+    """
+
+    first: Side
+    second: Side
+    figures: dict[str, tuple[float | None, float | None]]
+    paired: tuple[float, float, float] | None
+    matched: tuple[float, float, float] | None
+    num_matched: int
+
+
+def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
+    """The side called `text`: SWEEP (its best trial by validation SER) or SWEEP:TRIAL.
+
+    Raises: InvalidInput where there is no such sweep or trial, or nothing has finished.
+    """
+    name, _, trial = text.partition(":")
+    folder = store.open_sweep(home, name)
+    records = folder.records()
+    if trial:
+        wanted = folder.plan_of(trial).id
+        record = next(r for r in records if r.plan.id == wanted)
+        if record.status not in select.FINISHED:
+            raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
+    else:
+        record = select.choose(records, best="ser", epsilon_max=epsilon_max)[0]
+    return Side(folder=folder, record=record, records=tuple(records))
+
+
+def compare(first: Side, second: Side) -> Comparison:
+    """B against A."""
+    sides = (first.record, second.record)
+    known = [name for name in _SHOWN if any(select.value(r, name) is not None for r in sides)]
+    same = first.folder.path == second.folder.path
+    differences = [] if same else _matched(first.records, second.records)
+    return Comparison(
+        first=first,
+        second=second,
+        figures={
+            name: (select.value(first.record, name), select.value(second.record, name))
+            for name in known
+        },
+        paired=_paired(first, second),
+        matched=_mean_interval(differences),
+        num_matched=len(differences),
+    )
+
+
+def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
+    import numpy as np
+
+    from trainables import evidence
+    from trainables.metrics import compare as bootstrap
+
+    if any(
+        s.record.plan.config.get("data") != first.record.plan.config.get("data")
+        for s in (first, second)
+    ):
+        return None
+    places = [s.folder.trial_folder(s.record.plan.id) for s in (first, second)]
+    if not all((place / evidence.COUNTS).exists() for place in places):
+        return None
+    (ids, counts), (base_ids, base) = (evidence.read_counts(p) for p in reversed(places))
+    if not np.array_equal(ids, base_ids):
+        return None
+    found = bootstrap(counts, base)
+    change = tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
+    return (change[0], change[1], change[2]) if all(map(math.isfinite, change)) else None
+
+
+def _matched(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> list[float]:
+    """SER of the same configuration in both sweeps, B - A, each the mean over its seeds."""
+    theirs = {g.key: g for g in select.groups(first)}
+    found = []
+    for group in select.groups(second):
+        other = theirs.get(group.key)
+        mine, base = group.spread("ser"), other.spread("ser") if other is not None else None
+        if mine is not None and base is not None:
+            found.append(mine.mean - base.mean)
+    return found
+
+
+def _mean_interval(values: Sequence[float]) -> tuple[float, float, float] | None:
+    if len(values) < 2:
+        return None
+    mean, error = statistics.fmean(values), statistics.stdev(values) / len(values) ** 0.5
+    half = float(student.ppf(0.975, len(values) - 1)) * error
+    return mean, mean - half, mean + half

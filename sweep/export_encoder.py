@@ -1,0 +1,51 @@
+"""The encoder of an exported BERT in the form that `transformers` loads, its tokenizer with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+FOLDER = "transformers"
+
+
+def write_encoder(model_folder: Path) -> Path | None:
+    """Write `model_folder`/transformers, from which `BertModel.from_pretrained` loads the encoder
+    (without its pooler); None where the model is no BERT.
+
+    Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
+    """
+    about = json.loads((model_folder / "model.json").read_text(encoding="utf-8"))
+    if about["model"]["name"] != "bert":
+        return None
+    from safetensors.torch import load_file, save_file
+    from transformers import BertConfig
+
+    from trainables.config import ModelConfig
+    from trainables.models._bert_weights import source_of, to_transformers
+
+    source = source_of(ModelConfig.model_validate(about["model"]))
+    sizes = source.sizes
+    state = load_file(str(model_folder / "weights.safetensors"))
+    target = model_folder / FOLDER
+    target.mkdir(mode=0o700)
+    config = BertConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=sizes.intermediate,
+        max_position_embeddings=sizes.positions,
+        type_vocab_size=sizes.kinds,
+        layer_norm_eps=sizes.eps,
+        architectures=["BertModel"],
+    )
+    config.save_pretrained(target)
+    tensors = {
+        name: tensor.contiguous().clone()
+        for name, tensor in to_transformers(state, sizes.layers).items()
+    }
+    save_file(tensors, str(target / "model.safetensors"), metadata={"format": "pt"})
+    if source.tokenizer is None:
+        return target
+    source.tokenizer.save_pretrained(target)
+    return target

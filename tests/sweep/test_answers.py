@@ -1,0 +1,170 @@
+"""What a sweep answers: which axis mattered, what to try next, which of two is better, and a model
+that another person can use.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from search_spaces import space as spaces
+from sweep import load_model
+from sweep.compare import compare, side
+from sweep.export_encoder import write_encoder
+from sweep.importance import importance
+from sweep.search_advice import advice
+from sweep.store import TrialRecord
+from tests.models._builds import MODELS, SCHEMA
+from tests.sweep.sweeps import run_toy, settings_in
+from tests.sweep.test_select import record
+from trainables import catalogue, evidence
+from trainables.config import ModelConfig
+from trainables.data.records import Frame
+from trainables.errors import InvalidInput
+from trainables.metrics import count_frames
+
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+C, LR = "privacy.max_grad_norm", "training.learning_rate"
+
+
+def trial(name: str, values: dict[str, Any], ser: float, **metrics: float) -> TrialRecord:
+    made = record(name, validation_ser=ser, ser=ser, **metrics)
+    return replace(made, plan=replace(made.plan, values=values, variant="v"))
+
+
+def grid(ser_of: Any) -> list[TrialRecord]:
+    return [
+        trial(f"c{c}-lr{lr}", {C: c, LR: lr, "training.seed": 0}, ser_of(c, lr))
+        for c in (0.1, 0.5, 1.0, 2.0)
+        for lr in (0.001, 0.01, 0.1)
+    ]
+
+
+def test_the_axis_that_moves_the_metric_is_the_one_that_matters() -> None:
+    found = importance(grid(lambda c, lr: c + 0.01 * lr))
+    assert found is not None
+    assert list(found.shares) == [C, LR]
+    assert found.shares[C] > 0.9
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+    assert found.explained > 0.5
+
+
+def test_chance_explains_nothing() -> None:
+    """The shares of noise add up to 1 as well: the R² is what tells it from an effect."""
+    random = np.random.default_rng(0)
+    found = importance(grid(lambda c, lr: float(random.random())))
+    assert found is not None
+    assert found.explained < 0.2
+
+
+def test_too_few_trials_say_nothing() -> None:
+    assert importance(grid(lambda c, lr: c)[:5]) is None
+    assert advice(spaces.parse({"name": "s"}), grid(lambda c, lr: c)[:3], None) == []
+
+
+def test_the_best_at_the_edge_of_what_was_tried_asks_for_more() -> None:
+    records = grid(lambda c, lr: c + 0.01 * lr)
+    said = advice(spaces.parse({"name": "s"}), records, importance(records))
+    assert "C: the best trial has the smallest value tried, 0.1: try smaller" in said
+    assert any(sentence.startswith("C mattered most") for sentence in said)
+    assert any("lr hardly mattered" in sentence for sentence in said)
+
+
+def test_two_trials_within_their_intervals_are_not_told_apart() -> None:
+    near = [
+        trial(f"t{i}", {C: float(i)}, 0.3 + i / 1000, ser_low=0.2, ser_high=0.4) for i in range(4)
+    ]
+    assert any("cannot be told apart" in s for s in advice(spaces.parse({"name": "s"}), near, None))
+
+
+def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None:
+    folder = run_toy(tmp_path).folder
+    home = settings_in(tmp_path).home
+    _, first, second = folder.plan().trials
+    truth = [Frame("call", (("contact", i, i + 1),)) for i in range(200)]
+    wrong = [Frame("text", frame.slots) if i % 4 == 0 else frame for i, frame in enumerate(truth)]
+    worse = [Frame("text", frame.slots) if i % 2 == 0 else frame for i, frame in enumerate(truth)]
+    for plan, said in ((first, wrong), (second, worse)):
+        counts = count_frames(truth, said)
+        evidence.write_counts(folder.trial_folder(plan.id), np.arange(200), counts)
+    a, b = (side(home, f"toy:{plan.id}") for plan in (first, second))
+    found = compare(a, b)
+    assert found.paired is not None
+    change, low, high = found.paired
+    assert change == pytest.approx(100.0)
+    assert 50 < low < 100 < high
+    assert compare(a, a).paired == (0.0, 0.0, 0.0)
+    with pytest.raises(InvalidInput, match="no sweep named other"):
+        side(home, "other")
+    with pytest.raises(InvalidInput, match="no trial"):
+        side(home, "toy:zzz")
+
+
+def exported(folder: Path, name: str) -> Path:
+    """A folder as `sweep export` leaves it, of an untrained model."""
+    config = ModelConfig.model_validate(MODELS[name])
+    model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
+    place = folder / "model"
+    place.mkdir(parents=True)
+    save_file(model.state_dict(), str(place / "weights.safetensors"))
+    about = {
+        "model": config.model_dump(mode="json"),
+        "intents": list(SCHEMA.intents),
+        "slots": list(SCHEMA.slots),
+        "schema_source": SCHEMA.source,
+    }
+    (place / "model.json").write_text(json.dumps(about))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["clc", "bert"])
+def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path: Path, name: str) -> None:
+    model = load_model(exported(tmp_path, name))
+    texts = ["flights from Boston to denver", "é", "what is the fare on the 18th"]
+    together = model(texts)
+    assert [len(found.tokens) for found in together] == [5, 1, 7]
+    for text, found in zip(texts, together, strict=True):
+        (alone,) = model([text])
+        assert (alone.intent, alone.slots) == (found.intent, found.slots)
+        assert alone.confidence == pytest.approx(found.confidence, rel=1e-4)
+        assert 0 < found.confidence < 1
+    with pytest.raises(InvalidInput, match="utterance 2"):
+        model(["a", " "])
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="to be an exported folder"):
+        load_model(tmp_path)
+    place = exported(tmp_path / "damaged", "clc")
+    (place / "model" / "weights.safetensors").write_bytes(b"nothing")
+    with pytest.raises(Exception, match="readable model"):
+        load_model(place)
+
+
+def test_transformers_loads_the_encoder_of_an_exported_bert(tmp_path: Path) -> None:
+    from transformers import BertModel
+
+    place = exported(tmp_path, "bert") / "model"
+    found = write_encoder(place)
+    assert found is not None
+    encoder, told = BertModel.from_pretrained(
+        found, add_pooling_layer=False, output_loading_info=True
+    )
+    assert not told["missing_keys"]
+    assert not told["unexpected_keys"]
+    ours = load_model(tmp_path / "model" / "..").model
+    assert torch.equal(encoder.embeddings.word_embeddings.weight, ours.word.weight)
+    assert write_encoder(exported(tmp_path / "clc", "clc") / "model") is None
