@@ -14,11 +14,18 @@ from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
 from trainables.metrics import generation, parse_match, parsing
 from trainables.metrics.generation import Figures, Texts
+from trainables.metrics.mauve import By
 from trainables.metrics.parse_match import ApiSet, Program
 
 
 def score_generated(
-    human: Path, synthetic: Path, *, mauve_texts: int, seed: int, parser: Path | None = None
+    human: Path,
+    synthetic: Path,
+    *,
+    mauve_texts: int,
+    mauve_by: By,
+    seed: int,
+    parser: Path | None = None,
 ) -> Figures:
     """Metrics of generated texts against human ones.
 
@@ -29,13 +36,14 @@ def score_generated(
     Raises: InvalidInput for files that are damaged, or human programs that do not read.
     """
     ours, theirs = read_texts(synthetic), read_texts(human)
+    options: dict[str, Any] = {"mauve_texts": mauve_texts, "mauve_by": mauve_by, "seed": seed}
     if parser is None:
-        return generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed)
+        return generation.score(ours, theirs, **options)
     from trainables.tasks.parsing import load_parser
 
     judge = load_parser(parser)
     ours = Texts(ours.utterances, judge.parse(ours.utterances))
-    found = generation.score(ours, theirs, mauve_texts=mauve_texts, seed=seed)
+    found = generation.score(ours, theirs, **options)
     if theirs.programs is not None:
         again = Texts(theirs.utterances, judge.parse(theirs.utterances))
         same = generation.score(again, theirs, mauve_texts=0, seed=seed)

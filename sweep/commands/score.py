@@ -23,6 +23,13 @@ class Align(StrEnum):
     EDIT = "edit"
 
 
+class MauveBy(StrEnum):
+    """Whose MAUVE."""
+
+    OWN = "own"
+    PACKAGE = "package"
+
+
 class ApiList(StrEnum):
     """Whose API names the sub-graphs of the API match begin with."""
 
@@ -68,6 +75,9 @@ def register(app: typer.Typer) -> None:
         mauve_texts: Annotated[
             int, typer.Option(min=0, help="Most texts of a side in MAUVE; 0 leaves it out.")
         ] = 2_000,
+        mauve_by: Annotated[
+            MauveBy, typer.Option(help="This project's MAUVE or its authors' (an extra).")
+        ] = MauveBy.OWN,
         gold: Annotated[
             Path | None, typer.Option(metavar="FILE", help="JSON lines of programs that are right.")
         ] = None,
@@ -101,7 +111,12 @@ def register(app: typer.Typer) -> None:
             from sweep.score_texts import score_generated
 
             texts = score_generated(
-                human, synthetic, mauve_texts=mauve_texts, seed=seed, parser=parser
+                human,
+                synthetic,
+                mauve_texts=mauve_texts,
+                mauve_by=mauve_by.value,
+                seed=seed,
+                parser=parser,
             )
             print_json(texts) if as_json else _print_figures(texts)
             return

@@ -52,6 +52,7 @@ def score(
     seed: int = 0,
     fn_types: FnTypes = "heads+types",
     mauve_texts: int = 2_000,
+    mauve_by: mauve.By = "own",
 ) -> Figures:
     """Every figure of generated texts, None where it cannot be told.
 
@@ -83,8 +84,8 @@ def score(
     figures = _compare(ours, theirs, fn_types=fn_types)
     ceiling = _compare(*halves, fn_types=fn_types)
     if mauve_texts:
-        figures |= _mauve(ours, theirs, max_texts=mauve_texts, seed=seed)
-        ceiling |= _mauve(*halves, max_texts=mauve_texts, seed=seed)
+        figures |= _mauve(ours, theirs, max_texts=mauve_texts, by=mauve_by, seed=seed)
+        ceiling |= _mauve(*halves, max_texts=mauve_texts, by=mauve_by, seed=seed)
     for name, value in figures.items():
         found[name] = value
         if "num_" not in name and name not in _ONE_SIDED:
@@ -126,10 +127,12 @@ def _compare(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
     return found
 
 
-def _mauve(generated: Texts, human: Texts, *, max_texts: int, seed: int) -> Figures:
+def _mauve(generated: Texts, human: Texts, *, max_texts: int, by: mauve.By, seed: int) -> Figures:
     if min(len(generated.utterances), len(human.utterances)) < 10:
         return {"mauve": None}
-    found = mauve.of_texts(generated.utterances, human.utterances, max_texts=max_texts, seed=seed)
+    found = mauve.of_texts(
+        generated.utterances, human.utterances, max_texts=max_texts, by=by, seed=seed
+    )
     return {
         "mauve": found.value,
         "mauve_smoothed": found.smoothed,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ _POINTS = 25
 _WIDTH = 128
 _VARIANCE = 0.9
 Floats = NDArray[np.float64]
+By = Literal["own", "package"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +39,18 @@ class Mauve:
 
 
 def of_texts(
-    generated: Sequence[str], human: Sequence[str], *, max_texts: int = 2_000, seed: int = 0
+    generated: Sequence[str],
+    human: Sequence[str],
+    *,
+    max_texts: int = 2_000,
+    by: By = "own",
+    seed: int = 0,
 ) -> Mauve:
     """MAUVE of texts on this module's own features, at most `max_texts` of each side.
 
-    Raises: InvalidInput where a side has fewer than 10 texts.
+    `by` "package" clusters and integrates with the authors' package in place of this module.
+
+    Raises: InvalidInput where a side has fewer than 10 texts, or the package is not installed.
     """
     n = min(len(generated), len(human), max_texts)
     if n < 10:
@@ -49,7 +58,8 @@ def of_texts(
     rng = np.random.default_rng(seed)
     sides = [[side[i] for i in rng.permutation(len(side))[:n]] for side in (generated, human)]
     rows = text_features([*sides[0], *sides[1]], seed=seed)
-    return of_features(rows[:n], rows[n:], features=FEATURES, seed=seed)
+    judge = with_package if by == "package" else of_features
+    return judge(rows[:n], rows[n:], features=FEATURES, seed=seed)
 
 
 def of_features(p: Floats, q: Floats, *, features: str, seed: int = 0) -> Mauve:
