@@ -103,7 +103,8 @@ class _Round:
             self._announced.put(job.trial_id)
         place = source.folder if source is not None else jobs[0].folder.parent.parent
         self._folder = place.resolve() / ".ray" / uuid.uuid4().hex[:8]
-        self._name = f"broker-{uuid.uuid4().hex[:12]}"
+        self._sweep = place.name  # by which Ray's dashboard calls what belongs to it
+        self._name = f"{place.name}-broker-{uuid.uuid4().hex[:12]}"
         self._broker = (
             ray.remote(Broker)
             .options(
@@ -238,7 +239,7 @@ class _Round:
             # NCCL refuses two workers on one GPU.
             torch_config=TorchConfig(backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"),
             run_config=RunConfig(
-                name=f"slot-{slot}-{uuid.uuid4().hex[:8]}",
+                name=f"{self._sweep}-slot-{slot}-{uuid.uuid4().hex[:8]}",
                 storage_path=str(self._folder),
                 failure_config=FailureConfig(
                     max_failures=settings.max_failures,

@@ -24,6 +24,7 @@ from sweep.execute import run_trials
 from sweep.ledger import FILE, Ledger
 from sweep.plan import PlannedTrial
 from sweep.prepare import Prepared
+from sweep.ray_metrics import recorded
 from sweep.resources import choose_slots, machine_cpus
 from sweep.results_table import Progress
 from sweep.search_filter import filter_delta, filter_of, looks_at_results
@@ -141,6 +142,7 @@ def _execute(
     watch: Watch,
 ) -> Run:
     space, plan = folder.space(), folder.plan()
+    watch = recorded(watch, folder)
     with folder.locked():
         records = folder.records(running=False)
         unfinished = [record for record in records if record.status in _UNFINISHED]
