@@ -16,6 +16,20 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def attack(
+        run: Annotated[
+            str | None,
+            typer.Argument(
+                metavar="[RUN]", help="A saved model: an exported folder, or SWEEP/TRIAL."
+            ),
+        ] = None,
+        members: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="With RUN: JSON lines it was trained on."),
+        ] = None,
+        non_members: Annotated[
+            Path | None,
+            typer.Option(metavar="FILE", help="With RUN: JSON lines it has never seen."),
+        ] = None,
         scores: Annotated[
             Path | None,
             typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
@@ -31,13 +45,17 @@ def register(app: typer.Typer) -> None:
             float | None, typer.Option(min=0, help="With --scores: a claim to compare with.")
         ] = None,
         p: Annotated[float, typer.Option(help="Error of the certified bound.")] = 0.05,
-        roc: Annotated[bool, typer.Option(help="With --scores: the ROC's points too.")] = False,
+        roc: Annotated[
+            bool, typer.Option(help="With --scores or RUN: the ROC's points too.")
+        ] = False,
         as_json: JsonFlag = False,
     ) -> None:
-        """Judge membership scores, or bound epsilon from one run's guesses."""
-        if (scores is None) == (one_run is None):
-            raise InvalidInput("expected one of --scores FILE and --one-run M R V")
-        if one_run is not None:
+        """Attack a saved model, judge anybody's scores, or bound epsilon from one run's guesses."""
+        if sum(given is not None for given in (run, scores, one_run)) != 1:
+            raise InvalidInput("expected one of RUN, --scores FILE and --one-run M R V")
+        if run is not None:
+            found = attack_run(run, members, non_members, delta=delta, roc=roc)
+        elif one_run is not None:
             if delta is None:
                 raise InvalidInput("expected --delta with --one-run")
             found = bound(*one_run, delta=delta, p=p)
@@ -51,9 +69,49 @@ def register(app: typer.Typer) -> None:
 
         table = Table("figure", "value")
         for name, value in found.items():
-            if name != "roc":
+            if name not in ("roc", "notes"):
                 table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
         console().print(table)
+        for note in found.get("notes", ()):
+            console(stderr=True).print(note, style="yellow", markup=False, soft_wrap=True)
+
+
+def attack_run(
+    run: str, members: Path | None, non_members: Path | None, *, delta: float | None, roc: bool
+) -> dict[str, Any]:
+    """The attacks on a saved model; without files, what the sweep has found of that trial.
+
+    Raises: InvalidInput for a run or files that cannot be used.
+    """
+    from sweep import attack_model, store
+    from sweep.settings import from_environment
+    from trainables.result import is_curator_only
+
+    settings = from_environment()
+    folder = attack_model.folder_of(run, settings)
+    if (members is None) != (non_members is None):
+        raise InvalidInput("expected both --members FILE and --non-members FILE, got one")
+    if members is not None and non_members is not None:
+        figures, curves, notes = attack_model.measure(
+            folder, members=members, non_members=non_members, delta=delta or 1e-5
+        )
+        found: dict[str, Any] = {**figures}
+        if notes:
+            found["notes"] = list(notes)
+        return found | ({"roc": curves} if roc else {})
+    sweep = store.SweepFolder(folder.parent.parent)
+    if folder.parent.name != "trials" or not (sweep.path / "plan.json").exists():
+        raise InvalidInput(
+            f"expected --members FILE and --non-members FILE for {run}: an exported folder holds no"
+            " membership figures"
+        )
+    (record,) = (r for r in sweep.records() if r.plan.id == folder.name)
+    kept = {n: v for n, v in record.metrics.items() if is_curator_only(n) and v is not None}
+    if not any(name.startswith("mia_") for name in kept):
+        raise InvalidInput(f"expected a finished trial with attacks, got {run} ({record.status})")
+    from trainables import evidence
+
+    return kept | ({"roc": evidence.read_curves(folder)} if roc else {})
 
 
 def bound(

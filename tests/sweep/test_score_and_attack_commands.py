@@ -174,7 +174,7 @@ def test_attack_certifies_one_run(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "one of --scores FILE and --one-run M R V"),
+        ((), "one of RUN, --scores FILE and --one-run M R V"),
         (("--one-run", 10, 5, 5), "expected --delta with --one-run"),
         (("--one-run", 10, 20, 5, "--delta", 0), "correct <= guesses <= units"),
         (("--one-run", 10, 5, 5, "--delta", 1.5), "0 <= delta < 1, got delta=1.5"),

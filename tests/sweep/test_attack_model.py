@@ -1,0 +1,124 @@
+"""A saved model is read back and attacked with files of its members and of others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sweep import cli
+from tests.sweep.test_leakage import space_in
+from trainables import saved, trial
+from trainables.attacks import read_signals
+from trainables.communication import Alone
+from trainables.config import DataConfig, TrialConfig, parse
+from trainables.data.corpus import open_corpus
+from trainables.errors import InvalidData, InvalidInput
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig]:
+    """A folder with corpus and an SGD model that has learnt its records by heart."""
+    place = tmp_path_factory.mktemp("saved")
+    base = space_in(place, split="bernoulli", epsilon=1.0, seeds=[0]).base
+    config = parse({**base, "engine": "sgd", "evaluation": {"attacks": ["loss_threshold"]}})
+    trial.run(
+        config,
+        folder=place / "trial",
+        comm=Alone(),
+        report=lambda _: True,
+        data_dir=place,
+        cache_dir=place / "cache",
+    )
+    corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
+    signals = read_signals(place / "trial" / "signals.npz")
+    for name, side in (("members", signals.member), ("others", signals.judged & ~signals.member)):
+        frames = corpus.frames(signals.records[side])
+        tokens = corpus.token_sequences(signals.records[side])
+        rows = [
+            {"tokens": list(words), "tags": ["O"] * len(words), "intent": frame.intent}
+            for words, frame in zip(tokens, frames, strict=True)
+        ]
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place, config
+
+
+def attack(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(cli.build(), ["attack", *map(str, arguments)])
+
+
+def figures(place: Path, *more: str | Path) -> dict[str, Any]:
+    files = ("--members", place / "members.jsonl", "--non-members", place / "others.jsonl")
+    found = attack(place / "trial", *files, "--json", *more)
+    assert found.exit_code == 0, found.output
+    document: dict[str, Any] = json.loads(found.stdout)
+    return document
+
+
+def test_a_saved_model_says_what_the_trained_one_said(trained: tuple[Path, TrialConfig]) -> None:
+    place, config = trained
+    signals = read_signals(place / "trial" / "signals.npz")
+    corpus = open_corpus(
+        DataConfig.model_validate(config.data), data_dir=place, cache_dir=place / "cache"
+    )
+    model = saved.load(place / "trial")
+    reader = saved.catalogue.entry("datasets", "json_lines")
+    every = list(reader.read(place / "mine.jsonl", config=config.data))
+    by_text = {each.tokens: each for each in every}
+    asked = [by_text[tuple(t)] for t in corpus.token_sequences(signals.records)]
+    said = model.read(asked)
+    assert said.log_confidence == pytest.approx(signals.log_confidence, abs=1e-4)
+
+
+def test_the_loss_attack_finds_what_was_memorised(trained: tuple[Path, TrialConfig]) -> None:
+    found = figures(trained[0], "--roc")
+    assert found["mia_loss_threshold_auc_low"] > 0.9
+    assert found["mia_blind_auc_low"] < 0.55
+    assert set(found["roc"]) == {"blind", "loss_threshold"}
+
+
+def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) -> None:
+    place, _ = trained
+    shared = (place / "members.jsonl").read_text().splitlines()[:7]
+    more = place / "both.jsonl"
+    more.write_text((place / "others.jsonl").read_text() + "\n".join(shared) + "\n")
+    found = figures(place, "--non-members", more)
+    assert found["notes"] == ["7 utterances are in both files and were left out"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "expected one of RUN, --scores FILE and --one-run M R V"),
+        (["nothing"], "expected RUN to be a folder or SWEEP/TRIAL, got 'nothing'"),
+        (["{trial}", "--members", "{members}"], "expected both --members FILE and --non-members"),
+        (["{trial}"], "expected --members FILE and --non-members FILE for "),
+        (["{place}", "--members", "{members}", "--non-members", "{members}"], "saved model"),
+        (
+            ["{trial}", "--members", "{members}", "--non-members", "{members}"],
+            "expected members that are not also non-members, got none",
+        ),
+    ],
+)
+def test_refused_in_one_line(
+    trained: tuple[Path, TrialConfig], arguments: list[str], sentence: str
+) -> None:
+    place, _ = trained
+    names = {"trial": place / "trial", "members": place / "members.jsonl", "place": place}
+    with pytest.raises(InvalidInput, match=sentence):
+        raise_from(*(argument.format(**names) for argument in arguments))
+
+
+def raise_from(*arguments: str) -> None:
+    found = attack(*arguments)
+    assert found.exception is not None
+    raise found.exception
+
+
+def test_a_damaged_model_is_refused(trained: tuple[Path, TrialConfig], tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(InvalidData, match=r"expected a saved model .* in "):
+        saved.load(tmp_path)

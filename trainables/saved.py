@@ -1,0 +1,138 @@
+"""A model that a trial saved: read it back, let it label utterances.
+
+    model = load(Path("sweeps/atis-grid/best"))
+    frames = model.label([["flights", "to", "boston"]])
+
+The folder has `model.json` (what to build, the labels) and `weights.safetensors`, or a folder
+`model` that has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from trainables import catalogue
+from trainables.communication import Alone
+from trainables.config import ModelConfig
+from trainables.data.batches import Loader
+from trainables.data.records import Frame, LabelSchema, Utterance
+from trainables.errors import InvalidData, InvalidInput
+from trainables.models._nlu import NluModel
+from trainables.tasks._inference import Inference, infer
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel:
+    """A trained model with its labels."""
+
+    model: NluModel
+    config: ModelConfig
+    schema: LabelSchema
+
+    def label(self, utterances: Iterable[Sequence[str]]) -> list[Frame]:
+        """Intent and slots of each utterance, a list of tokens (at least one) each."""
+        return self.read(_unlabelled(tokens) for tokens in utterances).frames(self.schema)
+
+    def read(self, utterances: Iterable[Utterance]) -> Inference:
+        """All that the model says of utterances, their own labels judged as well.
+
+        Raises: InvalidInput where there is none, or one without a token.
+        """
+        columns = Columns(list(utterances), schema=self.schema)
+        loader = Loader(columns, self.model.feature_table(columns.types))
+        return infer(self.model, loader, np.arange(len(columns.intents)), comm=Alone())
+
+
+def load(folder: Path) -> SavedModel:
+    """The model in a folder that a trial or an export made.
+
+    Raises: InvalidData where it has none, or a damaged one.
+    """
+    place = folder / "model" if (folder / "model" / "model.json").exists() else folder
+    try:
+        about: dict[str, Any] = json.loads((place / "model.json").read_text(encoding="utf-8"))
+        config = ModelConfig.model_validate(about["model"])
+        schema = LabelSchema(
+            intents=tuple(about["intents"]),
+            slots=tuple(about["slots"]),
+            source=str(about["schema_source"]),
+        )
+        weights = load_file(str(place / "weights.safetensors"))
+    except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError) as problem:
+        raise InvalidData(
+            f"expected a saved model (model.json, weights.safetensors) in {folder}, got none that"
+            f" can be read ({type(problem).__name__})"
+        ) from None
+    model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError:
+        raise InvalidData(
+            f"expected weights of the model that {place / 'model.json'} describes, got others"
+        ) from None
+    model.eval()
+    return SavedModel(model=model, config=config, schema=schema)
+
+
+class Columns:
+    """Utterances in memory, in the columns that batches are cut from (see `data.batches`).
+
+    A label that the schema lacks is -1.
+    """
+
+    def __init__(self, utterances: Sequence[Utterance], *, schema: LabelSchema) -> None:
+        if not utterances or not all(each.tokens for each in utterances):
+            raise InvalidInput("expected utterances of at least one token each")
+        self._utterances = utterances
+        self._intents = {name: number for number, name in enumerate(schema.intents)}
+        self._tags = {name: number for number, name in enumerate(schema.tags)}
+
+    @cached_property
+    def types(self) -> list[str]:
+        """The distinct tokens, sorted."""
+        return sorted({token for each in self._utterances for token in each.tokens})
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """[n + 1]: where each record's tokens start."""
+        return np.cumsum([0, *(len(each.tokens) for each in self._utterances)])
+
+    @cached_property
+    def tokens(self) -> NDArray[np.int32]:
+        """[total]: indices in `types`."""
+        place = {token: number for number, token in enumerate(self.types)}
+        found = [place[token] for each in self._utterances for token in each.tokens]
+        return np.array(found, dtype=np.int32)
+
+    @cached_property
+    def intents(self) -> NDArray[np.int16]:
+        """[n]."""
+        found = [self._intents.get(each.intent, -1) for each in self._utterances]
+        return np.array(found, dtype=np.int16)
+
+    @cached_property
+    def tags(self) -> NDArray[np.int16]:
+        """[total]."""
+        found = [self._tags.get(tag, -1) for each in self._utterances for tag in each.tags]
+        return np.array(found, dtype=np.int16)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """[n]: whether the schema has every label of the record."""
+        bad = np.add.reduceat(self.tags < 0, self.offsets[:-1])
+        return np.asarray((bad == 0) & (self.intents >= 0))
+
+
+def _unlabelled(tokens: Sequence[str]) -> Utterance:
+    return Utterance(tokens=tuple(tokens), tags=("O",) * len(tokens), intent="")
