@@ -55,7 +55,7 @@ def available_corpora(data_dir: Path) -> list[str]:
     found = []
     for name in catalogue.names("datasets", kind="frames"):
         entry = catalogue.entry("datasets", name)
-        made = getattr(entry, "MADE", False)
+        made = hasattr(entry, "recipe")
         if made or (entry.PUBLIC and (data_dir / entry.default_path()).exists()):
             found.append(name)
     return found
