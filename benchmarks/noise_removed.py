@@ -25,7 +25,8 @@ from sweep.settings import from_environment
 
 def space(epochs: int) -> spaces.SearchSpace:
     """One private trial and four references, the model of `search_spaces/leakage.yaml`."""
-    base = spaces.read("search_spaces/leakage.yaml", overrides={"data.split": "paired"}).base
+    base = spaces.read("search_spaces/leakage.yaml").base
+    base["data"]["split"] = "paired"
     base["training"]["epochs"] = epochs
     base["evaluation"] = {"attacks": ["loss_threshold", "blind", "one_run"]}
     sgd = {
