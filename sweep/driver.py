@@ -64,6 +64,7 @@ class Driver:
         ledger: Ledger,
         delivery: Delivery | None,
         total_filter: RdpFilter | None = None,
+        budget_total: float | None = None,
         watch: Callable[[str, Progress], None] = lambda trial_id, progress: None,
     ) -> None:
         self._folder = folder
@@ -76,6 +77,7 @@ class Driver:
         self._sweep = SweepBudget(trials=budget.trials, seconds=budget.seconds)
         self._total = budget.total
         self._filter = total_filter
+        self._budget_total = budget_total
         self._ended = {r.plan.id for r in folder.records(running=False) if r.status in _ENDED}
         self._lock = threading.RLock()
         self._name = ledger_name(folder)
@@ -195,9 +197,23 @@ class Driver:
         if verdict.go_on:
             verdict = self._within_total(paid, entry)
         if verdict.go_on:
-            self._ledger.charge(entry)
+            verdict = self._charge(paid, entry)
+        if verdict.go_on:
             self._furthest[_key(entry)] = entry
         return verdict
+
+    def _charge(self, paid: Paid, entry: Entry) -> Verdict:
+        """Pay for an entry, unless all sweeps together would pass the data set's total."""
+        if self._budget_total is None or paid.trial.baseline:
+            self._ledger.charge(entry)
+            return GO_ON
+        baselines = {t for t, other in self._trials.items() if other.trial.baseline}
+        reason = self._ledger.charge_within(
+            entry,
+            budget_total=self._budget_total,
+            exempt=lambda e: e.sweep == self._name and e.trial in baselines,
+        )
+        return GO_ON if reason is None else Verdict(False, reason)
 
     def _within_epsilon(self, paid: Paid, attempt: _Attempt, entry: Entry) -> Verdict:
         limit, trial = self._epsilon.limit, paid.trial

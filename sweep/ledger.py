@@ -7,8 +7,11 @@ earlier one's spend, because a release on either is a release about the records 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,10 +121,53 @@ class Ledger:
 
     def charge(self, entry: Entry) -> None:
         """Write an entry; it is on the disk when this returns. Only then release."""
+        with self._alone():
+            self._append(entry)
+
+    def charge_within(
+        self,
+        entry: Entry,
+        *,
+        budget_total: float,
+        exempt: Callable[[Entry], bool] = lambda entry: False,
+    ) -> str | None:
+        """As `charge`, if the data set's total stays within `budget_total`; else the reason, with
+        nothing written. No other process charges in between, so sweeps that run side by side never
+        pass the total together. Entries that are `exempt` do not count.
+        """
+        with self._alone():
+            counted, _ = self._counted(entry.dataset)
+            after = _furthest([e for e in (*counted, entry) if not exempt(e)])
+            releases = [each.release for each in after]
+            at = _smallest_delta(after)
+            together = _composed(releases, delta=at, exact=False)
+            if together.epsilon > budget_total:  # a quick bound may be what is too large
+                together = _composed(releases, delta=at, exact=True)
+            if together.epsilon > budget_total:
+                return (
+                    f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
+                    f" --budget-total {budget_total:g}{_because(together)}"
+                )
+            self._append(entry)
+        return None
+
+    def _append(self, entry: Entry) -> None:
         fields = entry.to_dict()
         if not entry.at:
             fields["at"] = time.time()
         self._log.append(fields)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Be the only process that charges."""
+        path = self._log.path.with_suffix(".lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
         """Make a data set's records known, so that a later one that shares some is recognised.

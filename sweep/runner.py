@@ -76,7 +76,8 @@ def start(
         _require_total(prepared, settings, budget_total)
     total_filter(prepared.space, settings)
     with tracking(settings) as tracker:
-        folder = store.create(settings.home, prepared.space, prepared.plan, about=about(command))
+        facts = {**about(command), "budget_total": budget_total}
+        folder = store.create(settings.home, prepared.space, prepared.plan, about=facts)
         return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
 
 
@@ -157,6 +158,7 @@ def _execute(
             ledger=ledger,
             delivery=delivery,
             total_filter=total_filter(space, settings),
+            budget_total=folder.about().get("budget_total"),
             watch=watch,
         )
         source: JobSource | None = None

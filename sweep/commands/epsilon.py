@@ -172,6 +172,8 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if isinstance(target, TargetEpsilon):
         privacy = privacy.model_copy(update={"noise_multiplier": 1.0})
     num_records = parts["data"].get("num_records")
+    if num_records is None and "name" in parts["data"]:
+        parts["data"]["num_records"] = num_records = _size(parts["data"])
     if num_records is None:
         poisson = (privacy.sampling or ("poisson" if engine == "dp_sgd" else "")) == "poisson"
         if poisson or privacy.delta is None:
@@ -190,6 +192,16 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         )
         mechanism = replace(mechanism, noise_multiplier=z)
     return mechanism, privacy.accountant
+
+
+def _size(data: dict[str, Any]) -> int | None:
+    """n of a config's data set, counted where it is at hand; None where it is not."""
+    from sweep.accounting import is_at_hand, size_of
+    from sweep.settings import from_environment
+    from trainables.config import parse
+
+    config, settings = parse({"data": data}), from_environment()
+    return size_of(config, settings).num_records if is_at_hand(config.data, settings) else None
 
 
 def _set_default_batch(training: dict[str, Any], microbatch_size: int) -> None:

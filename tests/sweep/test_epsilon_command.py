@@ -155,3 +155,14 @@ def test_a_config_file_is_read_and_options_override_it(
     assert "to be YAML" in refusal(capsys, str(path))
     path.write_text("privacy: {nois: 1}")
     assert "unknown field privacy.nois" in refusal(capsys, str(path))
+
+
+def test_the_size_of_a_configs_data_set_is_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "trial.yaml"
+    config.write_text("engine: dp_sgd\ndata: {name: communication, num_utterances: 2000}\n")
+    found = answer(capsys, str(config))
+    assert 500 < found["num_records"] < 2_000
+    assert found["steps"] > 0
+    assert found["epsilon"] > 0

@@ -32,12 +32,19 @@ def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
     )
 
 
-def entry(trial: str = "t1", *, dataset: str = "aaa", epochs: int = 4, **other: Any) -> Entry:
+def entry(
+    trial: str = "t1",
+    *,
+    dataset: str = "aaa",
+    epochs: int = 4,
+    sweep_name: str = "grid",
+    **other: Any,
+) -> Entry:
     what = other.pop("mechanism", mechanism())
     return entry_for(
         what,
         dataset=dataset,
-        sweep="grid",
+        sweep=sweep_name,
         trial=trial,
         epochs=epochs,
         dataset_name="atis",
@@ -279,3 +286,32 @@ def test_the_command_shows_the_spend(
     assert cli.run(["ledger", "missing"]) == 2
     assert cli.run(["ledger", "--delta", "2"]) == 2
     assert "expected 0 < delta < 1" in capsys.readouterr().err
+
+
+def _charge_within(path: Path, writer: int, count: int, limit: float) -> None:
+    own = Ledger(path)
+    for index in range(count):
+        own.charge_within(entry(f"t{index}", sweep_name=f"s{writer}"), budget_total=limit)
+
+
+def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path: Path) -> None:
+    """Each of three writers alone stays within the total; without the lock across check and charge
+    all three would see room for the last entry.
+    """
+    path = tmp_path / FILE
+    limit = epsilon_sweep([release(mechanism())] * 7, delta=1e-5).epsilon * 1.0001
+    writers = [
+        multiprocessing.get_context("fork").Process(target=_charge_within, args=(path, w, 5, limit))
+        for w in range(3)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=60)
+    ledger = Ledger(path)
+    assert len(ledger.entries()) == 7
+    assert ledger.spend("aaa").total.epsilon <= limit
+    reason = ledger.charge_within(entry("one more"), budget_total=limit)
+    assert reason is not None
+    assert "exceeds --budget-total" in reason
+    assert ledger.charge_within(entry("free"), budget_total=limit, exempt=lambda e: True) is None

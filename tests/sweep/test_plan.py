@@ -155,3 +155,11 @@ def test_the_cost_is_known_where_every_trial_has_one(settings: Settings) -> None
     assert plan.seconds == pytest.approx(30 * math.ceil(2463 / 64) / 10)
     unknown = replace(plan.trials[0], id="other", seconds=None)
     assert replace(plan, trials=(*plan.trials, unknown)).seconds is None
+
+
+def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings: Settings) -> None:
+    (trial,) = plan_of(
+        settings, base={**BASE, "data": {"name": "atis", "num_utterances": 2000}}
+    ).trials
+    assert trial.reason is not None
+    assert "data.num_utterances: expected none with data.name=atis" in trial.reason
