@@ -1,8 +1,13 @@
-"""Starting what shows results: MLflow's server, on loopback, for as long as it is wanted."""
+"""Starting what shows results: MLflow's server, Prometheus and Grafana, on loopback, for as long as
+they are wanted.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -10,14 +15,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from dashboards import grafana
 from sweep.settings import Settings
 from trainables.errors import InvalidInput, TrialFailed
 
 HOST = "127.0.0.1"
-RAY_DASHBOARD_PORT = 8265
+RAY_DASHBOARD_PORTS = range(8265, 8270)  # the first, and where others were taken
+_GRAFANA_HOME = Path("/usr/share/grafana")
 
 
 def is_open(port: int) -> bool:
@@ -59,55 +67,142 @@ def require_answer(uri: str, *, timeout: float = 5.0) -> None:
 def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Iterator[str]:
     """MLflow's server on the store of the settings, at the address that this yields.
 
-    A tracking URI that is a server is yielded as it is. The server ends with the block.
+    A tracking URI that is a server is yielded as it is, and so is a server at the port whose sweeps
+    are kept in the same home. What was started here ends with the block.
 
     Raises: InvalidInput where the port is taken, TrialFailed where the server does not come up.
     """
     if settings.tracking_uri.startswith(("http://", "https://")):
         yield settings.tracking_uri
         return
-    if is_open(port):
-        raise InvalidInput(f"port {port} is taken: expected --port to be a free one")
     address = f"http://{HOST}:{port}"
+    artifacts = (settings.home / "mlartifacts").as_uri()
+    if is_open(port):
+        found = mlflow_experiment(address) or {}
+        if found.get("artifact_location") == artifacts:
+            yield address
+            return
+        raise InvalidInput(f"port {port} is taken: expected --port to be a free one")
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port)]
     command += ["--backend-store-uri", settings.tracking_uri, "--workers", "1"]
-    command += ["--artifacts-destination", (settings.home / "mlartifacts").as_uri()]
+    command += ["--artifacts-destination", artifacts]
     # Without this it starts about ten processes for jobs that nobody here submits.
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = settings.home / "mlflow-server.log"
+    environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with _process("mlflow-server", command, settings.home, environment) as (server, log):
+        _until_it_answers(server, f"{address}/health", log=log, wait=wait, what="MLflow's server")
+        yield address
+
+
+@contextmanager
+def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> Iterator[str]:
+    """Prometheus, scraping Ray's agents on this machine, as `mlflow_server`.
+
+    Raises: InvalidInput where it is not installed or the port is taken, TrialFailed.
+    """
+    address = f"http://{HOST}:{port}"
+    program = shutil.which("prometheus")
+    if is_open(port):
+        if answers(f"{address}/-/ready"):
+            yield address
+            return
+        raise InvalidInput(f"port {port} is taken: expected --prometheus-port to be a free one")
+    if program is None:
+        raise InvalidInput("not installed (Debian: apt install prometheus)")
+    command = [program, f"--config.file={grafana.PROVISIONED / 'prometheus.yml'}"]
+    command += [f"--web.listen-address={HOST}:{port}"]
+    command += [f"--storage.tsdb.path={settings.home / 'prometheus'}"]
+    with _process("prometheus", command, settings.home, {}) as (server, log):
+        _until_it_answers(server, f"{address}/-/ready", log=log, wait=wait, what="Prometheus")
+        yield address
+
+
+@contextmanager
+def grafana_server(
+    settings: Settings, *, port: int, prometheus: str, wait: float = 90.0
+) -> Iterator[str]:
+    """Grafana with the sweep's dashboard, asking `prometheus`; yields the dashboard's address.
+
+    Raises: InvalidInput where it is not installed or the port is taken, TrialFailed.
+    """
+    program = shutil.which("grafana") or shutil.which("grafana-server")
+    if program is None:
+        raise InvalidInput("not installed (files for it: `sweep ui --write-dashboards DIR`)")
+    if is_open(port):
+        raise InvalidInput(f"port {port} is taken: expected --grafana-port to be a free one")
+    folder = settings.home / "grafana"
+    grafana.write(folder)
+    command = [program, "server"] if Path(program).name == "grafana" else [program]
+    command += ["--homepath", os.environ.get("GF_PATHS_HOME", str(_GRAFANA_HOME))]
+    environment = {
+        "GF_SERVER_HTTP_ADDR": HOST,
+        "GF_SERVER_HTTP_PORT": str(port),
+        "GF_PATHS_DATA": str(folder / "data"),
+        "GF_PATHS_LOGS": str(folder / "logs"),
+        "GF_PATHS_PROVISIONING": str(folder / "grafana" / "provisioning"),
+        "GF_AUTH_ANONYMOUS_ENABLED": "true",  # on loopback, and for looking only
+        "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+        "GF_ANALYTICS_REPORTING_ENABLED": "false",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "SWEEP_DASHBOARDS": str(folder / "grafana" / "dashboards"),
+        "SWEEP_PROMETHEUS": prometheus,
+    }
+    address = f"http://{HOST}:{port}"
+    with _process("grafana", command, settings.home, environment) as (server, log):
+        _until_it_answers(server, f"{address}/api/health", log=log, wait=wait, what="Grafana")
+        yield f"{address}/d/{grafana.UID}"
+
+
+def mlflow_experiment(address: str, name: str = "sweeps") -> dict[str, Any] | None:
+    """The experiment of all sweeps at an MLflow server; None where it has none, or is none."""
+    query = f"{address}/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}"
+    try:
+        with urllib.request.urlopen(query, timeout=5) as answer:
+            found = json.load(answer).get("experiment")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def ray_dashboards() -> list[str]:
+    """Addresses of the dashboards of Ray that are up: one for each running sweep."""
+    found = [f"http://{HOST}:{port}" for port in RAY_DASHBOARD_PORTS if is_open(port)]
+    return [address for address in found if answers(address)]
+
+
+@contextmanager
+def _process(
+    name: str, command: list[str], home: Path, environment: dict[str, str]
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A program for the time of the block, with a log in `home`; its children end with it."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = home / f"{name}.log"
     with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(
             command,
-            env=environment,
+            env={**os.environ, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=settings.home,
+            cwd=home,
             start_new_session=True,  # Ctrl-C is for us; we end it ourselves
         )
     try:
-        _until_it_answers(server, address, log=log, wait=wait)
-        yield address
+        yield server, log
     finally:
-        server.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
         try:
             server.wait(10)
         except subprocess.TimeoutExpired:
-            server.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
             server.wait()
 
 
 def _until_it_answers(
-    server: subprocess.Popen[bytes], address: str, *, log: Path, wait: float
+    server: subprocess.Popen[bytes], url: str, *, log: Path, wait: float, what: str
 ) -> None:
     deadline = time.monotonic() + wait
-    while not answers(f"{address}/health"):
+    while not answers(url):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise TrialFailed(f"MLflow's server did not come up; its log is {log}")
+            raise TrialFailed(f"{what} did not come up; its log is {log}")
         time.sleep(0.2)
-
-
-def addresses(mlflow: str) -> dict[str, str | None]:
-    """Where to look: MLflow's views of all sweeps, and Ray's dashboard while a sweep runs."""
-    ray = f"http://{HOST}:{RAY_DASHBOARD_PORT}" if is_open(RAY_DASHBOARD_PORT) else None
-    return {"mlflow": mlflow, "ray": ray}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,28 +16,53 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def ui(
         port: Annotated[int, typer.Option(min=1, max=65_535, help="Of MLflow's server.")] = 5_000,
+        prometheus_port: Annotated[
+            int, typer.Option(min=1, max=65_535, help="Of Prometheus, where it is installed.")
+        ] = 9_090,
+        grafana_port: Annotated[
+            int, typer.Option(min=1, max=65_535, help="Of Grafana, where it is installed.")
+        ] = 3_000,
+        write_dashboards: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="DIR",
+                help="Only write Grafana's dashboard, Prometheus' config and a compose file.",
+            ),
+        ] = None,
         tracking_uri: TrackingUri = None,
         as_json: JsonFlag = False,
     ) -> None:
-        """Start MLflow's server on loopback and print where to look; Ctrl-C ends it."""
+        """Start on loopback what shows results and is not running yet; Ctrl-C ends it.
+
+        MLflow's server with prepared views of every sweep; Prometheus and Grafana where they are
+        installed; and where Ray's dashboard is while a sweep runs.
+        """
+        if write_dashboards is not None:
+            from dashboards import grafana
+
+            written = [str(path) for path in grafana.write(write_dashboards)]
+            if as_json:
+                print_json({"written": written})
+            else:
+                console().print("\n".join(written), markup=False, soft_wrap=True)
+            return
         import signal
         import threading
 
-        from sweep.servers import addresses, mlflow_server
+        from sweep.places import looking
         from sweep.settings import from_environment
 
         settings = from_environment(tracking_uri=tracking_uri)
         over = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: over.set())
-        with mlflow_server(settings, port=port) as address:
-            found = addresses(address)
+        ports = {"mlflow": port, "prometheus": prometheus_port, "grafana": grafana_port}
+        with looking(settings, ports=ports, stop=over.is_set) as found:
             if as_json:
-                print_json(found)
+                print_json(found.summary())
             else:
                 out = console()
-                out.print(f"MLflow         {found['mlflow']}", markup=False)
-                ray = found["ray"] or "not running (it is there while a sweep runs)"
-                out.print(f"Ray dashboard  {ray}", markup=False)
+                for line in found.lines():
+                    out.print(line, markup=False, soft_wrap=True)
                 out.print("Ctrl-C ends what was started here.")
             over.wait()

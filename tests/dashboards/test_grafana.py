@@ -1,0 +1,176 @@
+"""Grafana's dashboard: the file that ships is the one the code makes, its panels ask for metrics
+that a sweep records, and a real Prometheus answers every one of their questions.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dashboards import grafana
+from dashboards.live_metrics import METRICS, STATUSES, TRIAL_LABELS
+from dashboards.panels import PANELS, expressions
+
+_PROMETHEUS = shutil.which("prometheus")
+_GRID = 24
+
+
+def test_the_shipped_dashboard_is_the_one_that_the_code_makes() -> None:
+    kept = (grafana.PROVISIONED / grafana.DASHBOARD).read_text()
+    assert kept == json.dumps(grafana.dashboard(), indent=1) + "\n", (
+        "old: python -c 'from dashboards import grafana; grafana.write(grafana.PROVISIONED)'"
+    )
+
+
+def test_panels_ask_only_for_metrics_that_a_sweep_records() -> None:
+    recorded = {metric.exposed for metric in METRICS.values()}
+    for title, expression in expressions():
+        asked = set(re.findall(r"\b(ray_\w+)\{", expression))
+        assert asked, title
+        assert asked <= recorded, title
+
+
+def test_every_panel_that_shows_private_figures_says_so() -> None:
+    for panel in PANELS:
+        private = any("curator_" in query.expression for query in panel.queries)
+        assert private == ("curator only" in panel.title), panel.title
+
+
+def test_panels_lie_on_the_grid_without_overlap() -> None:
+    cells: set[tuple[int, int]] = set()
+    for panel in PANELS:
+        assert panel.x + panel.width <= _GRID
+        own = {
+            (x, y)
+            for x in range(panel.x, panel.x + panel.width)
+            for y in range(panel.y, panel.y + panel.height)
+        }
+        assert not cells & own, panel.title
+        cells |= own
+
+
+def test_the_dashboard_has_what_grafana_needs() -> None:
+    made = grafana.dashboard()
+    assert len({panel["id"] for panel in made["panels"]}) == len(PANELS)
+    variables = {variable["name"] for variable in made["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(\w+)\}?", json.dumps(made["panels"])))
+    assert used <= variables
+    for panel in made["panels"]:
+        assert {"type", "title", "gridPos", "targets", "fieldConfig", "options"} <= panel.keys()
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+
+
+def test_written_files_are_yaml_that_names_loopback_only(tmp_path: Path) -> None:
+    written = {str(path.relative_to(tmp_path)): path for path in grafana.write(tmp_path)}
+    assert set(written) == set(grafana.files())
+    compose = yaml.safe_load(written["compose.yaml"].read_text())
+    services = compose["services"]
+    assert "--web.listen-address=127.0.0.1:9090" in services["prometheus"]["command"]
+    assert services["grafana"]["environment"]["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
+    for service in services.values():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert source.startswith("/") or (tmp_path / source).exists(), source
+
+
+class _Endpoint(http.server.BaseHTTPRequestHandler):
+    """A sweep of two trials as Ray's agent shows one."""
+
+    def do_GET(self) -> None:
+        lines = []
+        for metric in METRICS.values():
+            for trial in ("a", "b"):
+                if metric.labels == TRIAL_LABELS:
+                    labels = f'sweep="s",trial="{trial}",name="n{trial}",engine="dp_sgd"'
+                    lines.append(f"{metric.exposed}{{{labels}}} 2.5")
+        name = METRICS["sweep_trials"].exposed
+        lines += [f'{name}{{sweep="s",status="{status}"}} 1' for status in STATUSES]
+        body = ("\n".join(lines) + "\n").encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Iterator[str]:
+    """A real Prometheus with the shipped config, whose discovery file names our endpoint."""
+    if _PROMETHEUS is None:
+        pytest.skip("no prometheus on this machine (Debian: apt install prometheus)")
+    endpoint = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
+    threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+    target = f"127.0.0.1:{endpoint.server_port}"
+    discovery = tmp_path / "prom_metrics_service_discovery.json"
+    discovery.write_text(json.dumps([{"labels": {"job": "ray"}, "targets": [target]}]))
+    config = yaml.safe_load((grafana.PROVISIONED / "prometheus.yml").read_text())
+    config["global"]["scrape_interval"] = "1s"
+    [files] = config["scrape_configs"][0]["file_sd_configs"]
+    files["files"] = [str(discovery)]
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            _PROMETHEUS,
+            f"--config.file={tmp_path / 'prometheus.yml'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            f"--storage.tsdb.path={tmp_path / 'data'}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
+        endpoint.shutdown()
+        endpoint.server_close()
+
+
+def _ask(address: str, expression: str) -> list[dict[str, Any]]:
+    question = urllib.parse.urlencode({"query": expression})
+    with urllib.request.urlopen(f"{address}/api/v1/query?{question}", timeout=10) as answer:
+        document = json.load(answer)
+    assert document["status"] == "success", document
+    found: list[dict[str, Any]] = document["data"]["result"]
+    return found
+
+
+@pytest.mark.slow  # needs Debian's prometheus
+def test_a_real_prometheus_answers_every_panel(prometheus: str) -> None:
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            if _ask(prometheus, METRICS["sweep_trials"].exposed):
+                break
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, "Prometheus has scraped nothing in 90 s"
+        time.sleep(0.5)
+    counts = {title: len(_ask(prometheus, expression)) for title, expression in expressions()}
+    assert counts.pop("Trials") == len(STATUSES)
+    assert counts.pop("Failed trials") == 1
+    assert set(counts.values()) == {2}, counts  # a line for each trial
+    [left, _] = _ask(
+        prometheus, dict(expressions())["Budget burn-down: epsilon left of what was planned"]
+    )
+    assert float(left["value"][1]) == 0.0  # 2.5 of 2.5 is spent
