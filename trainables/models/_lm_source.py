@@ -120,6 +120,10 @@ def _tokenizer(place: str, options: dict[str, Any], name: str) -> PretrainedToke
         raise InvalidInput(
             f"expected a tokenizer beside the model in model.encoder={name!r}, got none that loads"
         ) from None
+    if inner.eos_token_id is None or len(inner) < 3:  # what the library makes of an empty folder
+        raise InvalidInput(
+            f"expected a tokenizer beside the model in model.encoder={name!r}, got an empty one"
+        )
     return PretrainedTokenizer(inner)
 
 

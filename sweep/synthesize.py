@@ -1,0 +1,315 @@
+"""Utterances from a trained model's folder, as JSON lines with a data card beside them.
+
+Only the folder is read: what it holds was released by the trial's mechanism, so anything drawn from
+it costs nothing more. The filters look at a drawn text alone; one that compared it with private
+records (a near-duplicate filter, say) would void the guarantee.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweep.files import write_json, write_text
+from trainables import accountants, catalogue
+from trainables.accountants import epsilon_sweep, release
+from trainables.config import ModelConfig, SynthesisConfig
+from trainables.errors import InvalidInput
+from trainables.generation._drawer import ModelDrawer
+from trainables.generation._material import PARSES, UTTERANCES, Drawn, Plan
+from trainables.models._lm_source import load_lm
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import plain
+from trainables.seeding import stream_seed
+
+ABOUT = "synthesis.json"
+KNOWN_PATTERNS = {
+    "email": r"\S+@\S+\.\S+",
+    "url": r"(https?://|www\.)\S+",
+    "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
+}
+_ROUNDS = 20  # of drawing anew what the filters dropped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What is dropped. `patterns` maps a name to a regular expression that no text may contain."""
+
+    min_words: int = 1
+    max_words: int = 60
+    patterns: Mapping[str, str]
+    drop_repeats: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_words <= self.max_words:
+            raise InvalidInput(
+                f"expected 0 <= min-words <= max-words, got {self.min_words} and {self.max_words}"
+            )
+        for pattern in self.patterns.values():
+            try:
+                re.compile(pattern)
+            except re.error as problem:
+                raise InvalidInput(
+                    f"expected a regular expression, got {pattern!r} ({problem})"
+                ) from None
+
+    def reason(self, text: str, seen: set[str]) -> str | None:
+        """Why a text is dropped; None: it is kept."""
+        words = len(text.split())
+        if not self.min_words <= words <= self.max_words:
+            return "length"
+        for name, pattern in self.patterns.items():
+            if re.search(pattern, text):
+                return name
+        return "repeated" if self.drop_repeats and text in seen else None
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model folder: its models, what they need to be drawn from, and what they cost."""
+
+    folder: Path
+    about: dict[str, Any]
+    mechanism: Mechanism
+
+    @property
+    def synthesis(self) -> SynthesisConfig:
+        """How it was made."""
+        return SynthesisConfig.model_validate(self.about["synthesis"])
+
+
+def open_trained(folder: Path) -> Trained:
+    """The model folder of an export, a trial or a folder that is one.
+
+    Raises: InvalidInput where there is none.
+    """
+    for place in (folder / "model", folder):
+        file = place / ABOUT
+        if not file.is_file():
+            continue
+        try:
+            about = json.loads(file.read_text(encoding="utf-8"))
+            fields = about["mechanism"]
+            lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
+            return Trained(place, about, Mechanism(**{**fields, **lists}))
+        except (ValueError, KeyError, TypeError):
+            raise InvalidInput(
+                f"expected a synthesis model of this version in {place}, got another"
+            ) from None
+    raise InvalidInput(
+        f"expected a trained synthesis model ({ABOUT}) in {folder}, got none"
+        " (`sweep export` writes one)"
+    )
+
+
+def write_utterances(
+    trained: Trained,
+    *,
+    to: Path,
+    number: int,
+    filters: Filters,
+    seed: int = 0,
+    parses: Trained | None = None,
+) -> dict[str, Any]:
+    """Write `number` utterances to the new file `to`, its card beside it; the card.
+
+    `parses` holds the first of two stages where another trial trained it.
+
+    Raises: InvalidInput where `to` exists, the folders do not belong together, or the filters
+    leave too little.
+    """
+    if number < 1:
+        raise InvalidInput(f"expected number >= 1, got {number}")
+    for path in (to, _card_file(to)):
+        if path.exists():
+            raise InvalidInput(f"expected a new file, got {path}, which exists")
+    if not to.parent.is_dir():
+        raise InvalidInput(f"expected a folder to write to, got {to.parent}")
+    models, tokenizers = _models(trained, parses)
+    kept: list[str] = []
+    dropped: Counter[str] = Counter()
+    seen: set[str] = set()
+    drawn = 0
+    for attempt in range(_ROUNDS):
+        wanted = number - len(kept)
+        if wanted == 0:
+            break
+        found = _draw(
+            trained, models, tokenizers, number=max(wanted, 8), seed=stream_seed(seed, attempt)
+        )
+        for text in found.utterances:
+            if len(kept) == number:
+                break
+            drawn += 1
+            reason = filters.reason(text, seen)
+            if reason is not None:
+                dropped[reason] += 1
+                continue
+            kept.append(text)
+            seen.add(text)
+    if len(kept) < number:
+        raise InvalidInput(
+            f"expected filters that let {number} utterances pass, got {len(kept)} of {drawn}"
+        )
+    card = _card(trained, parses, filters=filters)
+    card["drawn"] = {
+        "number": number,
+        "drawn": drawn,
+        "dropped": dict(dropped),
+        "seed": seed,
+        "decoding": {
+            name: getattr(trained.synthesis, name)
+            for name in ("num_beams", "top_k", "temperature", "max_tokens")
+        },
+    }
+    lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
+    write_text(to, "\n".join(lines) + "\n")
+    write_json(_card_file(to), plain(card))
+    write_text(to.with_suffix(".card.md"), to_markdown(card))
+    return card
+
+
+def _card_file(to: Path) -> Path:
+    return to.with_suffix(".card.json")
+
+
+def _models(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Model and tokenizer of each stage."""
+    own = tuple(trained.about["stages"])
+    method = catalogue.entry("generation", trained.synthesis.method, kind="method")
+    folders = dict.fromkeys(own, trained)
+    if parses is not None:
+        if own != (UTTERANCES,) or tuple(parses.about["stages"]) != (PARSES,):
+            raise InvalidInput(
+                "expected --parses with a model of utterances alone beside a model of parses alone,"
+                f" got {', '.join(own)} and {', '.join(parses.about['stages'])}"
+            )
+        folders[PARSES] = parses
+    missing = [stage for stage in method.STAGES if stage not in folders]
+    if missing:
+        raise InvalidInput(
+            f"expected a model of the stage {missing[0]} too, got {', '.join(own)} alone"
+            " (--parses names its folder)"
+        )
+    models, tokenizers = {}, {}
+    for stage, home in folders.items():
+        config = ModelConfig.model_validate(home.about["model"])
+        found, tokenizer = load_lm(home.folder, (stage,), config, home.synthesis)
+        models[stage], tokenizers[stage] = found[stage], tokenizer
+    return models, tokenizers
+
+
+def _draw(
+    trained: Trained,
+    models: dict[str, Any],
+    tokenizers: dict[str, Any],
+    *,
+    number: int,
+    seed: int,
+) -> Drawn:
+    synthesis = trained.synthesis
+    drawers = {
+        stage: ModelDrawer({stage: model}, tokenizers[stage], synthesis, seed=seed)
+        for stage, model in models.items()
+    }
+
+    def drawer(
+        stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
+    ) -> list[str]:
+        return drawers[stage](stage, number=number, prompts=prompts, num_beams=num_beams)
+
+    plan = Plan(
+        number=number,
+        num_beams=synthesis.num_beams,
+        seed=seed,
+        frequencies=trained.about["frequencies"],
+    )
+    method = catalogue.entry("generation", synthesis.method, kind="method")
+    found: Drawn = method.draw(drawer, plan)
+    return found
+
+
+def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict[str, Any]:
+    """What the utterances cost, and what was released about the private records."""
+    homes = [home for home in (trained, parses) if home is not None]
+    if len({home.about["fingerprint"] for home in homes}) > 1:
+        raise InvalidInput("expected two stages of one data set, got two data sets")
+    mechanism = trained.mechanism
+    if parses is None:
+        summary = accountants.account(mechanism, accountant=trained.about["accountant"])
+        epsilon, accountant = summary.epsilon, summary.accountant
+        delta, reasons = summary.delta, summary.unaccounted
+    else:
+        delta = min(home.mechanism.delta for home in homes)
+        spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
+        epsilon, accountant, reasons = spent.epsilon, spent.accountant, spent.unaccounted
+    released = [f"weights of the model of {stage}" for h in homes for stage in h.about["stages"]]
+    if mechanism.histogram_noise_multiplier:
+        released.append("a histogram of the prompts, with noise")
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "unit": "two records whose programs were exchanged"
+        if mechanism.unit == "group"
+        else "record (one utterance with its program)",
+        "neighboring_relation": mechanism.neighboring_relation,
+        "accountant": accountant,
+        "unaccounted": list(reasons),
+        "noise_multiplier": mechanism.noise_multiplier,
+        "sample_rate": mechanism.sample_rate,
+        "steps": sum(home.mechanism.steps for home in homes),
+        "histogram_noise_multiplier": mechanism.histogram_noise_multiplier,
+        "released": released,
+        "method": trained.synthesis.method,
+        "corpus": trained.about["corpus"],
+        "fingerprint": trained.about["fingerprint"],
+        "provenance": [line for home in homes for line in home.about["provenance"]],
+        "filters": {
+            "min_words": filters.min_words,
+            "max_words": filters.max_words,
+            "patterns": dict(filters.patterns),
+            "drop_repeats": filters.drop_repeats,
+            "read_private_records": False,
+        },
+        "not_covered": [
+            "a person with several records, beyond what each single record is promised",
+            "the choice of this model among others, unless the sweep's total is taken",
+            "what the starting weights had read: overlap of public text with private records",
+        ],
+    }
+
+
+def to_markdown(card: Mapping[str, Any]) -> str:
+    """The card as one page."""
+    epsilon = card["epsilon"]
+    claim = (
+        f"({epsilon:.4g}, {card['delta']:g})-differentially private"
+        if epsilon != float("inf")
+        else "not differentially private (no finite epsilon holds)"
+    )
+    drawn = card["drawn"]
+    lines = [
+        "# Data card of synthetic utterances",
+        "",
+        f"{drawn['number']} utterances by {card['method']} from {card['corpus']}: {claim} for one"
+        f" {card['unit']} more or less ({card['accountant']}; {card['neighboring_relation']}).",
+        "",
+        f"- noise multiplier {card['noise_multiplier']:.5g}, sample rate"
+        f" {card['sample_rate']:.4g}, {card['steps']} steps",
+        f"- released: {'; '.join(card['released'])}; and, drawn from them, these utterances",
+        f"- {drawn['drawn']} drawn, dropped by the filters:"
+        f" {', '.join(f'{name} {n}' for name, n in drawn['dropped'].items()) or 'none'}",
+        "- the filters looked at the drawn texts alone, never at private records",
+        *(f"- no finite epsilon: {reason}" for reason in card["unaccounted"]),
+        *(f"- {line}" for line in card["provenance"]),
+        "",
+        "Not covered:",
+        "",
+        *(f"- {line}" for line in card["not_covered"]),
+    ]
+    return "\n".join(lines) + "\n"

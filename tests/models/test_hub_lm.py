@@ -1,0 +1,108 @@
+"""Models of `transformers` with adapters: exact per-record norms, and decoding with their cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.models._texts import EVERY, Letters, encoded
+from trainables.config import ModelConfig, SynthesisConfig
+from trainables.errors import InvalidInput
+from trainables.layers.bookkeeping import clipped_sum, unsupported
+from trainables.models._hub_lm import HubLm
+from trainables.models._lm_source import source_of
+from trainables.privacy.clipping import clipped_sum as definition
+
+
+def llama(*, adapted: bool) -> HubLm:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    inner = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=Letters.size,
+            hidden_size=24,
+            intermediate_size=40,
+            num_hidden_layers=2,
+            num_attention_heads=3,
+            num_key_value_heads=1,
+            max_position_embeddings=64,
+            tie_word_embeddings=True,
+        )
+    )
+    model = HubLm(inner, provenance="random")
+    if adapted:
+        model.adapt(rank=2, alpha=8.0)
+        for name, parameter in model.named_parameters():
+            if name.endswith("up.weight"):
+                nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+@pytest.mark.parametrize("prompted", [False, True], ids=["plain", "prompted"])
+def test_adapters_norms_equal_single_record_passes(prompted: bool) -> None:
+    model = llama(adapted=True)
+    assert unsupported(model) == ()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    assert len(trained) == 2 * 7 * 2  # two thin matrices beside seven maps of two layers
+    batch = encoded(prompted=prompted).batch(EVERY)
+    size = sum(p.numel() for p in trained)
+    arguments = {
+        "unit_of_record": torch.arange(7),
+        "num_units": 7,
+        "weight_of_record": torch.ones(7),
+        "group_scale": torch.ones(len(trained)),
+    }
+    truth, ours = torch.zeros(size), torch.zeros(size)
+    norms = definition(model, batch, out=truth, max_grad_norm=0.1, **arguments)
+    found = clipped_sum(model, batch, out=ours, max_grad_norm=0.1, **arguments)
+    torch.testing.assert_close(found, norms, rtol=1e-5, atol=0)
+    torch.testing.assert_close(ours, truth, rtol=1e-4, atol=1e-6)
+
+
+def test_adapters_change_nothing_at_first() -> None:
+    batch = encoded(prompted=True).batch(EVERY)
+    plain, adapted = llama(adapted=False), llama(adapted=False)
+    adapted.adapt(rank=2, alpha=8.0)
+    torch.testing.assert_close(adapted.losses(batch), plain.losses(batch))
+
+
+def test_losses_do_not_depend_on_the_batch() -> None:
+    model, texts = llama(adapted=True), encoded(prompted=True)
+    whole = model.losses(texts.batch(EVERY))
+    part = model.losses(texts.batch(np.array([5, 2])))
+    torch.testing.assert_close(part, whole[[5, 2]], rtol=1e-4, atol=1e-5)
+
+
+def test_reading_token_by_token_gives_the_scores_of_a_whole_pass() -> None:
+    model, texts = llama(adapted=True).eval(), encoded(prompted=False)
+    batch = texts.batch(np.array([4]))
+    going = model.begin(2, 40)
+    losses = []
+    for token, target in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        scores = going.read(torch.tensor([0, token]))
+        losses.append(float(-scores[1].log_softmax(0)[target]))
+        if len(losses) == 3:
+            going.keep(torch.tensor([1, 1]))
+    found = torch.tensor(losses)
+    torch.testing.assert_close(found, model.token_losses(batch)[1].detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    words = {"<end>": 0, "\n": 1, "a": 2, "b": 3}
+    llama(adapted=False).inner.save_pretrained(tmp_path)
+    PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel(words, unk_token="a")), eos_token="<end>"
+    ).save_pretrained(tmp_path)
+    config = ModelConfig(name="causal_lm", encoder=str(tmp_path))
+    with pytest.raises(InvalidInput, match=r"expected synthesis\.lora_rank with model\.encoder"):
+        source_of(config, SynthesisConfig(), public=(), seed=0)
+    source = source_of(config, SynthesisConfig(lora_rank=2), public=(), seed=0)
+    assert (source.tokenizer.end, source.tokenizer.separator) == (0, 1)
+    assert isinstance(source.make(), HubLm)

@@ -1,0 +1,97 @@
+"""A corpus of made pairs in a file, and tiny synthesis trials over it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainables.communication import Alone
+from trainables.config import TrialConfig, parse
+from trainables.result import EpochReport, TrialResult
+from trainables.trial import run
+
+NAMES = ("Ann", "Bo", "Cy", "Di", "Eve", "Flo", "Gus", "Hal", "Ida", "Jo")
+DAYS = ("Monday", "Tuesday", "Friday", "Sunday")
+
+
+def made_pairs(number: int) -> list[dict[str, str]]:
+    """Three kinds of requests over two domains."""
+    rows = []
+    for place in range(number):
+        name, day = NAMES[place % 10], DAYS[place // 3 % 4]
+        if place % 3 == 0:
+            text = f"meet {name} on {day}"
+            program = f'(Yield (CreateEvent (OnDay ({day})) (With "{name}")))'
+        elif place % 3 == 1:
+            text = f"when do I see {name} ?"
+            program = f'(Yield (Event.start (FindEvent (With "{name}"))))'
+        else:
+            text = f"is it cold on {day} ?"
+            program = f"(Yield (WeatherQueryApi (OnDay ({day}))))"
+        domain = "weather" if place % 3 == 2 else "calendar"
+        rows.append({"utterance": text, "lispress": program, "domain": domain})
+    return rows
+
+
+def write_pairs(folder: Path, *, training: int = 120, human: int = 60) -> Path:
+    """A folder `pairs` with a training and a test file; its path."""
+    place = folder / "pairs"
+    place.mkdir(exist_ok=True)
+    for name, number in (("train", training), ("test", human)):
+        lines = [json.dumps(row) for row in made_pairs(number)]
+        (place / f"pairs_{name}.jsonl").write_text("\n".join(lines) + "\n")
+    return place
+
+
+def tiny(place: Path, **changes: Any) -> TrialConfig:
+    """A trial of a few thousand parameters; `changes` by dotted path."""
+    fields: dict[str, Any] = {
+        "task": "synthesis",
+        "engine": "dp_sgd",
+        "data": {"name": "smcalflow", "path": str(place)},
+        "model": {
+            "name": "causal_lm",
+            "hidden_size": 16,
+            "num_layers": 1,
+            "num_heads": 2,
+            "intermediate_size": 24,
+            "dropout": 0.0,
+        },
+        "privacy": {"noise_multiplier": 1.0, "max_grad_norm": 0.5},
+        "training": {"epochs": 2, "expected_batch_size": 20, "learning_rate": 1e-2},
+        "synthesis": {
+            "public_fraction": 0.25,
+            "vocabulary_size": 300,
+            "max_tokens": 48,
+            "pretrain_epochs": 1,
+            "parser_epochs": 1,
+            "measuring_parser_epochs": 0,
+            "num_generated": 12,
+            "num_beams": 2,
+        },
+    }
+    for path, value in changes.items():
+        section, _, field = path.partition(".")
+        if field:
+            fields[section][field] = value
+        else:
+            fields[section] = value
+    return parse(fields)
+
+
+def run_trial(
+    config: TrialConfig,
+    folder: Path,
+    *,
+    report: Callable[[EpochReport], bool] = lambda epoch: True,
+) -> TrialResult:
+    return run(
+        config,
+        folder=folder / "trial",
+        comm=Alone(),
+        report=report,
+        data_dir=folder,
+        cache_dir=folder / "cache",
+    )

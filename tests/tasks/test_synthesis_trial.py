@@ -1,0 +1,329 @@
+"""A synthesis trial from its config to utterances, by every method."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.tasks._pairs import made_pairs, run_trial, tiny, write_pairs
+from trainables.communication import Alone
+from trainables.data.pair_split import couples, num_private_records, split_pairs
+from trainables.data.pairs import open_pairs
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.metrics.mauve import of_texts
+from trainables.result import EpochReport
+from trainables.tasks._synthesis_setup import prepare
+
+METHODS: dict[str, dict[str, Any]] = {
+    "one stage": {"engine": "sgd"},
+    "two stages": {
+        "synthesis.method": "two_stage",
+        "synthesis.parse_epochs": 1,
+        "synthesis.parses": "gold",
+    },
+    "domains": {"synthesis.method": "one_and_a_half_stage"},
+    "function types": {
+        "engine": "sgd",
+        "synthesis.method": "one_and_a_half_stage",
+        "synthesis.prompt": "function_types",
+        "synthesis.parses": "gold",
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_mauve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its features need more texts than these trials make."""
+    assert of_texts is not None
+    monkeypatch.setattr("trainables.metrics.generation._mauve", lambda *a, **k: {})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    reports: list[EpochReport] = []
+    config = tiny(place, **METHODS[name])
+    result = run_trial(config, tmp_path, report=lambda r: not reports.append(r))
+    assert [report.epochs_done for report in reports] == [1, 2]
+    assert all("validation_loss" in report.metrics for report in reports)
+    lines = (tmp_path / "trial" / "synthetic.jsonl").read_text().splitlines()
+    assert len(lines) == 12
+    assert all(set(json.loads(line)) == {"utterance"} for line in lines)
+    metrics, mechanism = result.metrics, result.privacy["mechanism"]
+    for figure in ("word_type_overlap", "word_type_overlap_human_ceiling", "fluency_loss"):
+        assert math.isfinite(metrics[figure] or math.nan), figure
+    private = config.engine == "dp_sgd"
+    assert math.isfinite(metrics["epsilon"] or math.nan) == private
+    assert ("parse_valid_rate" in metrics) == (name == "two stages")
+    assert mechanism["num_records"] == 90  # three quarters of 120
+    assert mechanism["stages"] == ((1, 1) if name == "two stages" else ())
+    assert mechanism["histogram_noise_multiplier"] == (20.0 if name == "domains" else 0.0)
+    assert (result.privacy["step_audit"] or {}).get("verdict") == ("pass" if private else None)
+
+
+def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path: Path) -> None:
+    changes = {
+        "engine": "sgd",
+        "synthesis.parses": "parser",
+        "synthesis.measuring_parser_epochs": 1,
+        "synthesis.num_generated": 8,
+    }
+    config = tiny(write_pairs(tmp_path, training=40), **{**METHODS["two stages"], **changes})
+    result = run_trial(config, tmp_path)
+    assert result.metrics["well_formed_rate"] == 1.0
+    assert result.metrics["function_type_overlap_human_ceiling"] is not None
+    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").glob("[a-z]*"))
+    assert kept == ["lm", "lm", "parser", "parser", "programs", "programs"]
+
+
+def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path: Path) -> None:
+    """Names that occur in private records alone are in no metric, note, privacy fact or model."""
+    place = write_pairs(tmp_path)
+    rows = made_pairs(120)
+    for row in rows[:30]:
+        row["utterance"] += " Zyxwvut"
+    (place / "pairs_train.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    # The public quarter may have got the word too: look for what the private part alone has.
+    changes = {"engine": "sgd", "synthesis.public_fraction": 0.1, "data.split_seed": 1}
+    config = tiny(place, **changes)
+    corpus = open_pairs(config.data, data_dir=tmp_path)
+    public = split_pairs(corpus, config.data, config.synthesis).public
+    rows = [r for k, r in enumerate(rows) if k not in set(public.tolist())]
+    if any("Zyxwvut" in corpus.utterances[i] for i in public):
+        secret = [" Zyxwvut", " Qwertyu"]
+        text = (place / "pairs_train.jsonl").read_text().splitlines()
+        for i in range(len(text)):
+            if i not in set(public.tolist()):
+                text[i] = text[i].replace(*secret)
+            else:
+                text[i] = text[i].replace(" Zyxwvut", "")
+        (place / "pairs_train.jsonl").write_text("\n".join(text))
+    result = run_trial(config, tmp_path)
+    shown = json.dumps([result.metrics, result.privacy, result.notes], default=str)
+    model = b"".join(
+        path.read_bytes()
+        for path in (tmp_path / "trial" / "model").iterdir()
+        if path.suffix == ".json"
+    )
+    for word in ("Zyxwvut", "Qwertyu"):
+        assert word not in shown
+        assert word.encode() not in model
+
+
+def test_a_trial_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    changes = {"engine": "sgd", "training.epochs": 3}
+    config = tiny(place, **METHODS["two stages"], **changes)
+    stopped = run_trial(config, tmp_path, report=lambda epoch: epoch.epochs_done < 1)
+    assert stopped.stopped_early
+    assert "nothing was generated" in " ".join(stopped.notes)
+    assert stopped.metrics["steps"] == 5
+    seen: list[int] = []
+    done = run_trial(config, tmp_path, report=lambda epoch: not seen.append(epoch.epochs_done))
+    assert seen == [1, 2, 3]  # the last epoch again, then what was left
+    assert done.metrics["steps"] == 15
+    assert (tmp_path / "trial" / "synthetic.jsonl").exists()
+
+
+def test_the_histogram_is_released_once(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    config = tiny(place, **METHODS["domains"])
+    kept = tmp_path / "trial" / "histogram.json"
+    where = {"comm": Alone(), "folder": kept.parent, "data_dir": tmp_path, "cache_dir": tmp_path}
+    prepare(config, **where)
+    (kept.parent / "checkpoint").mkdir()
+    first = kept.read_text()
+    prepare(config, **where)
+    assert kept.read_text() == first
+    exact = {"calendar": 60.0, "weather": 30.0}
+    assert json.loads(first) != exact
+    kept.unlink()
+    with pytest.raises(TrialFailed, match=r"expected histogram\.json beside the checkpoint"):
+        prepare(config, **where)
+
+
+def test_histograms_from_elsewhere(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    for where in ("public", "true"):
+        config = tiny(place, **METHODS["domains"], **{"synthesis.histogram": where})
+        setup = prepare(
+            config, comm=Alone(), folder=tmp_path / where, data_dir=tmp_path, cache_dir=tmp_path
+        )
+        total = {"public": 30, "true": 90}[where]
+        assert sum(setup.frequencies.values()) == total
+        assert bool(setup.mechanism.unaccounted) == (where == "true")
+
+
+def test_shuffled_pairs_exchange_programs_within_couples(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    changes = {"synthesis.shuffle_pairs": True}
+    config = tiny(place, **METHODS["two stages"], **changes)
+    setup = prepare(config, comm=Alone(), folder=tmp_path, data_dir=tmp_path, cache_dir=tmp_path)
+    assert (setup.mechanism.num_records, setup.mechanism.expected_batch_size) == (45, 10)
+    engine = setup.engine.parts["utterances"]
+    draw = engine._sampler.draw(0, 0)
+    assert (draw.sizes == 2).all()  # both pairs that a record is in are drawn and clipped as one
+    left, right = couples(np.arange(7), seed=0)
+    assert len(left) == len(right) == 3
+    assert len({*left.tolist(), *right.tolist()}) == 6
+
+
+def test_one_stage_alone_is_trained_with_the_noise_of_both(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    changes = {
+        "synthesis.method": "two_stage",
+        "synthesis.only": "parses",
+        "synthesis.other_epochs": 4,
+        "synthesis.parses": "gold",
+        "privacy.noise_multiplier": {"target_epsilon": 6.0},
+    }
+    result = run_trial(tiny(place, **changes), tmp_path)
+    assert (result.metrics["epsilon"] or 9) < 6.0 * 0.8  # the other stage's share is left for it
+    weights = (tmp_path / "trial" / "model" / "synthesis.json").read_text()
+    assert json.loads(weights)["stages"] == ["parses"]
+    assert not (tmp_path / "trial" / "synthetic.jsonl").exists()
+
+
+def test_noise_streams_of_the_stages_differ(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    changes = {"privacy.noise_multiplier": 1e6, "privacy.reproducible_noise": True}
+    config = tiny(place, **METHODS["two stages"], **changes)
+    setup = prepare(config, comm=Alone(), folder=tmp_path, data_dir=tmp_path, cache_dir=tmp_path)
+    released = []
+    for engine in setup.engine.parts.values():
+        engine.step(0, 0)  # noise alone, to speak of
+        released.append(engine.released.clone())
+    correlation = torch.corrcoef(torch.stack(released))[0, 1]
+    assert abs(float(correlation)) < 4 / math.sqrt(released[0].numel())
+
+
+# ----- refusals: each one clear line
+
+
+def refused(folder: Path, match: str, **changes: Any) -> None:
+    with pytest.raises(InvalidInput, match=match) as problem:
+        run_trial(tiny(write_pairs(folder), **changes), folder)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_function_to_remove_that_does_not_occur(tmp_path: Path) -> None:
+    refused(
+        tmp_path,
+        r"expected synthesis\.remove_function to name a function that occurs .* got 'Nothing\*'",
+        **{"synthesis.remove_function": "Nothing*"},
+    )
+
+
+def test_an_empty_private_set(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path, training=5)
+    config = tiny(place, **{"synthesis.public_fraction": 0.99})
+    with pytest.raises(InvalidInput, match="expected at least one private record of smcalflow"):
+        run_trial(config, tmp_path)
+    (place / "pairs_train.jsonl").write_text("")
+    with pytest.raises(InvalidInput, match=r"expected .* in .*, got an empty file"):
+        run_trial(config, tmp_path)
+
+
+def test_a_parse_that_does_not_read(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    with (place / "pairs_train.jsonl").open("a") as file:
+        file.write(json.dumps({"utterance": "secret words", "lispress": "(Yield (x"}) + "\n")
+    with pytest.raises(InvalidInput, match="line 121") as problem:
+        run_trial(tiny(place), tmp_path)
+    assert "secret" not in str(problem.value)
+
+
+def test_a_batch_larger_than_the_data(tmp_path: Path) -> None:
+    refused(
+        tmp_path,
+        r"at most the number of training records \(90\), got 500",
+        **{"training.expected_batch_size": 500},
+    )
+
+
+def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=1)).save_pretrained(
+        tmp_path / "lm"
+    )
+    refused(
+        tmp_path,
+        "expected a tokenizer beside the model in model.encoder",
+        **{"model.encoder": str(tmp_path / "lm")},
+    )
+    refused(
+        tmp_path,
+        "expected a tokenizer beside|that can be loaded",
+        **{"model.encoder": str(tmp_path / "nowhere")},
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"engine": "edp_sgd"}, "expected engine sgd or dp_sgd with task=synthesis"),
+        ({"synthesis.method": "two_stage"}, "expected parse_epochs"),
+        ({"synthesis.parse_epochs": 1}, "expected parse_epochs with method=two_stage alone"),
+        ({"synthesis.method": "three_stage"}, "expected method to be one of one_and_a_half"),
+        ({"task": "nlu"}, "expected fields of synthesis with task=synthesis alone"),
+        ({"synthesis.vocabulary_size": 10}, "vocabulary_size"),
+        (
+            {"synthesis.method": "two_stage", "synthesis.parse_epochs": 2},
+            r"got T1=2 and T2=0",
+        ),
+        (
+            {"synthesis.method": "two_stage", "synthesis.parse_epochs": 0},
+            r"got T1=0 and T2=2",
+        ),
+    ],
+)
+def test_configs_that_are_none(changes: dict[str, Any], match: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=match) as problem:
+        tiny(tmp_path, **changes)
+    assert "\n" not in str(problem.value)
+
+
+def test_prompts_need_domains(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    for file in place.iterdir():
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        for row in rows:
+            del row["domain"]
+        file.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(InvalidInput, match=r"expected data with domains for synthesis\.prompt"):
+        run_trial(tiny(place, **METHODS["domains"]), tmp_path)
+
+
+# ----- the split
+
+
+def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path: Path) -> None:
+    config = tiny(write_pairs(tmp_path), **{"synthesis.remove_function": "Weather*"})
+    corpus = open_pairs(config.data, data_dir=tmp_path)
+    split = split_pairs(corpus, config.data, config.synthesis)
+    parts = [split.private, split.public, split.validation, split.test, split.reference]
+    together = np.concatenate(parts)
+    assert len(np.unique(together)) == len(together)
+    assert not any("WeatherQueryApi" in corpus.programs[i] for i in split.public)
+    assert any("WeatherQueryApi" in corpus.programs[i] for i in split.private)
+    few = tiny(write_pairs(tmp_path), **{"synthesis.only_function": "CreateEvent"})
+    kept = split_pairs(corpus, few.data, few.synthesis).private
+    assert all("CreateEvent" in corpus.programs[i] for i in kept)
+
+
+def test_a_count_of_private_records_is_told(tmp_path: Path) -> None:
+    place = write_pairs(tmp_path)
+    config = tiny(place, **{"data.name": "pair_lines"})
+    corpus = open_pairs(config.data, data_dir=tmp_path)
+    number, reasons = num_private_records(corpus, config.data, config.synthesis)
+    assert number == 90
+    assert "counted on the private records" in reasons[0]
+    declared = tiny(place, **{"data.name": "pair_lines", "data.num_records": 100})
+    assert num_private_records(corpus, declared.data, declared.synthesis) == (100, ())
