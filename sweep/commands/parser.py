@@ -89,6 +89,53 @@ def register(app: typer.Typer) -> None:
             console().print(f"{key:24} {shown}", markup=False, soft_wrap=True)
 
     @parser.command()
+    def adapt(
+        name: Annotated[str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")],
+        without: Annotated[
+            str, typer.Option(metavar="FUNCTION", help="What the public pairs lack (NAME*).")
+        ],
+        synthetic: Annotated[
+            list[str],
+            typer.Option(metavar="NAME=FILE", help="Generated utterances; may be repeated."),
+        ] = [],  # noqa: B006  typer copies it
+        fields: Annotated[
+            list[str],
+            typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, as path=mine."),
+        ] = [],  # noqa: B006  typer copies it
+        public_fraction: Annotated[float, typer.Option(help="Share that is public.")] = 0.1,
+        num_test: Annotated[int, typer.Option(min=1, help="Human pairs to judge by.")] = 2_000,
+        steps: Annotated[int, typer.Option(min=1, help="Training steps of each parser.")] = 2_500,
+        literals: Annotated[Literals, typer.Option()] = Literals.COPY,
+        seed: Annotated[int, typer.Option(min=0)] = 0,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Take a function out of the public pairs; see what synthetic text gives back.
+
+        Rows: none, each synthetic set, full (the real private pairs). Its results are not private.
+        """
+        from sweep.adaptation import run_adaptation
+        from sweep.settings import from_environment
+        from trainables.config import data_config
+
+        out = console(stderr=True)
+        found = run_adaptation(
+            data_config({"name": name, **overrides(fields)}),
+            data_dir=from_environment().data_dir,
+            rule=without,
+            public_fraction=public_fraction,
+            synthetic=synthetic,
+            num_test=num_test,
+            steps=steps,
+            literals=literals.value,
+            seed=seed,
+            report=lambda line: out.print(line, markup=False),
+        )
+        if as_json:
+            print_json(found)
+            return
+        _print_rows(found)
+
+    @parser.command()
     def apply(
         folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved parser.")],
         utterances: Annotated[
@@ -118,6 +165,27 @@ def register(app: typer.Typer) -> None:
             print_json({"file": str(to), "num_records": len(texts)})
             return
         console().print(f"{to}: {len(texts)} programs", markup=False, soft_wrap=True)
+
+
+def _print_rows(found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(
+        "learnt from",
+        "pairs",
+        "with it",
+        *(f"{kind} {part}" for part in ("with", "all", "without") for kind in ("EM", "P", "R")),
+        title=f"{found['function']}: exact match, API precision and recall",
+    )
+    figures = ("exact_match_anonymous", "api_precision", "api_recall")
+    for name, row in found["rows"].items():
+        shown = [
+            f"{row['scores'][part][figure]:.3f}" if part in row["scores"] else "-"
+            for part in ("with", "all", "without")
+            for figure in figures
+        ]
+        table.add_row(name, f"{row['num_pairs']:,}", f"{row['num_with_function']:,}", *shown)
+    console().print(table)
 
 
 def _pairs(name: str, fields: list[str]) -> PairCorpus:

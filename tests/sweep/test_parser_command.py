@@ -72,3 +72,23 @@ def test_wrong_places_are_refused(pairs, tmp_path, capsys):
     for command, message in refused.items():
         assert cli.run(list(command)) == 2
         assert message in capsys.readouterr().err
+
+
+def test_adapt_gives_a_row_for_each_set(pairs, tmp_path, capsys):
+    texts = tmp_path / "s.jsonl"
+    texts.write_text('{"utterance": "cancel ann"}\n{"utterance": " "}\n')
+    command = ["parser", "adapt", "pair_lines", "--set", f"path={pairs}", "--without", "Cancel"]
+    command += ["--public-fraction", "0.5", "--steps", "2", "--synthetic", f"mine={texts}"]
+    assert cli.run([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["rows"]) == ["none", "mine", "full"]
+    none, mine, full = found["rows"].values()
+    assert none["num_with_function"] == 0
+    assert mine["num_pairs"] == none["num_pairs"] + 1
+    assert 0 < full["num_with_function"] <= 16  # those of the private pairs
+    assert set(none["scores"]) == {"with", "all", "without"}
+    assert cli.run([*command[:-1], "s.jsonl"]) == 2
+    assert "NAME=FILE" in capsys.readouterr().err
+    command[command.index("Cancel")] = "Nope"
+    assert cli.run(command) == 2
+    assert "to name a function that occurs" in capsys.readouterr().err

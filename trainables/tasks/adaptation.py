@@ -1,0 +1,96 @@
+"""Does synthetic text teach a parser what its public data lack? (Mireshghallah et al. 2022, 5.4)
+
+A function is taken out of the public pairs. One parser learns from those alone ("none"), one from
+them and the real private pairs ("full"), one from them and each synthetic set, whose utterances
+somebody annotated. All are judged on human pairs that use the function, and on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainables.data.pairs import Pair, PairCorpus, corpus_of
+from trainables.errors import InvalidInput
+from trainables.metrics import parsing as scores
+from trainables.metrics.parse_match import Program
+from trainables.metrics.parsing import ParseScores
+from trainables.parse.function_types import predicate
+from trainables.tasks.parsing import Parser, ParserSettings, gold_programs, train_parser
+
+NONE, FULL = "none", "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapted:
+    """One row: what the parser learnt from, and its scores "with", "all" and "without"."""
+
+    num_pairs: int
+    num_with_function: int
+    scores: dict[str, ParseScores]
+
+
+def adapt(
+    public: PairCorpus,
+    private: PairCorpus,
+    synthetic: Mapping[str, Sequence[str]],
+    test: PairCorpus,
+    *,
+    rule: str,
+    settings: ParserSettings,
+    steps: int,
+    seed: int,
+    report: Callable[[str], None] = lambda _: None,
+) -> dict[str, Adapted]:
+    """A row for "none", each synthetic set of utterances, and "full".
+
+    Each parser takes about `steps` steps, so that more pairs are not more training. The parser of
+    "full" annotates the synthetic utterances: it stands in for the experts who would, and has read
+    the private programs, so nothing made here may be released.
+
+    Raises: InvalidInput where the public pairs use the function, the test pairs do not, or a
+    synthetic set is empty or has a row's name.
+    """
+    uses = predicate(rule)
+    if any(map(uses, public.programs)):
+        raise InvalidInput(f"expected public pairs that do not use {rule!r}, some do")
+    for name, utterances in synthetic.items():
+        if name in (NONE, FULL) or not utterances:
+            raise InvalidInput(
+                f"expected named, non-empty synthetic sets (not {NONE}, {FULL}), got {name!r} of"
+                f" {len(utterances)}"
+            )
+
+    def learn(name: str, pairs: PairCorpus) -> tuple[Parser, Adapted]:
+        report(f"{name}: {len(pairs)} pairs")
+        per_epoch = -(-len(pairs) // settings.batch_size)
+        epochs = max(1, round(steps / per_epoch))
+        parser = train_parser(pairs, settings=replace(settings, epochs=epochs), seed=seed)
+        predicted = [Program.of(program) for program in parser.parse(test.utterances)]
+        found = scores.score_by_function(gold_programs(parser, test), predicted, rule=rule)
+        used = sum(map(uses, pairs.programs))
+        return parser, Adapted(num_pairs=len(pairs), num_with_function=used, scores=found)
+
+    expert, full = learn(FULL, joined(public, private))
+    rows = {NONE: learn(NONE, public)[1]}
+    for name, utterances in synthetic.items():
+        annotated = corpus_of(
+            map(Pair, utterances, expert.parse(utterances), [name] * len(utterances)),
+            name=name,
+            public=False,
+        )
+        rows[name] = learn(name, joined(public, annotated))[1]
+    return {**rows, FULL: full}
+
+
+def joined(one: PairCorpus, other: PairCorpus) -> PairCorpus:
+    """The records of both, public where both are."""
+    return PairCorpus(
+        name=f"{one.name}+{other.name}",
+        utterances=one.utterances + other.utterances,
+        programs=one.programs + other.programs,
+        dialogues=one.dialogues + other.dialogues,
+        parts=one.parts + other.parts,
+        domains=one.domains + other.domains,
+        public=one.public and other.public,
+    )
