@@ -1,0 +1,222 @@
+"""One training step of each engine, ready to be called, on the same records for all.
+
+`stock` is what a user would write today, on padded batches; `naive` the same with one backward pass
+a record, clipped and noised; `opacus_ghost` and `opacus_hooks` are Opacus on the stock model. The
+others are this project's engines as a trial runs them, from record ids to updated weights.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from torch import nn
+
+from sweep.bench import stock
+from trainables import catalogue
+from trainables.communication import Alone, Communicator
+from trainables.config import TrialConfig, parse
+from trainables.data.batches import Loader
+from trainables.data.corpus import Corpus, open_corpus
+from trainables.data.split import make_split
+from trainables.engines import Setup
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import build
+from trainables.privacy.noise import public_key
+from trainables.privacy.sampling import Draw
+from trainables.tasks._setup import trainable_ids
+
+OURS = ("sgd", "edp_sgd", "dp_sgd")
+ENGINES = ("stock", *OURS, "opacus_ghost", "opacus_hooks", "naive")
+MODELS = ("clc", "bert")
+_ALONE = ("opacus_ghost", "opacus_hooks", "naive")  # measured with one worker only
+_NUM_BATCHES = 64  # distinct ones; after them they come again
+Step = Callable[[int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What is measured: a trial's fields but for its engine, and how much of it."""
+
+    fields: dict[str, Any]
+    engines: tuple[str, ...] = ENGINES
+    repeats: int = 10
+    workers: int = 1
+    seconds: float = 15.0  # of processor for one engine, after which it sits out
+    data_dir: Path
+    cache_dir: Path
+
+    def config(self, engine: str) -> TrialConfig:
+        """The config of a trial with this engine; those not ours are given DP-SGD's or SGD's.
+
+        Raises: InvalidInput for fields that no trial could have.
+        """
+        ours = engine if engine in OURS else "sgd" if engine == "stock" else "dp_sgd"
+        config = parse({**self.fields, "engine": ours})
+        if config.model.name not in MODELS:
+            raise InvalidInput(
+                f"expected --model to be one of {', '.join(MODELS)}, got {config.model.name}"
+            )
+        if config.training.expected_batch_size % self.workers:
+            raise InvalidInput(
+                f"expected --batch-size to be a multiple of --workers {self.workers},"
+                f" got {config.training.expected_batch_size}"
+            )
+        return config
+
+
+class SkippedEngine(Exception):
+    """Why an engine cannot be measured here, in one sentence."""
+
+
+class SameBatches:
+    """A sampler whose step t has the same records for every engine: this worker's share."""
+
+    def __init__(self, batches: list[np.ndarray], *, per_record: bool) -> None:
+        self._batches = batches
+        self._per_record = per_record
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """Step `step`'s records, one unit each or one unit in all."""
+        records = self._batches[step % len(self._batches)]
+        size = len(records)
+        units = np.arange(size) if self._per_record else np.zeros(size, dtype=np.int64)
+        num_units = size if self._per_record else 1
+        return Draw(
+            records=records,
+            unit=units,
+            sizes=np.bincount(units, minlength=num_units).astype(np.int64),
+            worker=np.zeros(num_units, dtype=np.int64),
+            num_drawn=size,
+        )
+
+
+class Arena:
+    """The corpus, the batches and the model sizes that all engines of one process share."""
+
+    def __init__(self, spec: Spec, comm: Communicator | None = None) -> None:
+        self.spec = spec
+        self.comm: Communicator = comm or Alone()
+        config = spec.config("sgd")
+        self.corpus: Corpus = open_corpus(
+            config.data, data_dir=spec.data_dir, cache_dir=spec.cache_dir
+        )
+        ids = trainable_ids(
+            self.corpus, make_split(config.data, corpus=self.corpus, mask_seed=0).train
+        )
+        self.num_records = len(ids)
+        self.batch_size = config.training.expected_batch_size
+        if self.num_records < self.batch_size:
+            raise InvalidInput(
+                f"expected --batch-size to be at most the {self.num_records} training records,"
+                f" got {self.batch_size}"
+            )
+        rng = np.random.default_rng(0)
+        whole = [rng.choice(ids, self.batch_size, replace=False) for _ in range(_NUM_BATCHES)]
+        self.batches = [batch[self.comm.rank :: spec.workers] for batch in whole]
+        self._table: Any = None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Of this many records with this batch size."""
+        return -(-self.num_records // self.batch_size)
+
+    def step_of(self, engine: str) -> Step:
+        """The engine, ready: call it with the number of the step.
+
+        Raises: SkippedEngine where it cannot run here.
+        """
+        if engine in _ALONE and self.spec.workers > 1:
+            raise SkippedEngine("measured with --workers 1 only")
+        if engine.startswith("opacus") and importlib.util.find_spec("opacus") is None:
+            raise SkippedEngine("opacus is not installed (pip install --no-deps opacus opt-einsum)")
+        config = self.spec.config(engine)
+        model = catalogue.entry("models", config.model.name).build(
+            config.model, schema=self.corpus.schema, seed=0
+        )
+        if self._table is None:  # the pieces of all distinct tokens, the same for every engine
+            self._table = model.feature_table(list(self.corpus.types))
+        loader = Loader(self.corpus, self._table)
+        if engine in OURS:
+            return self._ours(config, model, loader)
+        if engine.startswith("opacus"):
+            return self._opacus(config, model, loader, ghost=engine == "opacus_ghost")
+        made = stock.build(model, config.model)
+        return self._stock(made, loader) if engine == "stock" else self._naive(made, loader)
+
+    def _ours(self, config: TrialConfig, model: Any, loader: Loader) -> Step:
+        mechanism = build(config, num_records=self.num_records)
+        engine = catalogue.entry("engines", config.engine).make(
+            model,
+            mechanism,
+            Setup(
+                loader=loader,
+                ids=np.arange(self.corpus.num_records),
+                learning_rate=config.training.learning_rate,
+                key=public_key(0, "benchmark"),
+                comm=self.comm,
+                sampler=SameBatches(self.batches, per_record=mechanism.microbatch_size == 1),
+            ),
+        )
+        per_epoch = mechanism.steps_in(0)
+
+        def step(number: int) -> None:
+            engine.step(number // per_epoch, number % per_epoch)
+
+        return step
+
+    def _stock(self, made: nn.Module, loader: Loader) -> Step:
+        optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
+        if self.spec.workers > 1:
+            made = nn.parallel.DistributedDataParallel(made)
+
+        def step(number: int) -> None:
+            batch = stock.padded(loader.batch(self._records(number)))
+            optimizer.zero_grad()
+            made(batch).mean().backward()
+            optimizer.step()
+
+        return step
+
+    def _naive(self, made: nn.Module, loader: Loader) -> Step:
+        optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
+        parameters = list(made.parameters())
+
+        def step(number: int) -> None:
+            sums = [torch.zeros_like(p) for p in parameters]
+            for record in self._records(number):
+                batch = stock.padded(loader.batch(np.array([record])))
+                optimizer.zero_grad()
+                made(batch).sum().backward()
+                grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+                norm = torch.stack(torch._foreach_norm(grads)).norm()
+                torch._foreach_add_(sums, grads, alpha=float((1 / norm).clamp(max=1)))
+            for parameter, total in zip(parameters, sums, strict=True):
+                parameter.grad = (total + torch.randn_like(total)) / self.batch_size
+            optimizer.step()
+
+        return step
+
+    def _opacus(self, config: TrialConfig, model: Any, loader: Loader, *, ghost: bool) -> Step:
+        weights = sum(p.numel() for p in model.parameters())
+        needed = 3 * 4 * weights * self.batch_size
+        # Layers without a norm rule of their own (its LSTM) hold per-record gradients either way.
+        if needed > psutil.virtual_memory().available and not (
+            ghost and config.model.name == "bert"
+        ):
+            raise SkippedEngine(
+                f"its per-record gradients would need about {needed / 2**30:.0f} GiB of memory"
+            )
+        from sweep.bench.opacus_steps import OpacusStep
+
+        take = OpacusStep(model, config.model, batch_size=self.batch_size, ghost=ghost)
+        return lambda number: take(stock.padded(loader.batch(self._records(number))))
+
+    def _records(self, number: int) -> np.ndarray:
+        return self.batches[number % len(self.batches)]

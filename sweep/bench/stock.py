@@ -1,0 +1,170 @@
+"""What a user would write: padded batches, `nn.LSTM` or transformers' BERT, `pytorch-crf`, Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from torchcrf import CRF
+from transformers import BertConfig, BertModel
+
+from trainables.config import ModelConfig
+from trainables.layers.char_cnn import NUM_CHARS
+from trainables.models._bert_weights import BertSizes
+
+Batch = dict[str, Tensor]
+
+
+class StockClc(nn.Module):
+    """The same architecture as `models.clc`, padded."""
+
+    def __init__(self, config: ModelConfig, *, num_intents: int, num_tags: int) -> None:
+        super().__init__()
+        hidden = config.hidden_size or 384
+        self.words = nn.Embedding(config.word_buckets, config.word_dim)
+        self.chars = nn.Embedding(NUM_CHARS, config.char_dim)
+        self.filters = self.convolution(config.char_dim, config.char_filters, config.char_kernel)
+        self.lstm = self.recurrent(
+            config.word_dim + config.char_filters,
+            hidden,
+            num_layers=config.num_layers or 2,
+            bidirectional=True,
+            batch_first=True,
+            dropout=config.dropout if (config.num_layers or 2) > 1 else 0.0,
+        )
+        self.dropout = config.dropout
+        self.intent, self.tags = nn.Linear(2 * hidden, num_intents), nn.Linear(2 * hidden, num_tags)
+        self.crf = self.chain(num_tags)
+
+    recurrent: Any = nn.LSTM
+
+    @staticmethod
+    def convolution(char_dim: int, num_filters: int, kernel: int) -> nn.Module:
+        """The filters over characters."""
+        return nn.Conv1d(char_dim, num_filters, kernel, padding=kernel // 2)
+
+    def convolved(self, chars: Tensor) -> Tensor:
+        """[B, T, W, D] -> [B, T, F]: the filters' maxima over the characters of each token."""
+        num, longest = chars.shape[:2]
+        found: Tensor = self.filters(chars.flatten(0, 1).transpose(1, 2))
+        return F.relu(found).amax(2).view(num, longest, -1)
+
+    @staticmethod
+    def chain(num_tags: int) -> nn.Module:
+        """The CRF: (emissions, tags, mask) -> log-likelihoods [B]."""
+        return PaddedCrf(num_tags)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[B]: one loss a record."""
+        features = self.convolved(self.chars(batch["chars"]))
+        x = torch.cat([self.words(batch["words"]), features], 2)
+        x = self.lstm(F.dropout(x, self.dropout, self.training))[0]
+        x = F.dropout(x, self.dropout, self.training)
+        mask = batch["mask"]
+        mean = (x * mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True)
+        loss = F.cross_entropy(self.intent(mean), batch["intents"], reduction="none")
+        found: Tensor = loss - self.crf(self.tags(x), batch["tags"], mask.bool())
+        return found
+
+
+class StockBert(nn.Module):
+    """transformers' BERT with SDPA attention, a padded CRF on first pieces."""
+
+    def __init__(
+        self, sizes: BertSizes, *, dropout: float, num_intents: int, num_tags: int
+    ) -> None:
+        super().__init__()
+        config = BertConfig(
+            vocab_size=sizes.vocabulary,
+            hidden_size=sizes.width,
+            num_hidden_layers=sizes.layers,
+            num_attention_heads=sizes.heads,
+            intermediate_size=sizes.intermediate,
+            max_position_embeddings=sizes.positions,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            attn_implementation="sdpa",
+        )
+        self.encoder = BertModel(config, add_pooling_layer=False)
+        self.dropout = dropout
+        self.intent = nn.Linear(sizes.width, num_intents)
+        self.tags = nn.Linear(sizes.width, num_tags)
+        self.crf = self.chain(num_tags)
+
+    @staticmethod
+    def chain(num_tags: int) -> nn.Module:
+        """As `StockClc.chain`."""
+        return PaddedCrf(num_tags)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[B]: one loss a record."""
+        pieces = batch["pieces"]
+        # Given, and not expanded from one row, because hooks look for the batch in them.
+        places = torch.arange(pieces.shape[1]).repeat(pieces.shape[0], 1)
+        x = self.encoder(
+            pieces,
+            attention_mask=batch["piece_mask"],
+            position_ids=places,
+            token_type_ids=torch.zeros_like(pieces),
+        ).last_hidden_state
+        x = F.dropout(x, self.dropout, self.training)
+        loss = F.cross_entropy(self.intent(x[:, 0]), batch["intents"], reduction="none")
+        index = batch["first"].unsqueeze(2).expand(-1, -1, x.shape[2])
+        emissions = self.tags(x.gather(1, index))
+        found: Tensor = loss - self.crf(emissions, batch["tags"], batch["mask"].bool())
+        return found
+
+
+class PaddedCrf(nn.Module):
+    """`pytorch-crf`."""
+
+    def __init__(self, num_tags: int) -> None:
+        super().__init__()
+        self.crf = CRF(num_tags, batch_first=True)
+
+    def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """[B]: log-likelihoods."""
+        found: Tensor = self.crf(emissions, tags, mask, reduction="none")
+        return found
+
+
+def build(model: Any, config: ModelConfig) -> StockClc | StockBert:
+    """The stock form of one of our models, of the same sizes, in training mode."""
+    sizes = {"num_intents": model.num_intents, "num_tags": model.num_tags}
+    made: StockClc | StockBert
+    if config.name == "bert":
+        made = StockBert(model.sizes, dropout=config.dropout, **sizes)
+    else:
+        made = StockClc(config, **sizes)
+    return made.train()
+
+
+def padded(batch: Any) -> Batch:
+    """A packed batch as the stock models take it."""
+    lengths = batch.lengths.tolist()
+
+    def pad(values: Tensor, sizes: list[int]) -> Tensor:
+        return pad_sequence(list(torch.split(values, sizes)), batch_first=True)
+
+    out = {
+        "intents": batch.intents,
+        "tags": pad(batch.tags, lengths),
+        "mask": pad(torch.ones_like(batch.tags), lengths),
+    }
+    inputs = batch.inputs
+    if "pieces" in inputs:
+        sizes = inputs["piece_lengths"].tolist()
+        begins = (inputs["piece_lengths"].cumsum(0) - inputs["piece_lengths"]).tolist()
+        firsts = inputs["first_piece"].split(lengths)
+        out["first"] = pad_sequence(
+            [first - begin for first, begin in zip(firsts, begins, strict=True)], batch_first=True
+        )
+        out["pieces"] = pad(inputs["pieces"], sizes)
+        out["piece_mask"] = pad(torch.ones_like(inputs["pieces"]), sizes)
+    else:
+        out["words"] = pad(inputs["words"], lengths)
+        out["chars"] = pad(inputs["chars"][inputs["char_word"]], lengths)
+    return out

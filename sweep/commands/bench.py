@@ -1,0 +1,174 @@
+"""`sweep bench`: what each engine costs against SGD, side by side in one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
+from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sweep.bench.contestants import Spec
+    from sweep.bench.outcome import Outcome
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def bench(
+        data: Annotated[str, typer.Option(help="Corpus (see `sweep data list`).")] = "atis",
+        model: Annotated[str, typer.Option(help="clc or bert.")] = "clc",
+        batch_size: Annotated[int, typer.Option(min=1, help="B, over all workers.")] = 64,
+        workers: Annotated[int, typer.Option(min=1, help="Processes that share a batch.")] = 1,
+        repeats: Annotated[int, typer.Option(min=1, help="Measured steps of each engine.")] = 10,
+        engine: Annotated[
+            list[str] | None, typer.Option(help="Only these engines (repeat the option).")
+        ] = None,
+        seconds: Annotated[
+            float, typer.Option(min=0, help="Of processor, after which an engine sits out.")
+        ] = 15.0,
+        memory: Annotated[bool, typer.Option(help="Also each engine's peak memory.")] = True,
+        assignments: Set = [],  # noqa: B006  typer copies it
+        plot: Annotated[
+            Path | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")
+        ] = None,
+        as_json: JsonFlag = False,
+    ) -> None:
+        """Time a step of every engine and scale it to an epoch (table 2 of Dupuy et al. 2021).
+
+        SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, Opacus'
+        hooks and ghost clipping where it is installed, and a loop over records, one thread each,
+        on the same records, taking turns. Times are of the processor, not of the wall.
+        """
+        if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
+            raise InvalidInput(f"expected --plot FILE.svg, .png or .pdf, got {plot.name}")
+        spec = _spec(
+            {
+                "data.name": data,
+                "model.name": model,
+                "training.expected_batch_size": batch_size,
+                "training.num_workers": workers,
+                **overrides(assignments),
+            },
+            engines=engine,
+            repeats=repeats,
+            seconds=seconds,
+        )
+        from sweep.bench.measure import measure
+
+        out = console(stderr=True)
+        with out.status("opening the data") as status:
+            found = measure(spec, say=status.update, memory=memory)
+        if plot is not None:
+            _draw(found, plot)
+        if as_json:
+            print_json(found.plain())
+        else:
+            _print(found)
+            if plot is not None:
+                console().print(f"picture: {plot}", markup=False)
+
+
+def _spec(
+    fields: dict[str, Any], *, engines: list[str] | None, repeats: int, seconds: float
+) -> Spec:
+    from search_spaces.space import set_path
+    from sweep.bench.contestants import ENGINES, Spec
+    from sweep.settings import from_environment
+
+    chosen = tuple(ENGINES if not engines else dict.fromkeys(engines))
+    for engine in chosen:
+        if engine not in ENGINES:
+            raise InvalidInput(f"expected --engine to be one of {', '.join(ENGINES)}, got {engine}")
+    # A trial trains for hundreds of epochs at most; steps here never run out.
+    tree: dict[str, Any] = {"training": {"epochs": 1000}}
+    for path, value in fields.items():
+        tree = set_path(tree, path, value)
+    settings = from_environment()
+    spec = Spec(
+        fields=tree,
+        engines=tuple(name for name in ENGINES if name in chosen),
+        repeats=repeats,
+        workers=tree["training"]["num_workers"],
+        seconds=seconds,
+        data_dir=settings.data_dir,
+        cache_dir=settings.cache_dir,
+    )
+    for name in spec.engines:
+        spec.config(name)
+    return spec
+
+
+def _print(found: Outcome) -> None:
+    from rich.table import Table
+
+    from dashboards.bench import label
+
+    table = Table(
+        title=f"{found.model}, {found.data}: {found.num_records:,} training records, batch"
+        f" {found.batch_size}, workers {found.workers}, one thread each",
+        caption="processor time, medians (quartiles of the ratio within a round); an epoch is"
+        f" {found.steps_per_epoch:,} steps"
+        + ("" if found.idle_mib is None else f"; an idle process: {found.idle_mib:,.0f} MiB"),
+    )
+    for column in (
+        "engine",
+        "ms a step",
+        "s an epoch",
+        "x SGD",
+        "quartiles",
+        "x stock",
+        "peak MiB",
+    ):
+        table.add_column(column, justify="left" if column == "engine" else "right")
+    for row in found.rows:
+        if row.skipped is not None:
+            table.add_row(label(row.engine), "skipped")
+            continue
+        low_high = row.x_sgd_quartiles
+        table.add_row(
+            label(row.engine),
+            _number(row.step_ms, ".1f"),
+            _number(row.epoch_seconds, ",.1f"),
+            _number(row.x_sgd, ".2f"),
+            "-" if low_high is None else f"{low_high[0]:.2f} .. {low_high[1]:.2f}",
+            _number(row.x_stock, ".2f"),
+            _number(row.peak_mib, ",.0f"),
+        )
+    out = console()
+    out.print(table)
+    for row in found.rows:
+        if row.skipped is not None:
+            out.print(f"{label(row.engine)}: skipped, {row.skipped}", markup=False, soft_wrap=True)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _draw(found: Outcome, place: Path) -> None:
+    from dashboards.bench import Bar, figure
+
+    bars = [
+        Bar(
+            engine=row.engine,
+            factor=row.x_sgd,
+            low=row.x_sgd_quartiles[0],
+            high=row.x_sgd_quartiles[1],
+            peak_mib=row.peak_mib,
+        )
+        for row in found.rows
+        if row.x_sgd is not None and row.x_sgd_quartiles is not None
+    ]
+    if not bars:
+        raise InvalidInput("expected sgd among the engines of a picture: factors are over its time")
+    title = (
+        f"{found.model} on {found.data}, batch {found.batch_size}, workers {found.workers}:"
+        " the cost of privacy"
+    )
+    place.parent.mkdir(parents=True, exist_ok=True)
+    figure(bars, title=title).savefig(place)
