@@ -1,0 +1,193 @@
+"""A synthesis sweep from a space to utterances with a data card."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from search_spaces import space as spaces
+from sweep import cli, runner
+from sweep.ledger import FILE, Ledger
+from sweep.prepare import prepare_space
+from sweep.settings import Settings
+from sweep.store import open_sweep
+from sweep.synthesize import Filters, open_trained, write_utterances
+from tests.sweep.sweeps import settings_in
+from tests.tasks._pairs import run_trial, tiny, write_pairs
+from trainables.errors import InvalidInput
+
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+TWO_STAGES = {
+    "synthesis.method": "two_stage",
+    "synthesis.parse_epochs": 1,
+    "synthesis.parses": "gold",
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr("trainables.metrics.generation._mauve", lambda *a, **k: {})
+    return settings_in(tmp_path)
+
+
+def space_of(folder: Path, **changes: Any) -> spaces.SearchSpace:
+    fields = tiny(write_pairs(folder), **changes).model_dump(mode="json")
+    return spaces.parse({"name": "texts", "base": fields, "resources": {"executor": "local"}})
+
+
+def run_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepared = prepare_space(space_of(tmp_path, **TWO_STAGES), settings=settings)
+    [planned] = prepared.plan.to_run
+    assert (planned.steps, planned.num_records) == (10, 90)
+    ran = runner.start(prepared, settings)
+    assert ran.tracking_problem is None
+    folder = open_sweep(settings.home, "texts")
+    [record] = folder.records()
+    assert record.status == "done", record
+    assert record.metrics["word_type_overlap"] is not None
+    entries = Ledger(settings.home / FILE).entries()
+    assert max(entry.epochs for entry in entries) == 2
+    last = max(entries, key=lambda entry: entry.epochs)
+    assert last.release.phases == ((1.0, 10),)  # all steps of both stages, at one noise
+    card = json.loads((folder.trial_folder(record.plan.id) / "privacy_card.json").read_text())
+    assert card["epsilon"] == pytest.approx(record.metrics["epsilon"])
+    assert card["mechanism"]["stages"] == [1, 1]
+    import mlflow
+
+    client = mlflow.MlflowClient(settings.tracking_uri)
+    [experiment] = [e for e in client.search_experiments() if e.name != "Default"]
+    runs = client.search_runs([experiment.experiment_id])
+    assert any("word_type_overlap" in run.data.metrics for run in runs)
+    # Export it, and draw from the export.
+    code, _, err = run_line(
+        capsys, "export", "texts", "--trial", record.plan.id, "--to", str(tmp_path / "exported")
+    )
+    assert code == 0, err
+    out = tmp_path / "made.jsonl"
+    arguments = ("synthesize", str(tmp_path / "exported"), "--to", str(out))
+    code, text, err = run_line(capsys, *arguments, "--number", "9", "--min-words", "0", "--json")
+    assert code == 0, err
+    shown = json.loads(text)["card"]
+    assert shown["epsilon"] == pytest.approx(card["epsilon"], rel=1e-6)
+    assert shown["steps"] == 10
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 9
+    assert all(set(row) == {"utterance"} for row in rows)
+    page = out.with_suffix(".card.md").read_text()
+    assert "-differentially private" in page
+    assert "weights of the model of parses" in page
+    # Refused in one line: a file that exists, a folder without a model.
+    code, _, err = run_line(capsys, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "which exists" in err
+    code, _, err = run_line(
+        capsys, "synthesize", str(tmp_path), "--to", str(tmp_path / "other.jsonl")
+    )
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected a trained synthesis model" in err
+
+
+def stage_alone(folder: Path, stage: str) -> Path:
+    changes = {
+        "engine": "sgd",
+        "training.epochs": 1,
+        "synthesis.method": "two_stage",
+        "synthesis.only": stage,
+        "synthesis.other_epochs": 1,
+        "synthesis.parses": "gold",
+    }
+    run_trial(tiny(write_pairs(folder), **changes), folder)
+    place = folder / stage
+    (folder / "trial").rename(place)
+    return place
+
+
+def test_two_trials_of_one_stage_each_are_joined(tmp_path: Path) -> None:
+    parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
+    filters = Filters(min_words=0, patterns={})
+    with pytest.raises(InvalidInput, match="expected a model of the stage parses too"):
+        write_utterances(texts, to=tmp_path / "a.jsonl", number=3, filters=filters)
+    with pytest.raises(InvalidInput, match="expected --parses with a model of utterances alone"):
+        write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
+    to = tmp_path / "joined.jsonl"
+    card = write_utterances(texts, to=to, number=3, filters=filters, parses=parses)
+    assert len(to.read_text().splitlines()) == 3
+    assert card["epsilon"] == float("inf")
+    assert card["steps"] == texts.mechanism.steps + parses.mechanism.steps
+
+
+def test_filters_look_at_the_text_alone(tmp_path: Path) -> None:
+    from sweep.synthesize import KNOWN_PATTERNS
+
+    filters = Filters(min_words=2, max_words=5, patterns=KNOWN_PATTERNS, drop_repeats=True)
+    for text, reason in {
+        "hello": "length",
+        "one two three four five six": "length",
+        "write to ann@example.org now": "email",
+        "see www.example.org now": "url",
+        "call 555 123-4567 now": "digits",
+        "meet at 4 30 pm": None,
+        "seen before": "repeated",
+    }.items():
+        assert filters.reason(text, {"seen before"}) == reason, text
+    with pytest.raises(InvalidInput, match="expected 0 <= min-words <= max-words, got 3 and 2"):
+        Filters(min_words=3, max_words=2, patterns={})
+    with pytest.raises(InvalidInput, match="expected a regular expression"):
+        Filters(patterns={"mine": "("})
+
+
+def test_filters_that_let_nothing_pass_are_told(tmp_path: Path) -> None:
+    run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
+    with pytest.raises(InvalidInput, match="expected filters that let 2 utterances pass, got 0"):
+        write_utterances(
+            open_trained(tmp_path / "trial"),
+            to=tmp_path / "none.jsonl",
+            number=2,
+            filters=Filters(patterns={"everything": ".*"}, min_words=0),
+        )
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_a_budget_too_small_for_the_steps_refuses_the_trial(
+    settings: Settings, tmp_path: Path
+) -> None:
+    space = space_of(tmp_path, **TWO_STAGES).model_copy()
+    document = {**space.document(), "budget": {"epsilon": 0.5}}
+    plan = prepare_space(spaces.parse(document), settings=settings).plan
+    [trial] = plan.refused
+    assert trial.reason is not None
+    assert "exceeds budget.epsilon=0.5" in trial.reason
+
+
+SHIPPED = [name for name in spaces.shipped() if name.startswith("synthesis")]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_spaces_expand(name: str) -> None:
+    from search_spaces.expansion import expand
+
+    points = expand(spaces.read(name)).points
+    assert points
+    assert all(point.config is not None for point in points), [p.reason for p in points]
+    assert yaml.safe_load(json.dumps(spaces.read(name).document()))
