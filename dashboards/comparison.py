@@ -1,8 +1,9 @@
 """Trials against the baseline, as Dupuy et al. 2021 compare them (their Tables 1 and 2). Pure.
 
-A change counts as significant where it is further from 0 than 1.96 standard errors of the
-difference, the two measurements taken as independent. They share their test records, so the true
-error of the difference is smaller: what is called significant here is so, more may be.
+A trial's own paired comparison with the baseline is taken where there is one. Without it a change
+counts as significant where it is further from 0 than 1.96 standard errors of the difference, the
+two measurements taken as independent. They share their test records, so the true error of the
+difference is smaller: what is called significant then is so, more may be.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ _DECAYS = ("none", "linear", "exponential")
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A relative change, (value - baseline) / baseline; `significant` None where unknown."""
+    """A relative change, (value - baseline) / baseline; `significant` None where unknown. The
+    bounds are of a paired comparison, None without one.
+    """
 
     relative: float
     significant: bool | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,24 @@ def change(mine: Estimate | None, reference: Estimate | None) -> Change | None:
     return Change(relative=relative, significant=significant)
 
 
+def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
+    """A trial's change: by the paired comparison of the very records where the trial has one
+    (`delta_ser_percent` and kin), as `change` otherwise; None for the baseline itself.
+    """
+    if base is None or trial.id == base.id:
+        return None
+    name = {"ser": "delta_ser", "mia_shadow_auc": "delta_mia"}.get(metric)
+    paired = trial.figure(f"{name}_percent") if name else None
+    if paired is not None and paired.low is not None and paired.high is not None:
+        return Change(
+            relative=paired.value / 100,
+            significant=bool(trial.metrics.get(f"{name}_significant")),
+            low=paired.low / 100,
+            high=paired.high / 100,
+        )
+    return change(trial.figure(metric), base.figure(metric))
+
+
 def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
     """One row for each engine with noise and each of its decays, in the paper's order."""
     base = sweep.baseline
@@ -96,9 +119,9 @@ def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
                     num_trials=len(found),
                     trial=best,
                     ser=ser,
-                    ser_change=change(ser, base.figure("ser") if base else None),
+                    ser_change=against(best, base, "ser"),
                     auc=auc,
-                    auc_change=change(auc, base.figure(f"mia_{attack}_auc") if base else None),
+                    auc_change=against(best, base, f"mia_{attack}_auc"),
                 )
             )
     return rows

@@ -19,6 +19,7 @@ UID = "dp-nlu-sweep"
 PROVISIONED = Path(__file__).parent / "provisioning"
 DASHBOARD = "grafana/dashboards/sweep.json"
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_DISCOVERY = "/tmp/ray/prom_metrics_service_discovery.json"
 _SCHEMA = 39  # of Grafana 11 and later
 
 
@@ -47,6 +48,12 @@ def files() -> dict[str, str]:
     kept = [path for path in sorted(PROVISIONED.rglob("*")) if path.is_file()]
     texts = {str(path.relative_to(PROVISIONED)): path.read_text("utf-8") for path in kept}
     return {**texts, DASHBOARD: json.dumps(dashboard(), indent=1) + "\n"}
+
+
+def prometheus_config(*, discovery: Path) -> str:
+    """Prometheus' config with another list of what to scrape than the one that Ray keeps."""
+    kept = (PROVISIONED / "prometheus.yml").read_text("utf-8")
+    return kept.replace(_DISCOVERY, str(discovery))
 
 
 def write(folder: Path) -> list[Path]:

@@ -124,7 +124,7 @@ def _words() -> dict[str, Any]:
         "log10": formats.log10,
         "duration": formats.duration,
         "palette": palette.name,
-        "change": comparison.change,
+        "against": comparison.against,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
     }

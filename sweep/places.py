@@ -13,6 +13,7 @@ from sweep.settings import Settings
 from trainables.errors import SweepError
 
 _MOST_SWEEPS = 5  # whose views are listed, newest first
+_TOKEN = "(it asks for a token: `ray get-auth-token` prints yours)"
 _NOT_RUNNING = "not running (it is there while a sweep runs)"
 
 
@@ -42,7 +43,7 @@ class Places:
         """For people."""
         shown = {
             "MLflow": self.mlflow,
-            "Ray dashboard": ", ".join(self.ray) or _NOT_RUNNING,
+            "Ray dashboard": f"{', '.join(self.ray)} {_TOKEN}" if self.ray else _NOT_RUNNING,
             "Prometheus": self.prometheus or self.missing.get("prometheus", ""),
             "Grafana": self.grafana or self.missing.get("grafana", ""),
         }

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboards import grafana
+from sweep import ray_targets
 from sweep.settings import Settings
 from trainables.errors import InvalidInput, TrialFailed
 
@@ -108,10 +109,18 @@ def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> I
         raise InvalidInput(f"port {port} is taken: expected --prometheus-port to be a free one")
     if program is None:
         raise InvalidInput("not installed (Debian: apt install prometheus)")
-    command = [program, f"--config.file={grafana.PROVISIONED / 'prometheus.yml'}"]
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = settings.home / "prometheus"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    listed, config = folder / "targets.json", folder / "prometheus.yml"
+    config.write_text(grafana.prometheus_config(discovery=listed), encoding="utf-8")
+    command = [program, f"--config.file={config}"]
     command += [f"--web.listen-address={HOST}:{port}"]
-    command += [f"--storage.tsdb.path={settings.home / 'prometheus'}"]
-    with _process("prometheus", command, settings.home, {}) as (server, log):
+    command += [f"--storage.tsdb.path={folder / 'data'}"]
+    with (
+        ray_targets.followed(listed),
+        _process("prometheus", command, settings.home, {}) as (server, log),
+    ):
         _until_it_answers(server, f"{address}/-/ready", log=log, wait=wait, what="Prometheus")
         yield address
 

@@ -58,9 +58,7 @@ class Browser:
 
     def keys(self, *keys: str) -> None:
         """Press keys one after another, wherever the focus is."""
-        strokes = [
-            {"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")
-        ]
+        strokes = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         actions = [{"type": "key", "id": "keyboard", "actions": strokes}]
         self._call("POST", "/actions", {"actions": actions})
 

@@ -1,0 +1,113 @@
+"""A sweep as a report takes it, small and made up, with every kind of trial in it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dashboards.results import Choice, Roc, Sweep, Trial
+
+INJECTED = "<script>alert('x')</script> & \"quoted\""
+
+
+def trial(trial_id: str, engine: str, ser: float, epsilon: float | None, **fields: Any) -> Trial:
+    """A finished trial with intervals, one attack and three epochs."""
+    metrics = {
+        "ser": ser,
+        "ser_low": ser - 0.02,
+        "ser_high": ser + 0.02,
+        "validation_ser": ser + 0.001,
+        "intent_accuracy": 0.9,
+        "slot_f1": 0.85,
+        "seconds_epoch": 2.0 if engine == "sgd" else 3.0,
+        "mia_shadow_auc": 0.55,
+        "mia_shadow_auc_low": 0.53,
+        "mia_shadow_auc_high": 0.57,
+        "mia_shadow_tpr_1pct": 0.013,
+        "mia_shadow_tpr_1pct_low": 0.01,
+        "mia_shadow_tpr_1pct_high": 0.02,
+        "mia_shadow_tpr_01pct": 0.002,
+        "mia_shadow_tpr_01pct_low_resolution": 1.0,
+        "mia_shadow_advantage": 0.08,
+        **fields.pop("metrics", {}),
+    }
+    history = tuple(
+        {
+            "epochs_done": float(n),
+            "seconds": 2.0,
+            "validation_ser": ser + 0.3 / n,
+            "clip_fraction": 1.0,
+        }
+        for n in (1, 2, 3)
+    )
+    return Trial(
+        id=trial_id,
+        name=fields.pop("name", trial_id),
+        engine=engine,
+        decay=fields.pop("decay", "none"),
+        status="done",
+        baseline=engine == "sgd",
+        epochs_done=3,
+        epochs=3,
+        seconds=6.0,
+        epsilon=epsilon,
+        epsilon_paper=fields.pop("epsilon_paper", None),
+        metrics=metrics,
+        rocs=(Roc(attack="shadow", fpr=(0.001, 0.01, 0.1, 1.0), tpr=(0.0, 0.02, 0.15, 1.0)),),
+        history=history,
+        **fields,
+    )
+
+
+def sweep(**fields: Any) -> Sweep:
+    """SGD, eDP-SGD with three decays, DP-SGD at two epsilons, one refused trial."""
+    refused = Trial(
+        id="ffff",
+        name="refused one",
+        engine="edp_sgd",
+        decay="none",
+        status="refused",
+        baseline=False,
+        epochs_done=0,
+        epochs=3,
+        seconds=0.0,
+        epsilon=1e9,
+        reason="epsilon 1e+09 exceeds the budget",
+    )
+    trials = (
+        trial("aaaa", "sgd", 0.10, math.inf),
+        trial("bbbb", "edp_sgd", 0.15, 6e5, epsilon_paper=7.7e4, max_grad_norm=0.5),
+        trial("b2b2", "edp_sgd", 0.14, 6e7, epsilon_paper=7.7e6, name="edp, z0=0.001"),
+        trial("cccc", "edp_sgd", 0.12, 2e6, epsilon_paper=2e5, decay="linear", decay_tau=0.1),
+        trial("dddd", "edp_sgd", 0.13, 1e6, epsilon_paper=1e5, decay="exponential"),
+        trial("eeee", "dp_sgd", 0.55, 8.0, name=f"dp {INJECTED}", on_front=True),
+        trial("e2e2", "dp_sgd", 0.41, 50.0, on_front=True),
+        refused,
+    )
+    card = {
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "accountant": "pld",
+        "neighboring_relation": "add_or_remove_one",
+        "guarantee": f"The weights are private {INJECTED}.",
+        "effective_noise_multiplier": [0.7, 0.6],
+        "not_covered": ["the validation and test sets"],
+        "sweep_total": {"epsilon": "inf", "num_releases": 7, "unaccounted": ["no noise (sgd)"]},
+    }
+    defaults: dict[str, Any] = {
+        "name": "sample",
+        "dataset": "atis",
+        "model": "clc",
+        "trials": trials,
+        "choice": Choice(epsilon_max=8.0, trial="eeee", by="validation_ser"),
+        "description": f"A sample {INJECTED}",
+        "created": "2026-11-21 07:00 UTC",
+        "command": "sweep run sample.yaml",
+        "git_commit": "0123abc",
+        "versions": {"python": "3.11"},
+        "space": f"name: sample # {INJECTED}\n",
+        "config": "engine: dp_sgd\n",
+        "card": card,
+        "delta": 1e-5,
+    }
+    return Sweep(**{**defaults, **fields})
