@@ -42,6 +42,13 @@ def _of(source: str) -> str:
     return f"{METRICS[source].exposed}{{{_CHOSEN}}}"
 
 
+def _last(source: str) -> str:
+    """The newest value of the chosen time: Ray's agent shows a trial's figures only while they
+    change.
+    """
+    return f"last_over_time({_of(source)}[$__range])"
+
+
 _TRIAL = "{{name}}"
 PANELS: tuple[Panel, ...] = (
     Panel(
@@ -74,7 +81,13 @@ PANELS: tuple[Panel, ...] = (
     Panel(
         title="Progress: epochs done of those planned",
         kind="bargauge",
-        queries=(Query(expression=f"{_of('epochs_done')} / {_of('epochs')}", legend=_TRIAL),),
+        queries=(
+            Query(
+                expression=f"{_last('epochs_done')} / {_last('epochs')}",
+                legend=_TRIAL,
+                instant=True,
+            ),
+        ),
         unit="percentunit",
         low=0.0,
         high=1.0,
@@ -129,8 +142,8 @@ PANELS: tuple[Panel, ...] = (
         title="Frontier: SER against epsilon",
         kind="xychart",
         queries=(
-            Query(expression=_of("epsilon_spent"), legend="epsilon", instant=True),
-            Query(expression=_of("validation_ser"), legend="SER", instant=True),
+            Query(expression=_last("epsilon_spent"), legend="epsilon", instant=True),
+            Query(expression=_last("validation_ser"), legend="SER", instant=True),
         ),
         description="Each trial as it stands now. Down and left is better.",
         log=True,
@@ -194,9 +207,9 @@ PANELS: tuple[Panel, ...] = (
 
 
 def expressions() -> list[tuple[str, str]]:
-    """Every panel's title and each expression, with any sweep chosen."""
+    """Every panel's title and each expression, for any sweep and the last hour."""
     return [
-        (panel.title, query.expression.replace("$sweep", ".*"))
+        (panel.title, query.expression.replace("$sweep", ".*").replace("$__range", "1h"))
         for panel in PANELS
         for query in panel.queries
     ]
