@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from search_spaces import constraints
@@ -236,12 +237,22 @@ def _shares(space: SearchSpace, *, num_axes: int) -> Iterator[list[float]]:
     if space.search.strategy == "random":
         while True:
             yield random.random(num_axes).tolist()
-    if num_axes > len(_PRIMES):
-        raise InvalidInput(f"expected at most {len(_PRIMES)} drawn axes with quasi_random")
     shift = random.random(num_axes)
     for index in itertools.count(1):
-        point = [_radical_inverse(index, base=_PRIMES[axis]) for axis in range(num_axes)]
-        yield ((np.asarray(point) + shift) % 1.0).tolist()
+        yield halton(index, shift=shift)
+
+
+def halton(index: int, *, shift: NDArray[np.float64]) -> list[float]:
+    """Point number `index`, from 1, of Halton's sequence in the unit cube, moved by `shift`, modulo
+    1. The first coordinates are the most even ones.
+
+    Raises: InvalidInput for more coordinates than there are bases.
+    """
+    if len(shift) > len(_PRIMES):
+        raise InvalidInput(f"expected at most {len(_PRIMES)} drawn axes with quasi_random")
+    point = [_radical_inverse(index, base=_PRIMES[axis]) for axis in range(len(shift))]
+    found: list[float] = ((np.asarray(point) + shift) % 1.0).tolist()
+    return found
 
 
 def _radical_inverse(index: int, *, base: int) -> float:

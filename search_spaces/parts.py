@@ -166,7 +166,7 @@ class Search(Part):
         description="what an adaptive search makes small; several: their Pareto front",
     )
     num_startup: int | None = Field(
-        default=None, ge=1, description="adaptive: random configurations before any model"
+        default=None, ge=1, description="adaptive: configurations spread over the space before any model"
     )
     warm_start: tuple[str, ...] = Field(
         default=(), description="adaptive: names of earlier sweeps whose trials are known"

@@ -67,6 +67,9 @@ def run_on_ray(
     last = source.workers if source is not None else 0
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), _signals() as signalled:
+        if settings.address is not None:
+            place = source.folder if source is not None else jobs[0].folder.parent.parent
+            ray_session.require_shared(place)
         cpus, gpus = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
         groups = [(workers, list(group)) for workers, group in by_workers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +121,43 @@ def _start_local(**options: Any) -> None:
                 ) from None
         else:
             return
+
+
+def require_shared(*folders: Path) -> None:
+    """Check that every node of the cluster sees the same folders as this process.
+
+    Raises: InvalidInput naming the first folder and node where it does not.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    for folder in folders:
+        mark = folder / f".shared-{uuid.uuid4().hex}"
+        try:
+            mark.write_text("seen\n", encoding="utf-8")
+            asked = {
+                node["NodeManagerAddress"]: ray.remote(_sees)
+                .options(
+                    num_cpus=0,
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+                )
+                .remote(str(mark))
+                for node in nodes
+            }
+            for address, answer in asked.items():
+                if not ray.get(answer):
+                    raise InvalidInput(
+                        f"expected {folder} to be on storage that every node shares:"
+                        f" node {address} does not see it"
+                    )
+        finally:
+            mark.unlink(missing_ok=True)
+
+
+def _sees(path: str) -> bool:
+    """Whether a file is there; runs on a node of the cluster."""
+    return os.path.exists(path)
 
 
 def cluster_size() -> tuple[float, float]:

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from search_spaces.expansion import halton
 from search_spaces.parts import Search, Variant
 from search_spaces.space import SearchSpace
 from sweep.search_domains import Branch, Domain, branches
-from trainables.seeding import stream_seed
+from trainables.seeding import generator, stream_seed
 
 _VARIANT = "variant"
 _CONSTRAINT = "refused"
@@ -62,7 +63,9 @@ def suggest(
     with _quietly():
         seed = stream_seed(space.search.seed, "suggest", draw) % 2**31
         num_done = sum(one.state == "done" for one in told)
-        if at_random or num_done < num_startup(space.search):
+        if not at_random and num_done < num_startup(space.search):
+            return _spread(space.search.seed, found, draw)
+        if at_random:
             sampler: Any = optuna.samplers.RandomSampler(seed=seed)
         else:
             sampler = _sampler(space.search, seed=seed)
@@ -75,9 +78,26 @@ def suggest(
 
 
 def num_startup(search: Search) -> int:
-    """Configurations that are drawn at random before any model is asked."""
+    """Configurations that are spread evenly over the space before any model is asked."""
     wanted = search.num_samples or 1
     return search.num_startup or min(10, max(3, wanted // 3))
+
+
+def _spread(seed: int, found: tuple[Branch, ...], draw: int) -> Suggestion:
+    """Point number `draw` of a sequence that leaves small gaps: few points say more than chance's.
+
+    Lists come first: the first coordinates take each of two values in turn.
+    """
+    names = sorted(
+        {(d.range is not None, b.name_of(p)) for b in found for p, d in b.domains.items()}
+    )
+    shift = generator(seed, "search", "start").random(1 + len(names))
+    shares = halton(draw + 1, shift=shift if len(found) > 1 else shift[1:])
+    which = shares.pop(0) if len(found) > 1 else 0.0
+    branch = found[int(which * len(found))]
+    by_name = dict(zip((name for _, name in names), shares, strict=True))
+    values = {p: d.at(by_name[branch.name_of(p)]) for p, d in branch.domains.items()}
+    return Suggestion(variant=branch.variant, values=values)
 
 
 def _sampler(search: Search, *, seed: int) -> Any:

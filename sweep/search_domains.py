@@ -39,6 +39,12 @@ class Domain:
             return int(param)
         return min(max(float(f"{param:.{_DIGITS}g}"), self.range.low), self.range.high)
 
+    def at(self, share: float) -> Any:
+        """The value at `share` in [0, 1) of the way."""
+        if self.range is None:
+            return self.values[int(share * len(self.values))]
+        return self.value(self.range.at(share))
+
     def param(self, value: Any) -> float | int | None:
         """The parameter of a value; None where it is not in the domain."""
         if self.range is None:
