@@ -143,7 +143,7 @@ def times(sweep: Sweep) -> Svg:
     frame = Frame(width=WIDTH, height=height, x=x, y=y)
     return frame.svg(
         *parts,
-        name="times",
+        name="times-chart",
         title="Seconds of an epoch as a multiple of the baseline's",
         description=f"{len(rows)} rows: median and range over trials. The data are in the table"
         " of times.",

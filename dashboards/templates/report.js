@@ -5,15 +5,18 @@
   const about = (trial) => all(`[data-trial="${CSS.escape(trial)}"]`);
 
   // What a point says, beside it, for the mouse and for the keyboard.
-  const show = (item) => {
-    tip.textContent = item.dataset.tip;
-    tip.hidden = false;
+  const place = (item) => {
     const box = item.getBoundingClientRect();
     const left = Math.min(Math.max(8, box.left + box.width / 2 - tip.offsetWidth / 2),
       document.documentElement.clientWidth - tip.offsetWidth - 8);
     const above = box.top - tip.offsetHeight - 8;
     tip.style.left = `${left}px`;
     tip.style.top = `${above > 0 ? above : box.bottom + 8}px`;
+  };
+  const show = (item) => {
+    tip.textContent = item.dataset.tip;
+    tip.hidden = false;
+    place(item);
     if (item.dataset.trial) about(item.dataset.trial).forEach((other) => other.classList.add("hl"));
   };
   const hide = (item) => {
@@ -29,7 +32,11 @@
     item.addEventListener("blur", () => hide(item));
   });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  // The focus scrolls its point into view: the words follow it, those of the mouse go.
+  document.addEventListener("scroll", () => {
+    const focused = document.activeElement;
+    if (focused?.dataset?.tip) place(focused); else tip.hidden = true;
+  }, { passive: true });
 
   // One stop of the tab key for each chart; arrows go from point to point.
   all("svg.chart").forEach((chart) => {

@@ -1,0 +1,135 @@
+"""The report in a real Chromium: no complaint on the console, nothing wider than the window, usable
+with the keyboard, and without findings of axe in light, dark and print.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboards import report
+from tests.dashboards import samples
+from tests.dashboards.browser import MISSING, Browser, browser
+
+pytestmark = [
+    pytest.mark.slow,  # needs Debian's chromium and chromium-driver
+    pytest.mark.skipif(MISSING is not None, reason=str(MISSING)),
+]
+_SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+_TAB, _RIGHT, _ESCAPE = "\ue004", "\ue014", "\ue00c"
+# Where `npm install axe-core` puts it; $AXE_CORE names another place.
+_AXE = Path(os.environ.get("AXE_CORE", "node_modules/axe-core/axe.min.js"))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(report.html(samples.sweep()), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("size", _SIZES)
+def test_the_page_renders_without_a_complaint_and_fits(
+    window: Browser, page: str, size: str
+) -> None:
+    width, height = _SIZES[size]
+    window.resize(width, height)
+    window.open(page)
+    assert window.complaints() == []
+    assert window.run("return document.documentElement.scrollWidth") <= width
+    drawn = "[...document.querySelectorAll('svg.chart')].filter(e => e.getClientRects().length)"
+    # One chart of error, one of leakage, times, epochs, ROC; others wait behind the selects.
+    assert window.run(f"return {drawn}.length") >= 5
+    assert window.run(f"return {drawn}.every(e => e.getBoundingClientRect().width > 200)")
+
+
+def test_selects_show_one_chart_at_a_time_and_highlight_a_trial(window: Browser, page: str) -> None:
+    window.open(page)
+    choose = """
+        const choice = document.querySelector(arguments[0]);
+        choice.value = arguments[1];
+        choice.dispatchEvent(new Event('change'));
+    """
+    seen = "return document.getElementById(arguments[0]).getClientRects().length > 0"
+    assert window.run(seen, "frontier-epsilon")
+    window.run(choose, "select[data-shows=epsilon]", "epsilon_paper")
+    assert window.run(seen, "frontier-epsilon-paper")
+    assert not window.run(seen, "frontier-epsilon")
+    window.run(choose, "#highlight", "eeee")
+    assert window.run("return document.querySelectorAll('tr.hl[data-trial=eeee]').length") >= 2
+    assert window.run("return document.querySelectorAll('svg .dim').length") > 0
+    assert window.complaints() == []
+
+
+def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
+    window: Browser, page: str
+) -> None:
+    window.resize(*_SIZES["desktop"])
+    window.open(page)
+    window.run("document.querySelector('#highlight').focus()")
+    window.keys(_TAB)  # this scrolls the chart into view
+    window.run("return new Promise(done => requestAnimationFrame(() => setTimeout(done, 200)))")
+    focused = "return document.activeElement.dataset.trial"
+    tip = "const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent"
+    assert window.run(focused) == "eeee"  # the smallest epsilon stands first
+    assert window.run(tip).startswith("dp ")
+    assert "SER 0.5500" in window.run(tip)
+    window.keys(_RIGHT)
+    assert window.run(focused) == "e2e2"
+    window.keys(_ESCAPE)
+    assert window.run(tip) == ""
+    window.keys(_TAB)
+    assert window.run("return document.activeElement.closest('svg')?.id") == (
+        "leakage-shadow-epsilon"
+    )
+
+
+def test_a_table_sorts_by_its_numbers_and_says_so(window: Browser, page: str) -> None:
+    window.open(page)
+    click = "document.querySelectorAll('#all-trials thead button')[2].click()"
+    first = "return document.querySelector('#all-trials tbody tr').dataset.trial"
+    sorting = "return document.querySelectorAll('#all-trials th')[2].getAttribute('aria-sort')"
+    window.run(click)
+    assert (window.run(first), window.run(sorting)) == ("aaaa", "ascending")
+    window.run(click)
+    assert (window.run(first), window.run(sorting)) == ("ffff", "descending")
+
+
+def test_without_scripts_every_chart_is_there(window: Browser, tmp_path: Path) -> None:
+    text = report.html(samples.sweep())
+    head, _, rest = text.partition("<script>")
+    bare = tmp_path / "bare.html"
+    bare.write_text(head + rest.partition("</script>")[2], encoding="utf-8")
+    window.open(bare.as_uri())
+    hidden = "[...document.querySelectorAll('svg.chart')].filter(e => !e.getClientRects().length)"
+    assert window.run(f"return {hidden}.length") == 0
+    assert window.run("return document.querySelector('.controls').getClientRects().length") == 0
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "print"])
+@pytest.mark.parametrize("size", _SIZES)
+def test_axe_finds_nothing_wrong(window: Browser, page: str, look: str, size: str) -> None:
+    if not _AXE.exists():
+        pytest.skip("no axe-core here (npm install axe-core, or $AXE_CORE)")
+    window.resize(*_SIZES[size])
+    window.media(type="print" if look == "print" else "", prefers_color_scheme=look)
+    window.open(page)
+    # A fault of our own, so that silence means something.
+    window.run("document.body.insertAdjacentHTML('beforeend', '<button id=\"fault\"></button>')")
+    window.run(_AXE.read_text(encoding="utf-8"))
+    window.run("axe.run().then(found => { window.found = found.violations; })")
+    window.wait_for("!!window.found")
+    findings = window.run(
+        "return window.found.map(f => f.id + ': ' + f.nodes.map(n => n.target).slice(0, 5))"
+    )
+    window.media(prefers_color_scheme="light")
+    assert [finding.partition(":")[0] for finding in findings] == ["button-name"], findings

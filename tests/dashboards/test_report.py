@@ -1,0 +1,226 @@
+"""The page to hand on: complete, self-contained, escaped, and with the numbers it was given."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dashboards import charts, figures, report, tables
+from dashboards.results import Choice, Sweep, Trial
+from tests.dashboards import samples
+
+VOID = {"meta", "link", "br", "line", "circle", "rect", "path", "img", "input"}
+
+
+class Page(HTMLParser):
+    """The page's elements, its text, and whether every element that opens also closes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {key: value or "" for key, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {key: value or "" for key, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def having(self, name: str) -> list[dict[str, str]]:
+        return [attributes for _, attributes in self.elements if name in attributes]
+
+
+@pytest.fixture(scope="module")
+def sweep() -> Sweep:
+    return samples.sweep()
+
+
+@pytest.fixture(scope="module")
+def page(sweep: Sweep) -> Page:
+    return Page(report.html(sweep))
+
+
+def test_the_answer_comes_first_and_says_what_it_costs(page: Page) -> None:
+    answer = page.text.find("At epsilon ≤ 8, use dp ")
+    assert 0 < answer < page.text.find("Error, epsilon and leakage")
+    assert "55 errors per 100 intents and slots, 5.5 times as many as SGD" in page.text
+    assert "an epoch takes 1.5 times as long" in page.text
+
+
+def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is() -> None:
+    choice = Choice(epsilon_max=1.0, reason="expected a finished trial with epsilon <= 1, got none")
+    page = Page(report.html(samples.sweep(choice=choice, card=None, config="")))
+    assert "No trial has epsilon ≤ 1" in page.text
+    assert choice.reason in page.text
+    assert "There is no card" in page.text
+
+
+def test_every_element_is_closed_and_every_name_is_given_once(page: Page) -> None:
+    assert page.open == []
+    names = [attributes["id"] for attributes in page.having("id")]
+    assert len(names) == len(set(names))
+    known = set(names)
+    for attributes in page.having("href"):
+        if attributes["href"].startswith("#"):
+            assert attributes["href"][1:] in known
+    for attributes in page.having("aria-labelledby"):
+        assert set(attributes["aria-labelledby"].split()) <= known
+
+
+def test_the_page_asks_the_network_for_nothing(page: Page) -> None:
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "action", "poster"):
+            value = attributes.get(name, "#")
+            assert value.startswith(("#", "data:")), (tag, value)
+    text = report.html(samples.sweep())
+    assert "url(" not in text
+    assert "@import" not in text
+    [policy] = [a["content"] for a in page.having("http-equiv")]
+    assert policy.startswith("default-src 'none'")
+
+
+def test_text_of_a_user_never_becomes_markup(sweep: Sweep) -> None:
+    text = report.html(sweep)
+    assert samples.INJECTED not in text
+    assert "<script>alert" not in text
+    assert [tag for tag, _ in Page(text).elements].count("script") == 1
+
+
+def test_the_table_of_trials_holds_the_exact_numbers(page: Page, sweep: Sweep) -> None:
+    cells = [a for a in page.having("data-metric") if a["data-metric"] == "ser"]
+    shown = {float(cell["data-value"]) for cell in cells if cell.get("data-value")}
+    assert shown == {trial.metrics["ser"] for trial in sweep.finished}
+    epsilons = {
+        a["data-value"] for a in page.having("data-metric") if a["data-metric"] == "epsilon"
+    }
+    assert {"8.0", "50.0", "inf", "600000.0"} <= epsilons
+
+
+def test_every_chart_has_a_name_a_description_and_words_for_each_point(
+    page: Page, sweep: Sweep
+) -> None:
+    drawn = [a for tag, a in page.elements if tag == "svg" and a.get("class") == "chart"]
+    assert len(drawn) >= 7
+    for attributes in drawn:
+        assert attributes["role"] == "group"
+        assert {"aria-labelledby", "aria-describedby"} <= attributes.keys()
+    points = [a for a in page.having("data-trial") if a.get("role") == "img"]
+    assert {a["data-trial"] for a in points} == {trial.id for trial in sweep.finished}
+    assert all(a["aria-label"] for a in points)
+
+
+def test_figures_for_the_curator_are_marked_and_absent_from_a_public_page(sweep: Sweep) -> None:
+    assert "curator only" in Page(report.html(sweep)).text
+    bare = tuple(
+        Trial(
+            **{
+                **trial.__dict__,
+                "metrics": {k: v for k, v in trial.metrics.items() if not k.startswith("mia_")},
+                "rocs": (),
+            }
+        )
+        for trial in sweep.trials
+    )
+    public = Page(report.html(samples.sweep(trials=bare), public=True))
+    assert "Membership attacks" not in public.text
+    assert "AUC of the" not in public.text
+    assert "only the curator of the data may see are left out" in public.text
+
+
+def test_a_broken_claim_is_called_a_violation() -> None:
+    bad = samples.trial("bad", "dp_sgd", 0.5, 2.0, metrics={"epsilon_lower_bound": 3.0})
+    good = samples.trial("good", "dp_sgd", 0.5, 8.0, metrics={"epsilon_lower_bound": 0.4})
+    text = Page(report.html(samples.sweep(trials=(bad, good)))).text
+    assert text.count("violation") == 1
+    assert text.count("consistent") == 1
+
+
+def test_a_refused_trial_is_in_the_table_with_its_reason(page: Page) -> None:
+    assert "epsilon 1e+09 exceeds the budget" in page.text
+
+
+def test_a_sweep_of_one_bare_trial_makes_a_page() -> None:
+    only = Trial(
+        id="x",
+        name="only",
+        engine="sgd",
+        decay="none",
+        status="done",
+        baseline=True,
+        epochs_done=1,
+        epochs=1,
+        seconds=1.0,
+        epsilon=math.inf,
+        metrics={"ser": 0.2},
+    )
+    choice = Choice(epsilon_max=8.0, reason="none")
+    page = Page(report.html(samples.sweep(trials=(only,), choice=choice, card=None)))
+    assert page.open == []
+    assert figures.figures(samples.sweep(trials=(only,), choice=choice)).keys() == {
+        "frontier",
+        "times",
+    }
+
+
+def test_csv_files_hold_what_the_page_shows(sweep: Sweep) -> None:
+    made = tables.files(sweep)
+    assert set(made) == {"trials.csv", "decays.csv", "times.csv", "epochs.csv", "roc.csv"}
+    rows = list(csv.DictReader(io.StringIO(made["trials.csv"])))
+    assert [row["trial"] for row in rows] == [trial.id for trial in sweep.trials]
+    assert rows[0]["epsilon"] == "inf"
+    assert float(rows[1]["ser"]) == 0.15
+    decays = list(csv.DictReader(io.StringIO(made["decays.csv"])))
+    assert [row["decay"] for row in decays] == ["none", "linear", "exponential", "none"]
+    assert float(decays[3]["log10_epsilon"]) == pytest.approx(math.log10(50.0))
+
+
+def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
+    assert tables.text([{"name": "=cmd()", "change": -1.5}]) == "name,change\n'=cmd(),-1.5\n"
+
+
+def test_pictures_are_written_as_png_and_svg(sweep: Sweep, tmp_path: Path) -> None:
+    made = figures.figures(sweep)
+    assert set(made) == {"frontier", "times", "roc"}
+    for name, drawn in made.items():
+        for suffix in ("png", "svg"):
+            drawn.savefig(tmp_path / f"{name}.{suffix}")
+            assert (tmp_path / f"{name}.{suffix}").stat().st_size > 2_000
+
+
+def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep: Sweep) -> None:
+    styles = (Path(report.__file__).parent / "templates" / "report.css").read_text()
+    for colour in ("#595959", "#0072b2", "#b84f00", "#b8b8b8", "#56b4e9", "#f0995a"):
+        assert colour in styles.lower()
+    used = {line.get_color() for axis in figures.frontier(sweep).axes for line in axis.get_lines()}
+    assert {"#595959", "#0072B2", "#B84F00"} <= used
+
+
+def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
+    page = Page(charts.frontier(sweep))
+    placed = {
+        a["data-trial"]: tuple(float(v) for v in a["transform"][10:-1].split())
+        for a in page.having("data-trial")
+    }
+    assert placed["eeee"][0] < placed["e2e2"][0] < placed["bbbb"][0] < placed["aaaa"][0]
+    assert placed["eeee"][1] < placed["e2e2"][1] < placed["bbbb"][1] < placed["aaaa"][1]
