@@ -99,6 +99,27 @@ def test_depth_is_no_limit():
     assert state.pending == 0
 
 
+@pytest.mark.parametrize(
+    ("written", "slot"),
+    [
+        ("f/1", "argument"),
+        ("^(T) f/1", "argument"),
+        (":/1", "argument"),  # a function whose name is a colon
+        (":k/1", "expression"),
+        ("(:k/1", "expression"),
+        ("#/1", "expression"),
+        ("as T/1", "expression"),
+        ("lambda (x0)/1", "expression"),
+        ("let/1", "expression"),
+        ("let/3", "name"),
+    ],
+)
+def test_named_arguments_stand_in_calls_alone(written, slot):
+    state = PrefixState()
+    state.write(written)
+    assert state.slot == slot
+
+
 def test_any_walk_that_keeps_to_the_slots_is_a_program():
     """500 random walks over tokens of every kind, each cut short by a budget of 40."""
     draw = random.Random(0)
