@@ -12,9 +12,9 @@ from typing import Any
 
 from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
-from trainables.metrics import generation, parse_match, parsing
-from trainables.metrics.generation import Figures, Texts
-from trainables.metrics.mauve import By
+from trainables.metrics import generation, loss_filter, parse_match, parsing
+from trainables.metrics.generation import Texts
+from trainables.metrics.mauve import FEATURES, By
 from trainables.metrics.parse_match import ApiSet, Program
 
 
@@ -26,7 +26,7 @@ def score_generated(
     mauve_by: By,
     seed: int,
     parser: Path | None = None,
-) -> Figures:
+) -> dict[str, Any]:
     """Metrics of generated texts against human ones.
 
     With `parser`, a folder of `tasks.parsing`, the synthetic utterances' programs are its. Where
@@ -36,14 +36,17 @@ def score_generated(
     Raises: InvalidInput for files that are damaged, or human programs that do not read.
     """
     ours, theirs = read_texts(synthetic), read_texts(human)
+    extra = _fluency(synthetic)
+    if mauve_texts:
+        extra["mauve_features"] = FEATURES
     options: dict[str, Any] = {"mauve_texts": mauve_texts, "mauve_by": mauve_by, "seed": seed}
     if parser is None:
-        return generation.score(ours, theirs, **options)
+        return generation.score(ours, theirs, **options) | extra
     from trainables.tasks.parsing import load_parser
 
     judge = load_parser(parser)
     ours = Texts(ours.utterances, judge.parse(ours.utterances))
-    found = generation.score(ours, theirs, **options)
+    found = generation.score(ours, theirs, **options) | extra
     if theirs.programs is not None:
         again = Texts(theirs.utterances, judge.parse(theirs.utterances))
         same = generation.score(again, theirs, mauve_texts=0, seed=seed)
@@ -101,6 +104,24 @@ def read_texts(path: Path) -> Texts:
         utterances.append(utterance)
         programs.append(_program(fields, where))
     return Texts(utterances, programs if any(programs) else None)
+
+
+def _fluency(path: Path) -> dict[str, Any]:
+    """The judgement of `metrics.loss_filter`; nothing where records state no losses.
+
+    Raises: InvalidData where some do and some do not, or one is no number.
+    """
+    rows = [
+        (where, fields.get("loss"), fields.get("num_tokens"))
+        for where, fields in read_objects(path)
+    ]
+    if all(loss is None for _, loss, _ in rows):
+        return {}
+    for where, loss, count in rows:
+        if isinstance(loss, bool) or not isinstance(loss, int | float) or type(count) is not int:
+            raise InvalidData(f"expected loss and num_tokens to be numbers in {where}")
+    found = loss_filter.judge([row[1] for row in rows], [row[2] for row in rows])
+    return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 
 def _programs(path: Path) -> list[tuple[str, str, str]]:

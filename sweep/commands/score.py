@@ -96,9 +96,10 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Score predictions, parses or generated text; one object a line.
 
-        --reference and --hypothesis: text, intent and slots as [name, start, end] in tokens of the
-        text, cut at white space, end exclusive. --human and --synthetic: utterance and, where it is
-        known, lispress. --gold and --predicted: lispress, aligned by line.
+        --reference and --hypothesis: text, intent and slots, each a list of name, start and end in
+        tokens of the text, cut at white space, end exclusive. --human and --synthetic: utterance
+        and, where it is known, lispress; a synthetic object may have loss (nats of the whole text
+        under a language model) and num_tokens. --gold and --predicted: lispress, aligned by line.
         """
         refuse_unless_one_pair(
             {

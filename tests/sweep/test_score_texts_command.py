@@ -47,6 +47,18 @@ def test_generated_text_with_its_ceilings(files, capsys):
     assert "mauve" not in out
 
 
+def test_losses_are_judged_where_they_are_stated(files, capsys):
+    judged = [{**row, "loss": 6.0, "num_tokens": 4} for row in ROWS]
+    options = ["--human", files("h.jsonl", ROWS), "--mauve-texts", "0", "--json", "--synthetic"]
+    code, out, _ = run(capsys, *options, files("s.jsonl", judged))
+    assert code == 0
+    assert json.loads(out)["fluency_loss"] == 1.5
+    assert json.loads(out)["fluency_passed"] is True
+    code, _, err = run(capsys, *options, files("s.jsonl", [*judged, ROWS[0]]))
+    assert code == 2
+    assert "expected loss and num_tokens" in err
+
+
 def test_without_programs_the_words_are_scored(files, capsys):
     bare = files("s.jsonl", [{"utterance": row["utterance"]} for row in ROWS])
     code, out, _ = run(capsys, "--human", files("h.jsonl", ROWS), "--synthetic", bare, "--json")
