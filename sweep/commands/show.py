@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
             violations,
         )
         from sweep.settings import from_environment
+        from sweep.synthesis_table import synthesis_table
 
         folder = store.open_sweep(from_environment().home, name)
         records = folder.records()
@@ -38,9 +39,9 @@ def register(app: typer.Typer) -> None:
         groups = group_table(records)
         if groups is not None:
             out.print(groups)
-        leakage = leakage_table(records)
-        if leakage is not None:
-            out.print(leakage)
+        for table in (leakage_table(records), synthesis_table(records)):
+            if table is not None:
+                out.print(table)
         for sentence in violations(records):
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
         _print_answers(folder, records)
