@@ -179,7 +179,8 @@ def test_opacus_takes_its_steps(model: str) -> None:
     chosen = ["--engine", "sgd", "--engine", "opacus_ghost", "--engine", "opacus_hooks"]
     printed, problem = call("--model", model, "--batch-size", "4", "--no-memory", "--json", *chosen)
     assert problem is None
-    assert all(r["skipped"] is None and r["x_sgd"] > 1 for r in json.loads(printed)["rows"])
+    theirs = json.loads(printed)["rows"][1:]
+    assert all(r["skipped"] is None and r["x_sgd"] > 1 for r in theirs)
 
 
 @pytest.mark.slow  # needs opacus
