@@ -286,6 +286,13 @@ class TrialConfig(Frozen):
             raise ValueError("expected engine sgd or dp_sgd with task=synthesis, got edp_sgd")
         if self.privacy.unit == "group":
             raise ValueError("expected privacy.unit=record with task=synthesis, got group")
+        if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale != "none":
+            # A stage starts at its own first epoch: a decay would begin anew in each.
+            raise ValueError(
+                "expected privacy.noise_decay none and privacy.group_scale none with"
+                f" task=synthesis, got {self.privacy.noise_decay.kind} and"
+                f" {self.privacy.group_scale}"
+            )
         first, epochs = self.synthesis.parse_epochs, self.training.epochs
         if first is not None and not 1 <= first <= epochs - 1:
             raise ValueError(

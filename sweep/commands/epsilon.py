@@ -109,7 +109,10 @@ def _fields(config: Path | None) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected {config} to hold the fields of a trial's config")
     whole = parse(fields).model_dump(mode="json")
-    return {name: whole[name] for name in ("engine", "data", "training", "privacy")}
+    names = ["engine", "data", "training", "privacy"]
+    if whole["task"] == "synthesis":  # its stages and histogram are part of the mechanism
+        names += ["task", "model", "synthesis"]
+    return {name: whole[name] for name in names}
 
 
 def _set(fields: dict[str, Any], name: str, value: Any) -> None:
@@ -139,8 +142,25 @@ def _decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
     }
 
 
+def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
+    """All that a synthesis trial releases, and the chosen accountant."""
+    from sweep.accounting import size_of
+    from sweep.settings import from_environment
+    from trainables import accountants
+    from trainables.config import parse
+
+    config = parse(parts)
+    number = config.data.num_records
+    if number is None:
+        number = parts["data"]["num_records"] = size_of(config, from_environment()).num_records
+    _, mechanism = accountants.resolve(config, num_records=number)
+    return mechanism, config.privacy.accountant
+
+
 def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     """The mechanism, its noise calibrated where a target is given, and the chosen accountant."""
+    if parts.get("task") == "synthesis":
+        return _mechanism_of_synthesis(parts)
     from dataclasses import replace
     from typing import get_args
 

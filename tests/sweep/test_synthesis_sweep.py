@@ -183,6 +183,23 @@ def test_a_budget_too_small_for_the_steps_refuses_the_trial(
     assert "exceeds budget.epsilon=0.5" in trial.reason
 
 
+def test_sweep_epsilon_counts_stages_and_histogram(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "trial.yaml"
+    changes = {"synthesis.method": "one_and_a_half_stage", "training.epochs": 1}
+    found = []
+    for std in (1.0, 100.0):
+        config = tiny(
+            write_pairs(tmp_path), **changes, **{"synthesis.histogram_noise_multiplier": std}
+        )
+        file.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+        code, text, err = run_line(capsys, "epsilon", str(file), "--json")
+        assert code == 0, err
+        found.append(json.loads(text)["epsilon"])
+    assert found[0] > found[1] + 1
+
+
 SHIPPED = [name for name in spaces.shipped() if name.startswith("synthesis")]
 
 

@@ -275,6 +275,10 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
         ({"task": "nlu"}, "expected fields of synthesis with task=synthesis alone"),
         ({"synthesis.vocabulary_size": 10}, "vocabulary_size"),
         (
+            {"privacy.noise_decay": {"kind": "linear", "tau": 0.1}},
+            "expected privacy.noise_decay none and privacy.group_scale none",
+        ),
+        (
             {"synthesis.method": "two_stage", "synthesis.parse_epochs": 2},
             r"got T1=2 and T2=0",
         ),
