@@ -6,8 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sweep.score_texts import read_texts
-from trainables.config import DataConfig, SynthesisConfig
+from trainables.config import DataConfig, SynthesisConfig, first_problem
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput
@@ -45,13 +47,13 @@ def run_adaptation(
     pairs = open_pairs(data, data_dir=data_dir)
     if not pairs.has_programs:
         raise InvalidInput(f"expected a program for every pair, {pairs.name} lacks some")
-    split = split_pairs(
-        pairs,
-        data,
-        SynthesisConfig(
+    try:
+        synthesis = SynthesisConfig(
             remove_function=rule, public_fraction=public_fraction, num_generated=num_test
-        ),
-    )
+        )
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None
+    split = split_pairs(pairs, data, synthesis)
     rows = adapt(
         pairs.select(split.public.tolist()),
         pairs.select(split.private.tolist()),

@@ -111,16 +111,17 @@ def _fluency(path: Path) -> dict[str, Any]:
 
     Raises: InvalidData where some do and some do not, or one is no number.
     """
-    rows = [
-        (where, fields.get("loss"), fields.get("num_tokens"))
-        for where, fields in read_objects(path)
-    ]
+    rows = [(where, row.get("loss"), row.get("num_tokens")) for where, row in read_objects(path)]
     if all(loss is None for _, loss, _ in rows):
         return {}
+    losses: list[float] = []
+    counts: list[int] = []
     for where, loss, count in rows:
         if isinstance(loss, bool) or not isinstance(loss, int | float) or type(count) is not int:
             raise InvalidData(f"expected loss and num_tokens to be numbers in {where}")
-    found = loss_filter.judge([row[1] for row in rows], [row[2] for row in rows])
+        losses.append(loss)
+        counts.append(count)
+    found = loss_filter.judge(losses, counts)
     return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 

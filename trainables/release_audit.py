@@ -76,8 +76,10 @@ def audit_release(
     The larger side is cut to the size of the smaller. Words are compared in lower case.
     The bound is for adding or removing one record, as the coins are.
 
-    Raises: InvalidInput for an empty side, or orders that are not positive.
+    Raises: InvalidInput for an empty side, orders below 1, or delta or p out of range.
     """
+    if not (0 <= delta < 1 and 0 < p < 1):
+        raise InvalidInput(f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}")
     if not orders or min(orders) < 1:
         raise InvalidInput(f"expected orders of phrases >= 1, got {list(orders)}")
     n = min(len(members), len(held_out))

@@ -106,3 +106,6 @@ def test_empty_sides_are_refused():
         audit_release(["a"], [], ["b"], delta=0)
     with pytest.raises(InvalidInput, match="orders of phrases"):
         audit_release(["a"], ["a"], ["b"], delta=0, orders=(0,))
+    for options in ({"delta": 1.0}, {"delta": 0, "p": 0}, {"delta": float("nan")}):
+        with pytest.raises(InvalidInput, match="0 <= delta < 1 and 0 < p < 1"):
+            audit_release(["a"], ["a"], ["b"], **options)

@@ -92,3 +92,6 @@ def test_adapt_gives_a_row_for_each_set(pairs, tmp_path, capsys):
     command[command.index("Cancel")] = "Nope"
     assert cli.run(command) == 2
     assert "to name a function that occurs" in capsys.readouterr().err
+    command[command.index("0.5")] = "3"
+    assert cli.run(command) == 2
+    assert "public_fraction: input should be less than 1" in capsys.readouterr().err
