@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,6 +90,9 @@ class Driver:
             trial_id: max(n for t, n, _ in self._furthest if t == trial_id)
             for trial_id in {t for t, *_ in self._furthest}
         }
+        # What a trial's epochs and its card will say is worked out while it trains: exact figures
+        # take seconds, in which its workers would otherwise wait for their next trial.
+        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
         self._seconds_before = folder.seconds_run()
         self._started = self._clock_written = time.monotonic()
 
@@ -127,6 +131,7 @@ class Driver:
 
     def close(self) -> None:
         """Write down how long the sweep has run."""
+        self._ahead.shutdown(wait=False, cancel_futures=True)
         self._folder.write_seconds_run(self.seconds)
 
     def _answer(self, event: TrialEvent) -> Verdict:
@@ -162,6 +167,8 @@ class Driver:
         attempt = _Attempt(number=number, first_epoch=done, earlier=earlier)
         self._attempts[trial.id] = attempt
         verdict = self._permit(paid, attempt, done)
+        if verdict.go_on:
+            self._ahead.submit(look_ahead, paid.mechanism, done)
         self._show(paid, "running" if verdict.go_on else "stopped")
         return verdict
 
@@ -298,6 +305,13 @@ def _key(entry: Entry) -> tuple[str, int, int]:
 def ledger_name(folder: SweepFolder) -> str:
     """The sweep's name in the ledger: a deleted sweep's entries are not those of its namesake."""
     return f"{folder.name}@{str(folder.about()['id'])[:8]}"
+
+
+def look_ahead(mechanism: Mechanism, done: int) -> None:
+    """Work out what will be asked of a mechanism after epoch `done`: accountants remember it."""
+    for epochs in range(done + 1, mechanism.epochs + 1):
+        spent_after(mechanism, epochs)
+    accountants.account(mechanism)
 
 
 def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
