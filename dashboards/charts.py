@@ -105,7 +105,12 @@ def epochs(sweep: Sweep, metric: str, *, label: str, log: bool = False) -> Svg:
     place = {"start": HEIGHT - _BOTTOM, "end": _TOP}
     y = scales.log(values, **place) if log else scales.linear(values, floor=0.0, **place)
     x = scales.Scale(
-        kind="linear", low=min(1.0, most - 1), high=most, start=_LEFT, end=WIDTH - _RIGHT
+        kind="linear",
+        low=min(1.0, most - 1),
+        high=most,
+        start=_LEFT,
+        end=WIDTH - _RIGHT,
+        whole=True,
     )
     frame = Frame(width=WIDTH, height=HEIGHT, x=x, y=y)
     return frame.svg(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from dashboards.results import Estimate, Sweep, Trial
 
+_MOST_EPSILONS = 5
 _DECAYS = ("none", "linear", "exponential")
 
 
@@ -97,7 +98,9 @@ def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
 
 
 def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
-    """One row for each engine with noise and each of its decays, in the paper's order."""
+    """One row for each decay of eDP-SGD, in the paper's order, and one for each epsilon that DP-SGD
+    was run at.
+    """
     base = sweep.baseline
     rows = []
     for engine in ("edp_sgd", "dp_sgd"):
@@ -105,26 +108,36 @@ def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
         known = [t for t in mine if t.figure("ser") is not None]
         others = sorted({t.decay for t in known} - set(_DECAYS))
         for decay in (*_DECAYS, *others):
-            found = [t for t in known if t.decay == decay]
-            if not found:
-                continue
-            best = _best(found)
-            ser = best.figure("ser")
-            assert ser is not None
-            auc = best.figure(f"mia_{attack}_auc")
-            rows.append(
-                DecayRow(
-                    engine=engine,
-                    decay=decay,
-                    num_trials=len(found),
-                    trial=best,
-                    ser=ser,
-                    ser_change=against(best, base, "ser"),
-                    auc=auc,
-                    auc_change=against(best, base, f"mia_{attack}_auc"),
-                )
-            )
+            same = [t for t in known if t.decay == decay]
+            for found in _at_one_epsilon(same) if engine == "dp_sgd" else [same]:
+                if found:
+                    rows.append(_row(found, base, attack))
     return rows
+
+
+def _row(trials: Sequence[Trial], base: Trial | None, attack: str) -> DecayRow:
+    best = _best(trials)
+    ser = best.figure("ser")
+    assert ser is not None
+    return DecayRow(
+        engine=best.engine,
+        decay=best.decay,
+        num_trials=len(trials),
+        trial=best,
+        ser=ser,
+        ser_change=against(best, base, "ser"),
+        auc=best.figure(f"mia_{attack}_auc"),
+        auc_change=against(best, base, f"mia_{attack}_auc"),
+    )
+
+
+def _at_one_epsilon(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Trials of about the same epsilon together, the smallest first; a few groups at most."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in sorted(trials, key=lambda t: math.inf if t.epsilon is None else t.epsilon):
+        key = "" if trial.epsilon is None else f"{trial.epsilon:.2g}"
+        groups.setdefault(key, []).append(trial)
+    return list(groups.values())[:_MOST_EPSILONS]
 
 
 def times(sweep: Sweep) -> list[TimeRow]:

@@ -23,6 +23,7 @@ class Scale:
     high: float
     start: float
     end: float
+    whole: bool = False  # only whole numbers have ticks
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -42,7 +43,9 @@ class Scale:
         """About `count` round values inside, rising."""
         if self.kind == "log":
             return _log_ticks(self.low, self.high, count)
-        return _linear_ticks(self.low, self.high, count)
+        steps = (1.0, 2.0, 5.0, 10.0) if self.whole else (1.0, 2.0, 2.5, 5.0, 10.0)
+        ticks = _linear_ticks(self.low, self.high, count, steps)
+        return [tick for tick in ticks if tick == int(tick)] if self.whole else ticks
 
 
 def linear(
@@ -87,10 +90,10 @@ def tick_label(value: float, *, kind: Kind) -> str:
     return f"{value:.10g}".replace("-", "−")
 
 
-def _linear_ticks(low: float, high: float, count: int) -> list[float]:
+def _linear_ticks(low: float, high: float, count: int, steps: Sequence[float]) -> list[float]:
     rough = (high - low) / max(1, count)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
+    step = next(power * factor for factor in steps if power * factor >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(index * step, 12) for index in range(first, last + 1)]
 

@@ -104,9 +104,9 @@ def epochs(sweep: Sweep) -> list[dict[str, Cell]]:
 
 
 def rocs(sweep: Sweep) -> list[dict[str, Cell]]:
-    """One row for each point of each curve."""
+    """One row for each point of each curve, to five digits: rates of some thousand records."""
     return [
-        {"trial": trial.id, "attack": curve.attack, "fpr": x, "tpr": y}
+        {"trial": trial.id, "attack": curve.attack, "fpr": f"{x:.5g}", "tpr": f"{y:.5g}"}
         for trial in sweep.trials
         for curve in trial.rocs
         for x, y in zip(curve.fpr, curve.tpr, strict=True)

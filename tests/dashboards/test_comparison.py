@@ -17,6 +17,8 @@ def test_a_row_holds_the_best_trial_of_its_decay_relative_to_the_baseline() -> N
         ("edp_sgd", "exponential"),
         ("dp_sgd", "none"),
     ]
+    of_dp_sgd = [row for row in comparison.decays(samples.sweep()) if row.engine == "dp_sgd"]
+    assert [row.trial.epsilon for row in of_dp_sgd] == [8.0, 50.0]
     assert rows["edp_sgd", "none"].trial.id == "b2b2"
     assert rows["edp_sgd", "none"].num_trials == 2
     linear = rows["edp_sgd", "linear"]

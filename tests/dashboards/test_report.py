@@ -191,8 +191,8 @@ def test_csv_files_hold_what_the_page_shows(sweep: Sweep) -> None:
     assert rows[0]["epsilon"] == "inf"
     assert float(rows[1]["ser"]) == 0.15
     decays = list(csv.DictReader(io.StringIO(made["decays.csv"])))
-    assert [row["decay"] for row in decays] == ["none", "linear", "exponential", "none"]
-    assert float(decays[3]["log10_epsilon"]) == pytest.approx(math.log10(50.0))
+    assert [row["decay"] for row in decays] == ["none", "linear", "exponential", "none", "none"]
+    assert float(decays[3]["log10_epsilon"]) == pytest.approx(math.log10(8.0))
 
 
 def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
