@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, default=Path("sweeps/search_comparison"))
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--trials", type=int, default=16)
+    parser.add_argument("--trials", type=int, default=8)
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     home = asked.home.absolute()

@@ -166,7 +166,9 @@ class Search(Part):
         description="what an adaptive search makes small; several: their Pareto front",
     )
     num_startup: int | None = Field(
-        default=None, ge=1, description="adaptive: configurations spread over the space before any model"
+        default=None,
+        ge=1,
+        description="adaptive: configurations spread over the space before any model",
     )
     warm_start: tuple[str, ...] = Field(
         default=(), description="adaptive: names of earlier sweeps whose trials are known"
@@ -213,6 +215,9 @@ class Budget(Part):
     total: Annotated[float, Field(gt=0)] | None = None
     trials: int | None = Field(default=None, ge=1)
     seconds: Annotated[float, Field(gt=0)] | None = None
+    accelerator_hours: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="hours of one GPU, over all trials; a share counts as a share"
+    )
 
     @field_validator("accountant")
     @classmethod

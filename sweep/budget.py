@@ -92,12 +92,13 @@ class EpsilonBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepBudget:
-    """At most `trials` trials and `seconds` of wall-clock for a sweep, counted over its resumes;
-    None: no bound.
+    """At most `trials` trials, `seconds` of wall-clock and `accelerator_hours` for a sweep, counted
+    over its resumes; None: no bound.
     """
 
     trials: int | None = None
     seconds: float | None = None
+    accelerator_hours: float | None = None
 
     def __post_init__(self) -> None:
         if self.trials is not None and self.trials < 1:
@@ -111,8 +112,10 @@ class SweepBudget:
             return Verdict(False, f"budget.trials={self.trials} reached")
         return self.permits_epoch(seconds=seconds)
 
-    def permits_epoch(self, *, seconds: float) -> Verdict:
-        """Whether another epoch may begin after `seconds`."""
+    def permits_epoch(self, *, seconds: float, accelerator_hours: float = 0.0) -> Verdict:
+        """Whether another epoch may begin after `seconds` and `accelerator_hours`."""
+        if self.accelerator_hours is not None and accelerator_hours >= self.accelerator_hours:
+            return Verdict(False, f"budget.accelerator_hours={self.accelerator_hours:g} reached")
         if self.seconds is not None and seconds >= self.seconds:
             return Verdict(False, f"budget.seconds={self.seconds:g} reached")
         return GO_ON

@@ -6,6 +6,7 @@ and the ledger has been charged for the next epoch before its permission leaves 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,11 +76,18 @@ class Driver:
         self._watch = watch
         budget = folder.space().budget
         self._epsilon = EpsilonBudget(budget.epsilon, budget.accountant)
-        self._sweep = SweepBudget(trials=budget.trials, seconds=budget.seconds)
+        self._sweep = SweepBudget(
+            trials=budget.trials,
+            seconds=budget.seconds,
+            accelerator_hours=budget.accelerator_hours,
+        )
+        self._resources = folder.space().resources
+        records = folder.records(running=False)
+        self._seconds_of = {record.plan.id: record.seconds for record in records}
         self._total = budget.total
         self._filter = total_filter
         self._budget_total = budget_total
-        self._ended = {r.plan.id for r in folder.records(running=False) if r.status in _ENDED}
+        self._ended = {record.plan.id for record in records if record.status in _ENDED}
         self._lock = threading.RLock()
         self._name = ledger_name(folder)
         self._attempts: dict[str, _Attempt] = {}
@@ -109,6 +117,24 @@ class Driver:
     def seconds(self) -> float:
         """Wall-clock of the sweep so far, earlier runs included."""
         return self._seconds_before + time.monotonic() - self._started
+
+    @property
+    def accelerator_hours(self) -> float:
+        """Hours of one GPU that the trials have had so far; 0 without GPUs."""
+        share = self._resources.gpus_per_worker / 3600
+        return share * math.fsum(
+            seconds * self._num_processes(trial_id)
+            for trial_id, seconds in self._seconds_of.items()
+            if trial_id in self._trials
+        )
+
+    def _num_processes(self, trial_id: str) -> int:
+        logical = int(self._trials[trial_id].trial.config["training"]["num_workers"])
+        return min(self._resources.workers or logical, logical)
+
+    def _permits_time(self) -> Verdict:
+        hours = self.accelerator_hours if self._resources.gpus_per_worker else 0.0
+        return self._sweep.permits_epoch(seconds=self.seconds, accelerator_hours=hours)
 
     def refusal(self, paid: Paid) -> str | None:
         """Why another trial may not begin: all its epochs, and all that is still to come of the
@@ -145,6 +171,8 @@ class Driver:
             assert event.result is not None
             write_card(self._folder, event.result, attempt=self._attempts[event.trial_id].number)
             self._folder.finish_trial(event.result, when=event.time, reason=event.reason)
+            whole = event.result.seconds.get("total", 0.0)
+            self._seconds_of[event.trial_id] = max(whole, self._seconds_of.get(event.trial_id, 0.0))
             status = "stopped" if event.result.stopped_early else "done"
         else:
             self._folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
@@ -155,7 +183,7 @@ class Driver:
 
     def _start(self, paid: Paid, event: TrialEvent) -> Verdict:
         trial = paid.trial
-        verdict = self._sweep.permits_epoch(seconds=self.seconds)
+        verdict = self._permits_time()
         if not verdict.go_on:
             return verdict
         place = self._folder.start_trial(trial)
@@ -179,8 +207,10 @@ class Driver:
         attempt.first_epoch = min(attempt.first_epoch, done)
         spent = spent_after(paid.mechanism, done)
         report = replace(report, metrics={**report.metrics, **spent})
-        self._folder.add_epoch(trial.id, report, when=event.time)
-        verdict = self._sweep.permits_epoch(seconds=self.seconds)
+        if self._folder.add_epoch(trial.id, report, when=event.time):
+            before = self._seconds_of.get(trial.id, 0.0)
+            self._seconds_of[trial.id] = before + report.seconds
+        verdict = self._permits_time()
         if verdict.go_on:
             verdict = self._permit(paid, attempt, done)
         self._show(paid, "running", report=report)

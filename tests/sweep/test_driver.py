@@ -237,3 +237,20 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> Non
     assert card["datasets"]["training"] == {"name": "mine", "fingerprint": "f1"}
     page = (stage.folder.trial_folder(stage.first) / "privacy_card.md").read_text()
     assert "No finite epsilon holds" in page
+
+
+def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path: Path) -> None:
+    """Two processes with half a GPU each: an epoch of 0.1 s is 0.1 s of one GPU."""
+    stage = Stage(
+        tmp_path,
+        budget={"accelerator_hours": 0.35 / 3600},
+        resources={"workers": 2, "gpus_per_worker": 0.5},
+    )
+    for trial, epochs in ((stage.first, 3), (stage.second, 0)):
+        assert stage.driver(started(trial)).go_on
+        for number in range(1, epochs + 1):
+            assert stage.driver(epoch(trial, number)).go_on
+    assert stage.driver.accelerator_hours == pytest.approx(0.3 / 3600)
+    verdict = stage.driver(epoch(stage.second, 1))
+    assert (verdict.go_on, "budget.accelerator_hours" in verdict.reason) == (False, True)
+    assert not stage.again()(started(stage.second)).go_on, "a resumed sweep counts what it has had"
