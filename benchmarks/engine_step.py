@@ -1,98 +1,146 @@
 """Where the time of one training step goes, engine by engine (`sweep bench` compares the whole).
 
-    python benchmarks/engine_step.py --model clc --batch-size 32 --engine edp_sgd --engine dp_sgd
+    python benchmarks/engine_step.py --model clc --batch-size 32
 
-Under torch's profiler: processor milliseconds of a step by operation, the largest first. The noise
-is drawn outside torch (AES and a compiled pass), so it is timed by itself and stands first.
+Processor milliseconds of a step by part, each without the parts inside it, medians; the engines
+take turns. With `--operations`, torch's profiler on top: its times are the wall clock's, so on a
+busy machine read the calls and the shares.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from sweep.bench.contestants import OURS, Arena, Spec
+from sweep.bench.contestants import OURS, Arena, Spec, Step
 from sweep.settings import from_environment
-from trainables.privacy import noise
+from trainables.data.batches import Loader
+from trainables.engines import _private
+from trainables.layers import bookkeeping
+from trainables.layers.char_cnn import CharCnnEntry
+from trainables.layers.crf import CrfEntry
+from trainables.layers.embedding import EmbeddingEntry
+from trainables.layers.layer_norm import LayerNormEntry
+from trainables.layers.linear import LinearEntry
+from trainables.layers.lstm import LstmEntry
+from trainables.privacy.flat import FlatGradient
 
+_ENTRIES = (CharCnnEntry, CrfEntry, EmbeddingEntry, LayerNormEntry, LinearEntry, LstmEntry)
+_PARTS: tuple[tuple[Any, str, str], ...] = (
+    (Loader, "batch", "records to tensors"),
+    (bookkeeping, "_run", "forward, backward of activations"),
+    *((entry, "squared_norms", "norms of records") for entry in _ENTRIES),
+    *((entry, "add_gradient", "weight gradients") for entry in _ENTRIES),
+    (FlatGradient, "norm", "norm of the flat gradient"),
+    (FlatGradient, "group_norms", "norm of the flat gradient"),
+    (_private, "add_noise_", "clip factor and noise"),
+    (torch.optim.Adam, "step", "Adam"),
+)
 _WARM_UP = 3
 
 
-def profiled(arena: Arena, engine: str, *, steps: int, rows: int) -> None:
-    """Print the table of one engine."""
-    step = arena.step_of(engine)
-    drawn = 0.0
-    right = noise.GaussianSource.add_
+class Clock:
+    """Processor time by part, exclusive: a part inside another is taken out of it."""
 
-    def timed(self: noise.GaussianSource, target: torch.Tensor, **how: float) -> None:
-        nonlocal drawn
-        started = time.process_time()
-        right(self, target, **how)
-        drawn += time.process_time() - started
+    def __init__(self) -> None:
+        self.spent: Counter[str] = Counter()
+        self._inside: list[float] = []  # of each open part, what its inner parts took
 
-    for number in range(_WARM_UP):
-        step(number)
-    noise.GaussianSource.add_ = timed  # type: ignore[method-assign]  # undone below
-    try:
-        with profile(activities=[ProfilerActivity.CPU]) as found:
-            for number in range(_WARM_UP, _WARM_UP + steps):
-                step(number)
-    finally:
-        noise.GaussianSource.add_ = right  # type: ignore[method-assign]  # as it was
+    def wrap(self, owner: Any, name: str, part: str) -> None:
+        """Count the calls of `owner.name` under `part` from now on."""
+        right: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            self._inside.append(0.0)
+            started = time.process_time()
+            try:
+                return right(*arguments, **named)
+            finally:
+                took = time.process_time() - started
+                self.spent[part] += took - self._inside.pop()
+                if self._inside:
+                    self._inside[-1] += took
+
+        setattr(owner, name, timed)
+
+
+def by_part(steps: dict[str, Step], *, repeats: int) -> None:
+    """Print what each part of a step takes, a column for each engine."""
+    clock = Clock()
+    for owner, name, part in _PARTS:
+        clock.wrap(owner, name, part)
+    found: dict[str, dict[str, list[float]]] = {e: defaultdict(list) for e in steps}
+    for number in range(_WARM_UP + repeats):
+        for engine, step in steps.items():
+            clock.spent.clear()
+            started = time.process_time()
+            step(number)
+            total = time.process_time() - started
+            if number >= _WARM_UP:
+                parts = {**clock.spent, "all else": total - clock.spent.total(), "step": total}
+                for part, seconds in parts.items():
+                    found[engine][part].append(seconds)
+    print(f"{'ms of processor a step':<36}" + "".join(f"{engine:>10}" for engine in steps))
+    names = dict.fromkeys(part for _, _, part in _PARTS)
+    for part in (*names, "all else", "step"):
+        cells = [
+            f"{1e3 * statistics.median(own[part]):>10.1f}" if part in own else f"{'-':>10}"
+            for own in found.values()
+        ]
+        print(f"{part:<36}" + "".join(cells))
+
+
+def by_operation(engine: str, step: Step, *, first: int, repeats: int, rows: int) -> None:
+    """Print torch's own table of one engine."""
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        for number in range(first, first + repeats):
+            step(number)
     events = sorted(found.key_averages(), key=lambda event: -event.self_cpu_time_total)
-    total = sum(event.self_cpu_time_total for event in events) / 1e3 / steps
-    calls = sum(event.count for event in events) / steps
-    print(f"\n{engine}: {total:.1f} ms of torch operations a step, {calls:.0f} calls")
-    print(f"{1e3 * drawn / steps:>9.2f} ms  clip factor and noise, {arena_size(arena, engine)}")
+    total = sum(event.self_cpu_time_total for event in events)
+    print(f"\n{engine}: {sum(event.count for event in events) / repeats:.0f} calls a step")
     for event in events[:rows]:
-        own = event.self_cpu_time_total / 1e3 / steps
-        print(f"{own:>9.2f} ms {event.count / steps:>8.1f} x  {event.key}")
-
-
-def arena_size(arena: Arena, engine: str) -> str:
-    """How many numbers the noise is added to, in words."""
-    from trainables import catalogue
-
-    config = arena.spec.config(engine)
-    model = catalogue.entry("models", config.model.name).build(
-        config.model, schema=arena.corpus.schema, seed=0
-    )
-    return f"{sum(p.numel() for p in model.parameters() if p.requires_grad):,} numbers"
+        share = event.self_cpu_time_total / total
+        print(f"{share:>8.1%} {event.count / repeats:>9.1f} x  {event.key}")
 
 
 def main() -> None:
-    """Print a table for each engine."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=["clc", "bert"], default="clc")
     parser.add_argument("--data", default="atis")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--engine", action="append", choices=OURS)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--operations", action="store_true")
     parser.add_argument("--rows", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
     settings = from_environment()
-    spec = Spec(
-        fields={
-            "data": {"name": options.data},
-            "model": {"name": options.model},
-            "training": {
-                "expected_batch_size": options.batch_size,
-                "num_workers": 1,
-                "epochs": 1000,
+    training = {"expected_batch_size": options.batch_size, "num_workers": 1, "epochs": 1000}
+    arena = Arena(
+        Spec(
+            fields={
+                "data": {"name": options.data},
+                "model": {"name": options.model},
+                "training": training,
             },
-        },
-        data_dir=Path(settings.data_dir),
-        cache_dir=Path(settings.cache_dir),
+            data_dir=settings.data_dir,
+            cache_dir=settings.cache_dir,
+        )
     )
-    arena = Arena(spec)
+    steps = {engine: arena.step_of(engine) for engine in OURS}
     print(f"{options.model}, {options.data}, batch {options.batch_size}, one thread")
-    for engine in options.engine or OURS:
-        profiled(arena, engine, steps=options.steps, rows=options.rows)
+    by_part(steps, repeats=options.steps)
+    if options.operations:
+        begin = _WARM_UP + options.steps
+        for engine, step in steps.items():
+            by_operation(engine, step, first=begin, repeats=3, rows=options.rows)
 
 
 if __name__ == "__main__":
