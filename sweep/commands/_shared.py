@@ -147,7 +147,8 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
         out.print(f"results: {folder.path} (`sweep show {folder.name}`)", markup=False)
         if exported is not None:
             out.print(f"best: {exported} (`sweep run {exported}/config.yaml`)", markup=False)
-        out.print("MLflow: `sweep ui`", markup=False)
+        look = f"look: `sweep ui`; a page to hand on: `sweep report {folder.name}`"
+        out.print(look, markup=False, soft_wrap=True)
         if done.tracking_problem is not None:
             out.print(
                 f"MLflow is behind ({done.tracking_problem}); `sweep resume {folder.name}`"
