@@ -69,6 +69,19 @@ def test_adapters_change_nothing_at_first() -> None:
     torch.testing.assert_close(adapted.losses(batch), plain.losses(batch))
 
 
+def test_a_state_holds_what_is_trained_and_loads() -> None:
+    one, other = llama(adapted=True), llama(adapted=False)
+    other.adapt(rank=2, alpha=8.0)
+    state = one.state_dict()
+    assert len(state) == 28
+    assert all(name.endswith((".up.weight", ".down.weight")) for name in state)
+    other.load_state_dict(state)
+    batch = encoded(prompted=True).batch(EVERY)
+    torch.testing.assert_close(other.losses(batch), one.losses(batch))
+    whole = llama(adapted=False).state_dict()
+    assert "inner.lm_head.weight" not in whole  # tied to the embedding, which is there
+
+
 def test_losses_do_not_depend_on_the_batch() -> None:
     model, texts = llama(adapted=True), encoded(prompted=True)
     whole = model.losses(texts.batch(EVERY))

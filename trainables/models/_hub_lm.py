@@ -28,6 +28,9 @@ class HubLm(nn.Module):
         self.inner = inner
         self.provenance = provenance
         self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
+        # A state holds what is trained: frozen weights are at their source, tied ones are one.
+        self.register_state_dict_post_hook(_only_trained)  # type: ignore[no-untyped-call]  # torch's
+        self.register_load_state_dict_pre_hook(_add_frozen)  # type: ignore[no-untyped-call]  # torch's
 
     def losses(self, batch: TextBatch) -> Tensor:
         """[B]: mean over a record's counted tokens of -log p(token), in nats."""
@@ -83,6 +86,21 @@ class HubLm(nn.Module):
         """A decoding of `num_rows` texts side by side."""
         self._name_rows(None)
         return HubContinuation(self)
+
+
+def _only_trained(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
+    kept = {prefix + name for name, p in module.named_parameters() if p.requires_grad}
+    for name in [n for n in state if n.startswith(prefix) and n not in kept]:
+        del state[name]
+
+
+def _add_frozen(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        state.setdefault(prefix + name, parameter.detach())
+    for place, part in module.named_modules():
+        for name, buffer in part.named_buffers(recurse=False):
+            if name not in part._non_persistent_buffers_set:
+                state.setdefault(f"{prefix}{place}.{name}", buffer)
 
 
 class HubContinuation:
