@@ -1,6 +1,6 @@
 """What the small parser reaches on SMCalFlow: 11,000 turns to learn from, 1,000 to be judged by.
 
-    python benchmarks/parser.py [anon|copy] [epochs]
+    python benchmarks/parser.py [anon|copy] [epochs] [turns to learn from]
 
 The turns are those of the official validation file, drawn at random (seed 0), without the dialogue
 before them. One thread.
@@ -26,13 +26,13 @@ from trainables.tasks.parsing import ParserSettings, evaluate, train_parser
 NUM_TRAIN, NUM_TEST = 11_000, 1_000
 
 
-def main(literals: Literals, epochs: int) -> None:
+def main(literals: Literals, epochs: int = 16, num_train: int = NUM_TRAIN) -> None:
     """Train once, print one JSON object."""
     torch.set_num_threads(1)
     data_dir = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
     pairs = open_pairs(DataConfig(name="smcalflow"), data_dir=data_dir).of_part("validation")
     order = generator(0, "benchmark", "parser").permutation(len(pairs)).tolist()
-    train = pairs.select(order[:NUM_TRAIN])
+    train = pairs.select(order[:num_train])
     test = pairs.select(order[NUM_TRAIN : NUM_TRAIN + NUM_TEST])
     start = time.perf_counter()
     cpu = time.process_time()
@@ -54,6 +54,7 @@ def main(literals: Literals, epochs: int) -> None:
             {
                 "literals": literals,
                 "epochs": epochs,
+                "num_train": num_train,
                 "seconds_training": round(trained, 1),
                 "seconds_training_cpu": round(busy, 1),
                 "seconds_parsing": round(time.perf_counter() - start, 1),
@@ -69,4 +70,4 @@ def main(literals: Literals, epochs: int) -> None:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    main("copy" if "copy" in given else "anon", next((int(a) for a in given if a.isdigit()), 16))
+    main("copy" if "copy" in given else "anon", *(int(a) for a in given if a.isdigit()))
