@@ -62,8 +62,8 @@ def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
     """A release that copies each record with a chance that is epsilon-DP: audits at p = .05.
 
     A member is copied with probability q = e / (1 + e) of those copied, which is the worst case of
-    epsilon = 1. More than 5 % + 3 sigma (20 of 200, 8 of 60) bounds above 1 would be false alarms; with the
-    coins' evidence doubled (epsilon = 3 in truth, judged against 1) most audits must object.
+    epsilon = 1. More than 5 % + 3 sigma (20 of 200, 8 of 60) bounds above 1 would be false alarms;
+    where the truth is epsilon = 3, most audits must object to 1.
     """
     pool = records(300, 3)
 
