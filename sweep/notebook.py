@@ -81,6 +81,32 @@ class Sweep:
         """The best trials, as `sweep export --best` chooses them."""
         return select.choose(self.records, best=by, epsilon_max=epsilon_max)
 
+    def importance(self, metric: str | None = None) -> pd.Series:
+        """The share of each varied axis in what moved `metric` (default: what a sweep chooses by);
+        empty where too little has finished. Its `attrs` have `metric`, `explained` (R²) and
+        `num_configurations`.
+        """
+        import pandas as pd
+
+        from sweep.importance import importance
+
+        found = importance(self.records, metric)
+        series = pd.Series({} if found is None else found.shares, dtype=float, name="share")
+        if found is not None:
+            series.attrs = {
+                "metric": found.metric,
+                "explained": found.explained,
+                "num_configurations": found.num_configurations,
+            }
+        return series
+
+    def advice(self) -> list[str]:
+        """What to try next, in sentences."""
+        from sweep.importance import importance
+        from sweep.search_advice import advice
+
+        return advice(self.folder.space(), self.records, importance(self.records))
+
     def export(self, record: TrialRecord, folder: str | Path) -> Path:
         """Write a trial into a new folder, as `sweep export` does."""
         return export_trial(self.folder, record, Path(folder))

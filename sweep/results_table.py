@@ -59,6 +59,8 @@ def duration(seconds: float | None) -> str:
 def plan_table(plan: Plan) -> Table:
     """The trials of a plan, the refused ones with their reason."""
     title = f"{plan.name}: {len(plan.to_run)} trials to run, {len(plan.refused)} refused"
+    if plan.to_choose:
+        title += f", {plan.to_choose} to be chosen while it runs"
     if plan.seconds is not None and plan.to_run:
         title += f", about {duration(plan.seconds)} one after another"
     table = Table(title=title, caption="epsilon_paper is the paper's figure and no guarantee")

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from search_spaces.expansion import halton
 from search_spaces.parts import Search, Variant
 from search_spaces.space import SearchSpace
 from sweep.search_domains import Branch, Domain, branches
@@ -64,7 +63,7 @@ def suggest(
         seed = stream_seed(space.search.seed, "suggest", draw) % 2**31
         num_done = sum(one.state == "done" for one in told)
         if not at_random and num_done < num_startup(space.search):
-            return _spread(space.search.seed, found, draw)
+            return _spread(space.search, found, draw)
         if at_random:
             sampler: Any = optuna.samplers.RandomSampler(seed=seed)
         else:
@@ -83,20 +82,18 @@ def num_startup(search: Search) -> int:
     return search.num_startup or min(10, max(3, wanted // 3))
 
 
-def _spread(seed: int, found: tuple[Branch, ...], draw: int) -> Suggestion:
-    """Point number `draw` of a sequence that leaves small gaps: few points say more than chance's.
-
-    Lists come first: the first coordinates take each of two values in turn.
+def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
+    """Point number `draw` of Latin hypercubes (McKay et al. 1979), one after another: of the first
+    points each lies in another part of every axis, so that few of them say more than chance's.
     """
-    names = sorted(
-        {(d.range is not None, b.name_of(p)) for b in found for p, d in b.domains.items()}
-    )
-    shift = generator(seed, "search", "start").random(1 + len(names))
-    shares = halton(draw + 1, shift=shift if len(found) > 1 else shift[1:])
-    which = shares.pop(0) if len(found) > 1 else 0.0
-    branch = found[int(which * len(found))]
-    by_name = dict(zip((name for _, name in names), shares, strict=True))
-    values = {p: d.at(by_name[branch.name_of(p)]) for p, d in branch.domains.items()}
+    size = num_startup(search)
+    names = sorted({b.name_of(path) for b in found for path in b.domains})
+    shares = {}
+    for name in (_VARIANT, *names):
+        random = generator(search.seed, "search", "start", name, draw // size)
+        shares[name] = (random.permutation(size)[draw % size] + random.random(size)[0]) / size
+    branch = found[int(shares[_VARIANT] * len(found))]
+    values = {p: d.at(shares[branch.name_of(p)]) for p, d in branch.domains.items()}
     return Suggestion(variant=branch.variant, values=values)
 
 

@@ -29,6 +29,10 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here."),
         ] = None,
+        register_as: Annotated[
+            str | None,
+            typer.Option("--register", metavar="MODEL", help="Also register it in MLflow."),
+        ] = None,
         as_json: JsonFlag = False,
     ) -> None:
         """Export the best trial: config, weights, labels, privacy card, public metrics.
@@ -40,7 +44,8 @@ def register(app: typer.Typer) -> None:
         from sweep.settings import from_environment
 
         kind = select.as_best(best)
-        folder = store.open_sweep(from_environment().home, name)
+        settings = from_environment()
+        folder = store.open_sweep(settings.home, name)
         records = folder.records()
         target = to or Path(f"{name}-{trial or best}")
         chosen_by = None
@@ -57,8 +62,22 @@ def register(app: typer.Typer) -> None:
             )
             for record in chosen
         ]
+        versions: list[int] = []
+        if register_as is not None:
+            from sweep.model_registry import register_model
+
+            versions = [
+                register_model(register_as, path, folder=folder, record=record, settings=settings)
+                for record, path in zip(chosen, written, strict=True)
+            ]
         if as_json:
-            print_json({"exported": [str(path) for path in written], "chosen_by": chosen_by})
+            print_json(
+                {
+                    "exported": [str(path) for path in written],
+                    "chosen_by": chosen_by,
+                    "versions": versions,
+                }
+            )
             return
         for record, path in zip(chosen, written, strict=True):
             console().print(
