@@ -12,7 +12,7 @@ from trainables.config import ModelConfig, SynthesisConfig
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported
 from trainables.models._hub_lm import HubLm
-from trainables.models._lm_source import source_of
+from trainables.models._lm_source import load_lm, save_lm, source_of
 from trainables.privacy.clipping import clipped_sum as definition
 
 
@@ -116,6 +116,16 @@ def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path) -> None:  # type: igno
     config = ModelConfig(name="causal_lm", encoder=str(tmp_path))
     with pytest.raises(InvalidInput, match=r"expected synthesis\.lora_rank with model\.encoder"):
         source_of(config, SynthesisConfig(), public=(), seed=0)
-    source = source_of(config, SynthesisConfig(lora_rank=2), public=(), seed=0)
+    adapted = SynthesisConfig(lora_rank=2)
+    source = source_of(config, adapted, public=(), seed=0)
     assert (source.tokenizer.end, source.tokenizer.separator) == (0, 1)
-    assert isinstance(source.make(), HubLm)
+    # A folder of a trained one holds the adapters alone, and is loaded onto the same base.
+    model = source.make()
+    assert isinstance(model, HubLm)
+    model.adapt(rank=2, alpha=adapted.lora_alpha)
+    nn.init.normal_(next(p for p in model.parameters() if p.requires_grad))
+    save_lm({"utterances": model}, source.tokenizer, tmp_path / "kept")
+    assert (tmp_path / "kept" / "weights.safetensors").stat().st_size < 20_000
+    again, _ = load_lm(tmp_path / "kept", ("utterances",), config, adapted)
+    batch = encoded(prompted=False).batch(EVERY)
+    torch.testing.assert_close(again["utterances"].losses(batch), model.losses(batch))
