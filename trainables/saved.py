@@ -31,6 +31,9 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.tasks._inference import Inference, infer
 
+_FILES = ("model.json", "weights.safetensors")
+_ENCODER = "transformers"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel:
@@ -42,7 +45,7 @@ class SavedModel:
 
     def label(self, utterances: Iterable[Sequence[str]]) -> list[Frame]:
         """Intent and slots of each utterance, a list of tokens (at least one) each."""
-        return self.read(_unlabelled(tokens) for tokens in utterances).frames(self.schema)
+        return self.read(unlabelled(tokens) for tokens in utterances).frames(self.schema)
 
     def read(self, utterances: Iterable[Utterance]) -> Inference:
         """All that the model says of utterances, their own labels judged as well.
@@ -57,30 +60,32 @@ class SavedModel:
 def load(folder: Path) -> SavedModel:
     """The model in a folder that a trial or an export made.
 
-    Raises: InvalidData where it has none, or a damaged one.
+    Raises: InvalidInput where it has none, InvalidData where its files are damaged.
     """
-    place = folder / "model" if (folder / "model" / "model.json").exists() else folder
+    place = folder / "model" if (folder / "model").is_dir() else folder
+    if not all((place / name).is_file() for name in _FILES):
+        raise InvalidInput(
+            f"expected {folder} to be an exported folder with model/{_FILES[0]} and"
+            f" model/{_FILES[1]}"
+        )
     try:
-        about: dict[str, Any] = json.loads((place / "model.json").read_text(encoding="utf-8"))
+        about: dict[str, Any] = json.loads((place / _FILES[0]).read_text(encoding="utf-8"))
         config = ModelConfig.model_validate(about["model"])
         schema = LabelSchema(
             intents=tuple(about["intents"]),
             slots=tuple(about["slots"]),
             source=str(about["schema_source"]),
         )
-        weights = load_file(str(place / "weights.safetensors"))
-    except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError) as problem:
-        raise InvalidData(
-            f"expected a saved model (model.json, weights.safetensors) in {folder}, got none that"
-            f" can be read ({type(problem).__name__})"
-        ) from None
+        weights = load_file(str(place / _FILES[1]))
+    except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):
+        raise InvalidData(f"expected a readable model in {place}") from None
+    if (place / _ENCODER).is_dir():  # the folder is enough: no extra, no hub
+        config = config.model_copy(update={"encoder": str(place / _ENCODER)})
     model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
     try:
         model.load_state_dict(weights)
     except RuntimeError:
-        raise InvalidData(
-            f"expected weights of the model that {place / 'model.json'} describes, got others"
-        ) from None
+        raise InvalidData(f"expected weights in {place} that fit its model.json") from None
     model.eval()
     return SavedModel(model=model, config=config, schema=schema)
 
@@ -134,5 +139,6 @@ class Columns:
         return np.asarray((bad == 0) & (self.intents >= 0))
 
 
-def _unlabelled(tokens: Sequence[str]) -> Utterance:
+def unlabelled(tokens: Sequence[str]) -> Utterance:
+    """An utterance of which only the words are known."""
     return Utterance(tokens=tuple(tokens), tags=("O",) * len(tokens), intent="")

@@ -96,7 +96,10 @@ def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) 
         (["nothing"], "expected RUN to be a folder or SWEEP/TRIAL, got 'nothing'"),
         (["{trial}", "--members", "{members}"], "expected both --members FILE and --non-members"),
         (["{trial}"], "expected --members FILE and --non-members FILE for "),
-        (["{place}", "--members", "{members}", "--non-members", "{members}"], "saved model"),
+        (
+            ["{place}", "--members", "{members}", "--non-members", "{members}"],
+            "to be an exported folder with",
+        ),
         (
             ["{trial}", "--members", "{members}", "--non-members", "{members}"],
             "expected members that are not also non-members, got none",
@@ -119,6 +122,7 @@ def raise_from(*arguments: str) -> None:
 
 
 def test_a_damaged_model_is_refused(trained: tuple[Path, TrialConfig], tmp_path: Path) -> None:
-    (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(InvalidData, match=r"expected a saved model .* in "):
+    for name in ("model.json", "weights.safetensors"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(InvalidData, match="expected a readable model in "):
         saved.load(tmp_path)
