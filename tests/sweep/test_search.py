@@ -246,20 +246,20 @@ def test_a_total_is_kept_by_a_filter_and_the_sweep_says_so(place: Path) -> None:
     folder = run_search(
         place,
         axes={Z: {"range": {"low": 4.0, "high": 50, "log": True}}},
-        budget={"total": 20},
+        budget={"total": 8},
         search={"num_samples": 40},
     )
     space, plan = folder.space(), folder.plan()
     ran = {record.plan.id for record in folder.records() if record.status == "done"}
     assert 2 <= len(ran) < 41, "the total, not the number of trials, ends the search"
-    assert any("no room left in budget.total=20" in str(t.reason) for t in plan.refused)
+    assert any("no room left in budget.total=8" in str(t.reason) for t in plan.refused)
     baseline = {trial.id for trial in plan.trials if trial.baseline}
     entries = [e for e in Ledger(folder.path.parent / FILE).entries() if e.trial not in baseline]
     last: dict[str, Any] = {entry.trial: entry for entry in entries}
     delta = search_filter.filter_delta(space, accounting(settings_in(place)))
     releases = [entry.release for entry in last.values()]
     total = search_filter.total_of(space, releases, delta=delta)
-    assert total.epsilon == 20
+    assert total.epsilon == 8
     assert total.accountant.startswith("rdp filter")
     unfiltered = space.model_copy(
         update={"budget": space.budget.model_copy(update={"total": None})}
