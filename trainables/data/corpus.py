@@ -192,9 +192,7 @@ def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> stora
         raise InvalidInput(f"expected data.max_records <= {n}, the records there are, got {wanted}")
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
-    made = made_once(
-        folder.parent, name, lambda target: storage.write_subset(target, columns, ids)
-    )
+    made = made_once(folder.parent, name, lambda target: storage.write_subset(target, columns, ids))
     return storage.read(made)
 
 
