@@ -26,7 +26,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-COMMANDS = sorted(m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_")
+FILES = [m.name for m in pkgutil.iter_modules(commands.__path__) if m.name[0] != "_"]
+COMMANDS = sorted(name.replace("_", "-") for name in FILES)
 
 
 @pytest.fixture
