@@ -245,8 +245,10 @@ def test_a_killed_driver_loses_nothing(place: Path) -> None:
     while time.monotonic() < deadline and driver.poll() is None:
         ids = [trial.id for trial in folder.plan().trials] if folder.path.exists() else []
         for trial_id in ids:  # long enough epochs to be hit in the middle of one
-            if folder.trial_folder(trial_id).is_dir():
-                (folder.trial_folder(trial_id) / "slow").write_text("0.3")
+            place_of = folder.trial_folder(trial_id)
+            if place_of.is_dir() and not (place_of / "slow").exists():
+                (place_of / "fresh").write_text("0.3")  # the trial must not read half of it
+                (place_of / "fresh").replace(place_of / "slow")
         if len(ids) > 1 and folder.epochs(ids[1]):
             break
         time.sleep(0.02)
