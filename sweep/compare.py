@@ -85,10 +85,7 @@ def compare(first: Side, second: Side) -> Comparison:
 
 
 def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
-    import numpy as np
-
     from trainables import evidence
-    from trainables.metrics import compare as bootstrap
 
     if any(
         s.record.plan.config.get("data") != first.record.plan.config.get("data")
@@ -96,12 +93,9 @@ def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
     ):
         return None
     places = [s.folder.trial_folder(s.record.plan.id) for s in (first, second)]
-    if not all((place / evidence.COUNTS).exists() for place in places):
+    found = evidence.ser_change(places[1], places[0])
+    if found is None:
         return None
-    (ids, counts), (base_ids, base) = (evidence.read_counts(p) for p in reversed(places))
-    if not np.array_equal(ids, base_ids):
-        return None
-    found = bootstrap(counts, base)
     change = tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
     return (change[0], change[1], change[2]) if all(map(math.isfinite, change)) else None
 

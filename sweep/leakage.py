@@ -23,7 +23,7 @@ from trainables import attacks, evidence
 from trainables.attacks import Signals, one_run
 from trainables.config import SPLITS_WITH_COINS
 from trainables.errors import InvalidData, InvalidInput
-from trainables.metrics import compare, membership
+from trainables.metrics import membership
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"
@@ -133,11 +133,7 @@ def _against_baseline(
         return {}
     baseline = group.records[0]
     mine, theirs = (folder.trial_folder(each.plan.id) for each in (record, baseline))
-    result: dict[str, float] = {}
-    if (mine / evidence.COUNTS).exists() and (theirs / evidence.COUNTS).exists():
-        (ids, counts), (base_ids, base) = evidence.read_counts(mine), evidence.read_counts(theirs)
-        if np.array_equal(ids, base_ids):
-            result |= compare(counts, base)
+    result = evidence.ser_change(mine, theirs) or {}
     if record.plan.id in signals and baseline.plan.id in signals:
         result |= _leakage_change(
             (signals[record.plan.id], mine), (signals[baseline.plan.id], theirs)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidData
-from trainables.metrics import Counts
+from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 
 COUNTS, SCORES, ROC = "test_counts.npz", "attack_scores.npz", "roc.json"
@@ -40,6 +40,18 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)
     return found["records"], from_table(found["counts"])
+
+
+def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:
+    """`metrics.compare` of two trials by their folders; None where one kept no counts, or they were
+    tested on other records.
+
+    Raises: InvalidData for a damaged file.
+    """
+    if not all((place / COUNTS).exists() for place in (folder, baseline)):
+        return None
+    (ids, counts), (base_ids, base) = read_counts(folder), read_counts(baseline)
+    return compare(counts, base) if np.array_equal(ids, base_ids) else None
 
 
 def write_scores(folder: Path, scores: Mapping[str, NDArray[np.float64]]) -> None:

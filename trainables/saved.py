@@ -1,7 +1,6 @@
-"""A model that a trial saved: read it back, let it label utterances.
+"""A model that a trial saved: read it back, let it say what it thinks of utterances.
 
-    model = load(Path("sweeps/atis-grid/best"))
-    frames = model.label([["flights", "to", "boston"]])
+    said = load(Path("sweeps/atis-grid/best")).read([unlabelled(["flights", "to", "boston"])])
 
 The folder has `model.json` (what to build, the labels) and `weights.safetensors`, or a folder
 `model` that has.
@@ -26,7 +25,7 @@ from trainables import catalogue
 from trainables.communication import Alone
 from trainables.config import ModelConfig
 from trainables.data.batches import Loader
-from trainables.data.records import Frame, LabelSchema, Utterance
+from trainables.data.records import LabelSchema, Utterance
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.tasks._inference import Inference, infer
@@ -42,10 +41,6 @@ class SavedModel:
     model: NluModel
     config: ModelConfig
     schema: LabelSchema
-
-    def label(self, utterances: Iterable[Sequence[str]]) -> list[Frame]:
-        """Intent and slots of each utterance, a list of tokens (at least one) each."""
-        return self.read(unlabelled(tokens) for tokens in utterances).frames(self.schema)
 
     def read(self, utterances: Iterable[Utterance]) -> Inference:
         """All that the model says of utterances, their own labels judged as well.

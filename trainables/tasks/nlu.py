@@ -6,24 +6,20 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.torch import save_file
 
-from trainables import accountants, catalogue, engines, evidence
+from trainables import accountants, catalogue, evidence
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.metrics import summarize
 from trainables.result import EpochReport, TrialResult
-from trainables.tasks import _leakage, _shadow
+from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
-
-_AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
 
 
 def run(
@@ -102,34 +98,15 @@ def run(
 def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
     """What a privacy card is made of: mechanism, data and processes as plain data."""
     return {
-        "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
+        **_facts.privacy_facts(
+            setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
+        ),
         "fingerprint": setup.corpus.fingerprint,
         "corpus": setup.corpus.name,
         "schema_source": setup.corpus.schema.source,
-        "processes": setup.comm.world_size,
         "training_records": len(setup.split.train),
         "public_data": bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
         "provenance": setup.model.provenance,
-        # On a CPU noise always comes from AES-256-CTR; a GPU has its own generator.
-        "noise_is_cipher": setup.config.privacy.secure_noise or not torch.cuda.is_available(),
-        "accountant": setup.config.privacy.accountant,
-        "step_audit": step_audit(setup),
-    }
-
-
-def step_audit(setup: Setup) -> dict[str, Any] | None:
-    """The audit of this trial's own step on adversarial inputs, no record of which is real; None
-    where nothing is claimed or, on all ranks but 0, nobody asks.
-    """
-    if setup.comm.rank != 0 or not setup.mechanism.is_private:
-        return None
-    found = engines.audit_step(setup.mechanism, calls=_AUDIT_CALLS)
-    return {
-        "verdict": "pass" if found.passed else "fail",
-        "claimed": found.claimed,
-        "measured": found.estimate,
-        "low": found.interval[0],
-        "high": found.interval[1],
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables import accountants, engines
+from trainables import accountants
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
@@ -24,12 +24,12 @@ from trainables.metrics.loss_filter import judge
 from trainables.models._lm_source import save_lm
 from trainables.parse.graph import is_well_formed
 from trainables.result import EpochReport, TrialResult
+from trainables.tasks import _facts
 from trainables.tasks._parsers import parser_of
 from trainables.tasks._pretraining import pretrained
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
-_AUDIT_CALLS = 240
 GENERATED = "synthetic.jsonl"
 ABOUT = "synthesis.json"
 
@@ -183,29 +183,15 @@ def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
 
 def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
     """What a privacy card is made of: mechanism, data and processes as plain data."""
-    audit = None
-    if setup.comm.rank == 0 and setup.mechanism.is_private:
-        # One stage's step: they differ in nothing that the audit looks at.
-        own = replace(setup.mechanism, stages=(), histogram_noise_multiplier=0.0)
-        found = engines.audit_step(own, calls=_AUDIT_CALLS)
-        audit = {
-            "verdict": "pass" if found.passed else "fail",
-            "claimed": found.claimed,
-            "measured": found.estimate,
-            "low": found.interval[0],
-            "high": found.interval[1],
-        }
     return {
-        "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
+        **_facts.privacy_facts(
+            setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
+        ),
         "fingerprint": setup.corpus.fingerprint,
         "corpus": setup.corpus.name,
-        "processes": setup.comm.world_size,
         "training_records": len(setup.split.private),
         "public_data": setup.corpus.public,
         "provenance": "; ".join(setup.notes),
-        "noise_is_cipher": setup.config.privacy.secure_noise or not torch.cuda.is_available(),
-        "accountant": setup.config.privacy.accountant,
-        "step_audit": audit,
     }
 
 
