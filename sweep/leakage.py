@@ -58,7 +58,10 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
             {**record.metrics, **own["metrics"]}, record.plan.config["data"].get("split", "paper")
         )
         if not record.plan.baseline:
-            own["metrics"] |= _against_baseline(folder, record, found, signals)
+            try:
+                own["metrics"] |= _against_baseline(folder, record, found, signals)
+            except InvalidData as problem:
+                own["notes"].append(str(problem))
         if folder.write_panel(record.plan.id, own):
             _draw(folder.trial_folder(record.plan.id), record.plan.name)
     return tuple(trial_id for trial_id, own in panels.items() if own["violation"])

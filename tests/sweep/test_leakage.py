@@ -203,8 +203,12 @@ def test_damaged_evidence_is_a_note_and_stops_nobody(
     shutil.copytree(quiet[1].path, folder.path)
     damaged = folder.records()[1].plan.id
     (folder.trial_folder(damaged) / "signals.npz").write_bytes(b"not an archive")
+    last = folder.records()[2].plan.id
+    (folder.trial_folder(last) / "test_counts.npz").write_bytes(b"not an archive")
     leakage.judge(folder)
     first, second, third = folder.records()
+    assert "test_counts.npz, got a file that cannot be read" in third.notes[-1]
+    assert "delta_ser_percent" not in third.metrics
     assert "cannot be read" in second.notes[-1]
     assert "mia_rmia_auc" not in second.metrics
     assert first.metrics["mia_num_references"] == third.metrics["mia_num_references"] == 1
