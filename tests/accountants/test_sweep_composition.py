@@ -132,6 +132,15 @@ def test_a_filter_holds_its_budget() -> None:
         RdpFilter.of(1e-6, delta=1e-9)
 
 
+def test_a_filter_of_a_large_total_has_room_for_little_noise() -> None:
+    """Its order is near 1, where the series of a sampled Gaussian does not converge."""
+    room = RdpFilter.of(200.0, delta=1e-5)
+    trial = poisson(0.35, steps=116)
+    assert room.order < 1.5
+    assert room.admits(trial)
+    assert room.after(trial).spent < rdp.of_release(trial, delta=1e-5) < 200.0
+
+
 @pytest.mark.parametrize(("mean", "shape", "expected"), [(10, 1, 8.973), (48, 0, 9.115)])
 def test_the_price_of_the_best_of_a_random_number(
     mean: float, shape: float, expected: float

@@ -147,7 +147,10 @@ class RdpFilter:
         return replace(self, spent=self.spent + self._cost(what))
 
     def _cost(self, what: Release) -> float:
-        return float(_renyi.curve(what, (self.order,))[0])
+        # At orders near 1 the series of a sampled Gaussian may not converge, which counts as
+        # infinite. The divergence grows with the order: that of a larger one bounds it.
+        orders = (self.order, *(order for order in _renyi.FEW_ORDERS if order > self.order))
+        return float(min(_renyi.curve(what, orders)))
 
 
 def _room(order: float, epsilon: float, delta: float) -> float:
