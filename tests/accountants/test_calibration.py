@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trainables.accountants import epsilon_after, noise_for, release
-from trainables.accountants._calibration import smallest_noise_multiplier
+from trainables.accountants._calibration import near, smallest_noise_multiplier
 from trainables.accountants._choose import best
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
@@ -50,6 +50,40 @@ def test_the_search_evaluates_few_points() -> None:
 
     smallest_noise_multiplier(curve, target_epsilon=3.0)
     assert len(seen) <= 15
+
+
+@given(
+    scale=st.floats(1e-2, 1e2),
+    power=st.floats(0.5, 4),
+    target=st.floats(0.1, 100),
+    off=st.floats(0.97, 1.03),
+    wrong=st.floats(0.7, 1.4),
+)
+def test_a_close_guess_leads_to_the_same_answer_in_few_evaluations(
+    scale: float, power: float, target: float, off: float, wrong: float
+) -> None:
+    """As the search from anywhere, up to one in the last of five digits."""
+    seen = []
+
+    def curve(z: float) -> float:
+        seen.append(z)
+        return float((scale / z) ** power)
+
+    guess = scale / target ** (1 / power) * off
+    found = near(curve, target_epsilon=target, guess=guess, slope=-power * wrong)
+    few = len(seen)
+    expected = smallest_noise_multiplier(curve, target_epsilon=target)
+    assert found is not None
+    assert curve(found) <= target * (1 + 1e-12)
+    assert found == pytest.approx(expected, rel=1.01e-4)
+    assert few <= 6
+
+
+def test_a_guess_that_leads_nowhere_is_given_up() -> None:
+    assert near(lambda z: 1.0, target_epsilon=5.0, guess=1.0, slope=0.0) is None
+    assert near(lambda z: math.inf, target_epsilon=5.0, guess=1.0, slope=-1.0) is None
+    assert near(lambda z: math.nan, target_epsilon=5.0, guess=1.0, slope=-1.0) is None
+    assert near(lambda z: 1 / z, target_epsilon=1e-3, guess=1.0, slope=-1.0) is None
 
 
 def test_an_unreachable_target_is_refused() -> None:

@@ -18,6 +18,7 @@ from trainables.privacy.mechanism import Mechanism, build, with_other_stage
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
+_FEW_STEPS, _STEEPEST = 6, 50.0
 
 
 def resolve(
@@ -114,23 +115,54 @@ def smallest_noise_multiplier(
     return z
 
 
+def near(
+    epsilon_of: Callable[[float], float], *, target_epsilon: float, guess: float, slope: float
+) -> float | None:
+    """What `smallest_noise_multiplier` finds, in two or three evaluations where `guess` is close.
+
+    `slope` is that of log(epsilon) over log(z), about; the steps taken correct it. The answer has
+    been evaluated: it meets the target, and a step of the last digit less would not by the tangent.
+    None where that is not reached soon.
+    """
+    z, before, least = _round_up(guess), None, 0.0  # the answer is `least` or more
+    for _ in range(_FEW_STEPS):
+        if not -_STEEPEST < slope < -1 / _STEEPEST:
+            return None
+        gap = math.log(max(epsilon_of(z), 1e-300)) - math.log(target_epsilon)
+        if before is not None and abs(math.log(z / before[0])) > 1e-3:
+            slope = (gap - before[1]) / math.log(z / before[0])
+        if not abs(gap / slope) < 0.5:
+            return None
+        if gap > 0:
+            least = max(least, _round_up(z * (1 + 10.0**-_DIGITS)))
+        better = max(least, _round_up(z * math.exp(-gap / slope)))
+        if better == z:
+            return z
+        z, before = better, (z, gap)
+    return None
+
+
 @lru_cache(maxsize=16_384)
 def _calibrated(
     unit: Release, delta: float, target_epsilon: float, accountant: str | None
 ) -> float:
     """For a release with noise multiplier 1: its noise is proportional to it."""
     if accountant is None:
-        # The planning bound is cheap and a little above the answer.
-        guess = smallest_noise_multiplier(
-            lambda z: best(unit.scaled(z), delta=delta, effort="plan")[0],
-            target_epsilon=target_epsilon,
-            precision=0.05,
-        )
-        return smallest_noise_multiplier(
-            lambda z: best(unit.scaled(z), delta=delta, effort="running")[0],
-            target_epsilon=target_epsilon,
-            start=guess,
-            stride=1.1,
+
+        def bound(z: float) -> float:
+            """Some hundredths of a second, and a little above the answer."""
+            return best(unit.scaled(z), delta=delta, effort="plan")[0]
+
+        def figure(z: float) -> float:
+            """Tenths of a second."""
+            return best(unit.scaled(z), delta=delta, effort="running")[0]
+
+        guess = smallest_noise_multiplier(bound, target_epsilon=target_epsilon, precision=1e-4)
+        lower = bound(guess / 1.01)
+        slope = math.log(bound(guess) / lower) / math.log(1.01) if math.isfinite(lower) else -1.0
+        found = near(figure, target_epsilon=target_epsilon, guess=guess, slope=slope)
+        return found or smallest_noise_multiplier(
+            figure, target_epsilon=target_epsilon, start=guess, stride=1.1
         )
     if accountant not in ("gaussian", "pld", "rdp"):
         catalogue.entry("accountants", accountant)
