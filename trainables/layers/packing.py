@@ -7,6 +7,9 @@ used inside the models:
   each that has one, ... A recurrence over time then works on the first `sizes[t]` rows of a state.
 - record-major by falling length (`ByLength`): records of equal length lie side by side, so they can
   be viewed as (records, length, width) without a copy.
+
+A batch of a stack of trials holds the records of each member one after another, and so do both
+orders its rows (`stacked_packing`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ class Rows:
 
     record: np.ndarray  # int64[n]
     num_records: int
+    members: tuple[int, ...] | None = None  # in a stack: records of each member
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +66,28 @@ class ByLength:
     position: Tensor  # int64[T], place of the row within its record
     first: Tensor  # int64[B], row of the first token of each record, in the batch's order
     groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
+    # In a stack `groups` are of the rows regrouped by length alone: rows in that order, and back.
+    regrouped: tuple[Tensor, Tensor] | None = None
 
 
-def _checked(lengths: Tensor) -> np.ndarray:
+def checked(lengths: Tensor) -> np.ndarray:
+    """`lengths` as an array.
+
+    Raises: InvalidInput where one is not at least 1, or there is none.
+    """
     sizes = lengths.detach().cpu().numpy().astype(np.int64)
     if sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 1:
         raise InvalidInput("expected lengths to be a non-empty vector of numbers >= 1")
     return sizes
 
 
-def _tensor(values: np.ndarray, like: Tensor) -> Tensor:
+def tensor_like(values: np.ndarray, like: Tensor) -> Tensor:
+    """`values` on the device of `like`."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
 
 
-def _inverse(permutation: np.ndarray) -> np.ndarray:
+def inverse_of(permutation: np.ndarray) -> np.ndarray:
+    """Where each number stands in `permutation`."""
     inverse = np.empty_like(permutation)
     inverse[permutation] = np.arange(permutation.size)
     return inverse
@@ -88,7 +100,7 @@ def time_major(lengths: Tensor) -> TimeMajor:
     >>> layout.sizes, layout.source.tolist()
     ((2, 1, 1), [1, 0, 2, 3])
     """
-    sizes = _checked(lengths)
+    sizes = checked(lengths)
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
     longest = int(falling[0])
@@ -101,17 +113,17 @@ def time_major(lengths: Tensor) -> TimeMajor:
     later = np.arange(sizes.size, time.size)
     return TimeMajor(
         rows=Rows(order[record], sizes.size),
-        record=_tensor(order[record], lengths),
-        position=_tensor(time, lengths),
-        order=_tensor(order, lengths),
-        rank=_tensor(_inverse(order), lengths),
+        record=tensor_like(order[record], lengths),
+        position=tensor_like(time, lengths),
+        order=tensor_like(order, lengths),
+        rank=tensor_like(inverse_of(order), lengths),
         sizes=tuple(active.tolist()),
         starts=tuple(starts.tolist()),
-        source=_tensor(source, lengths),
-        place=_tensor(_inverse(source), lengths),
-        reverse=_tensor(starts[falling[record] - 1 - time] + record, lengths),
-        last=_tensor(starts[falling - 1] + np.arange(sizes.size), lengths),
-        previous=_tensor(starts[time[later] - 1] + record[later], lengths),
+        source=tensor_like(source, lengths),
+        place=tensor_like(inverse_of(source), lengths),
+        reverse=tensor_like(starts[falling[record] - 1 - time] + record, lengths),
+        last=tensor_like(starts[falling - 1] + np.arange(sizes.size), lengths),
+        previous=tensor_like(starts[time[later] - 1] + record[later], lengths),
     )
 
 
@@ -121,7 +133,7 @@ def by_length(lengths: Tensor) -> ByLength:
     >>> by_length(torch.tensor([1, 2, 1])).groups
     ((0, 1, 2), (2, 2, 1))
     """
-    sizes = _checked(lengths)
+    sizes = checked(lengths)
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
     starts = np.concatenate([[0], np.cumsum(falling)[:-1]])
@@ -136,15 +148,15 @@ def by_length(lengths: Tensor) -> ByLength:
     )
     return ByLength(
         rows=Rows(record, sizes.size),
-        record=_tensor(record, lengths),
-        source=_tensor(source, lengths),
-        place=_tensor(_inverse(source), lengths),
-        position=_tensor(position, lengths),
-        first=_tensor(starts[_inverse(order)], lengths),
+        record=tensor_like(record, lengths),
+        source=tensor_like(source, lengths),
+        place=tensor_like(inverse_of(source), lengths),
+        position=tensor_like(position, lengths),
+        first=tensor_like(starts[inverse_of(order)], lengths),
         groups=groups,
     )
 
 
-def one_row_each(num_records: int) -> Rows:
+def one_row_each(num_records: int, members: tuple[int, ...] | None = None) -> Rows:
     """Rows of an activation with one row a record, in the batch's order."""
-    return Rows(np.arange(num_records, dtype=np.int64), num_records)
+    return Rows(np.arange(num_records, dtype=np.int64), num_records, members)

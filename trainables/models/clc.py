@@ -7,9 +7,9 @@ ASCII; word vectors are hashed unless a public file is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from trainables.data.records import LabelSchema
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import TimeMajor, time_major
+from trainables.layers.packing import TimeMajor
+from trainables.layers.stacked_packing import time_major_of
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._word_vectors import Pretrained, VectorFile, bucket
 from trainables.seeding import stream_seed
@@ -66,6 +67,8 @@ class _MeanOverRecord(nn.Module):
 
 class Clc(NluModel):
     """See the module. Packed inputs: those of `ClcTable.collate`."""
+
+    pointers: ClassVar[Mapping[str, str]] = {"char_word": "chars"}
 
     def __init__(self, config: ModelConfig, *, num_intents: int, num_tags: int, seed: int) -> None:
         hidden = config.hidden_size or 384
@@ -119,7 +122,7 @@ class Clc(NluModel):
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """Top biLSTM states; a record's vector is their mean."""
-        layout = time_major(batch.lengths)
+        layout = time_major_of(batch.lengths, batch.members)
         inputs, source = batch.inputs, layout.source
         parts = []
         if self.word_table is not None:
@@ -130,7 +133,7 @@ class Clc(NluModel):
         word = inputs["char_word"].index_select(0, source)
         parts.append(self.char_cnn(inputs["chars"], word, layout.rows))
         x = torch.cat(parts, dim=1)
-        masks = self.masks(batch.records.index_select(0, layout.record), layout.position)
+        masks = self.masks(batch, layout)
         for site, layer in enumerate(self.layers):
             x = layer(x if masks is None else masks.drop(x, site), layout)
         if masks is not None:
