@@ -148,7 +148,17 @@ class Constraint(Part):
         return text
 
 
-Objective = Literal["validation_ser", "leakage", "epsilon", "seconds"]
+Objective = Literal[
+    "validation_ser",
+    "leakage",
+    "mauve",
+    "word_type_overlap",
+    "function_type_overlap",
+    "chi_square",
+    "validation_loss",
+    "epsilon",
+    "seconds",
+]
 
 
 class Search(Part):
@@ -163,7 +173,8 @@ class Search(Part):
     objectives: tuple[Objective, ...] = Field(
         default=("validation_ser",),
         min_length=1,
-        description="what an adaptive search makes small; several: their Pareto front",
+        description="what an adaptive search improves; several: their Pareto front; default with"
+        " task=synthesis: mauve",
     )
     num_startup: int | None = Field(
         default=None,
@@ -174,7 +185,8 @@ class Search(Part):
         default=(), description="adaptive: names of earlier sweeps whose trials are known"
     )
     scheduler: Literal["none", "asha", "median"] = Field(
-        default="none", description="stops trials early, by validation SER"
+        default="none",
+        description="stops trials early, by validation SER or, with task=synthesis, loss",
     )
     grace_epochs: int = Field(default=1, ge=1, description="no trial is stopped before")
 

@@ -27,10 +27,17 @@ from search_spaces.parts import (
     as_axes,
     check_paths,
 )
+from trainables import goals
 from trainables.config import first_problem
 from trainables.errors import InvalidInput
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
+
+
+_NLU_ALONE = frozenset({"validation_ser", "leakage"})
+_SYNTHESIS_ALONE = frozenset(
+    {"mauve", "word_type_overlap", "function_type_overlap", "chi_square", "validation_loss"}
+)
 
 
 class SearchSpace(Part):
@@ -109,6 +116,27 @@ class SearchSpace(Part):
             if path == "privacy.delta" or path.split(".")[0] == "data":
                 raise ValueError(f"expected no axis {path} in an adaptive search")
         return self
+
+    @model_validator(mode="after")
+    def _objectives_of_the_task(self) -> SearchSpace:
+        """What the trials do not measure cannot be searched by."""
+        if not self.search.is_adaptive:
+            return self
+        generates = self.task == "synthesis"
+        if generates and "objectives" not in self.search.model_fields_set:
+            mine = self.search.model_copy(update={"objectives": (goals.QUALITY["synthesis"][0],)})
+            object.__setattr__(self, "search", mine)
+        refused = _NLU_ALONE if generates else _SYNTHESIS_ALONE
+        for name in self.search.objectives:
+            if name in refused:
+                raise ValueError(f"expected no objective {name} with task={self.task}")
+        return self
+
+    @property
+    def task(self) -> str:
+        """What the trials do: the base's task, which variants and axes share."""
+        task: str = self.override.get("task", self.base.get("task", "nlu"))
+        return task
 
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""

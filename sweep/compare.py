@@ -61,7 +61,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
         if record.status not in select.FINISHED:
             raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
     else:
-        record = select.choose(records, best="ser", epsilon_max=epsilon_max)[0]
+        record = select.choose(records, epsilon_max=epsilon_max)[0]
     return Side(folder=folder, record=record, records=tuple(records))
 
 

@@ -23,7 +23,7 @@ from sweep.privacy_cards import write_card
 from sweep.results_table import Progress
 from sweep.search_filter import admits
 from sweep.store import SweepFolder
-from trainables import accountants
+from trainables import accountants, goals
 from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
@@ -310,7 +310,7 @@ class Driver:
                 status=status,
                 epochs_done=report.epochs_done if report else len(rows),
                 epochs=paid.trial.epochs,
-                validation_ser=metrics.get("validation_ser"),
+                validation=goals.validated(metrics),
                 epsilon=metrics.get("epsilon_spent"),
                 seconds_per_epoch=report.seconds if report else None,
             ),

@@ -45,7 +45,7 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
     groups = select.groups(finished)
     if len(groups) < FEWEST:
         return None
-    name = metric or select.chosen_by(finished, "ser")
+    name = metric or select.chosen_by(finished)
     rows = [(g, s.mean) for g in groups if (s := g.spread(name)) and math.isfinite(s.mean)]
     paths = varied_axes([group.records[0] for group, _ in rows])
     if len(rows) < FEWEST or not paths:

@@ -31,13 +31,13 @@ class View:
         """Something about a trial is new; figures that it lacks stay as they were."""
         with self._lock:
             before = self._progress.pop(trial_id, None)
-            if before is not None and progress.validation_ser is None:
+            if before is not None and progress.validation[1] is None:
                 progress = Progress(
                     name=progress.name,
                     status=progress.status,
                     epochs_done=progress.epochs_done,
                     epochs=progress.epochs,
-                    validation_ser=before.validation_ser,
+                    validation=before.validation,
                     epsilon=before.epsilon,
                     seconds_per_epoch=before.seconds_per_epoch,
                 )
@@ -87,14 +87,14 @@ def _lines(console: Console) -> Watch:
     ended: set[str] = set()
 
     def tell(trial_id: str, progress: Progress) -> None:
-        if progress.status == "running" and progress.validation_ser is not None:
+        if progress.status == "running" and progress.validation[1] is not None:
             last[trial_id] = progress
         if progress.status in _ENDED and trial_id not in ended:
             ended.add(trial_id)
-            ser = figure(last[trial_id].validation_ser) if trial_id in last else "-"
+            words, value = last.get(trial_id, progress).validation
             console.print(
                 f"{progress.status}: {progress.name} ({progress.epochs_done} of {progress.epochs}"
-                f" epochs, validation SER {ser})",
+                f" epochs, validation {words} {figure(value)})",
                 markup=False,
                 soft_wrap=True,
             )

@@ -36,6 +36,7 @@ from sweep.tracking_text import (
     version_tags,
     violation_text,
 )
+from trainables import goals
 from trainables.errors import InvalidInput
 from trainables.result import is_curator_only
 
@@ -353,10 +354,11 @@ class Tracker:
         }
         figures: dict[str, Any] = dict(counts)
         candidates = [r for r in finished if not r.plan.baseline] or finished
-        known = [r for r in candidates if select.value(r, "ser") is not None]
+        main = select.headline(records)
+        known = [r for r in candidates if select.value(r, main) is not None]
         if known:
-            best = min(known, key=lambda r: select.value(r, "ser") or 0.0)
-            for name in ("ser", "mia_shadow_auc", "epsilon", "epsilon_paper", "seconds"):
+            best = min(known, key=lambda r: goals.cost(main, select.value(r, main) or 0.0))
+            for name in (main, "mia_shadow_auc", "epsilon", "epsilon_paper", "seconds"):
                 figures[f"best_{name}"] = select.value(best, name)
         times = [float((folder.result(r.plan.id) or {}).get("time") or 0.0) for r in finished]
         when = max(times, default=float(folder.about()["created"]))

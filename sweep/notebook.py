@@ -71,13 +71,11 @@ class Sweep:
         return frame.set_index("epochs_done").astype(float)
 
     def front(self) -> pd.DataFrame:
-        """The rows of `trials()` on the front of SER and epsilon."""
+        """The rows of `trials()` on the front of SER (MAUVE for text) and epsilon."""
         ids = [record.plan.id for record in select.front(self.records)]
         return self.trials().loc[ids]
 
-    def best(
-        self, by: select.Best = "ser", *, epsilon_max: float | None = None
-    ) -> list[TrialRecord]:
+    def best(self, by: str | None = None, *, epsilon_max: float | None = None) -> list[TrialRecord]:
         """The best trials, as `sweep export --best` chooses them."""
         return select.choose(self.records, best=by, epsilon_max=epsilon_max)
 

@@ -139,7 +139,7 @@ def _choice(
     records: Sequence[TrialRecord], epsilon_max: float
 ) -> tuple[results.Choice, TrialRecord | None]:
     try:
-        [chosen] = select.choose(records, best="ser", epsilon_max=epsilon_max)
+        [chosen] = select.choose(records, epsilon_max=epsilon_max)
     except InvalidInput as problem:
         return results.Choice(epsilon_max=epsilon_max, reason=str(problem)), None
     allowed = [
@@ -149,7 +149,7 @@ def _choice(
         and not record.plan.baseline
         and (select.value(record, "epsilon") or math.inf) <= epsilon_max
     ]
-    by = select.chosen_by(allowed, "ser")
+    by = select.chosen_by(allowed)
     return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen
 
 

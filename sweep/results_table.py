@@ -13,6 +13,7 @@ from rich.text import Text
 from sweep import select
 from sweep.plan import Plan
 from sweep.store import TrialRecord
+from trainables import goals
 
 _STYLES = {
     "done": "green",
@@ -24,7 +25,7 @@ _STYLES = {
     "planned": "dim",
 }
 _SHORT = {"loss_threshold": "loss", "calibrated": "calibr."}
-_MARKDOWN = ("ser", "mia_shadow_auc", "epsilon", "epsilon_paper", "seconds")
+_MARKDOWN = ("mia_shadow_auc", "epsilon", "epsilon_paper", "seconds")
 
 
 def figure(value: float | None) -> str:
@@ -81,21 +82,32 @@ def plan_table(plan: Plan) -> Table:
 
 
 def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
-    """What came out, beside the baseline; a star marks the front of SER and epsilon."""
+    """What came out, beside the baseline; a star marks the front of SER (or MAUVE) and epsilon."""
     found = select.groups(records)
     best = {record.plan.id for record in select.front(records)}
+    main = select.headline(records)
     table = Table(
         title=name,
-        caption="* on the front of SER and epsilon · x: times the baseline · MIA: curator only",
+        caption=f"* on the front of {goals.WORDS[main]} and epsilon · x: times the baseline"
+        " · MIA: curator only",
     )
     table.add_column("", width=1)
     table.add_column("trial", overflow="fold")
     table.add_column("status")
-    for column in ("SER", "x", "MIA-AUC", "x", "epsilon", "epsilon_paper", "time", "x"):
+    for column in (
+        goals.WORDS[main],
+        "x",
+        "MIA-AUC",
+        "x",
+        "epsilon",
+        "epsilon_paper",
+        "time",
+        "x",
+    ):
         table.add_column(column, justify="right")
     for record in records:
         cells = []
-        for metric in ("ser", "mia_shadow_auc"):
+        for metric in (main, "mia_shadow_auc"):
             cells += [figure(select.value(record, metric)), _ratio(record, metric, found)]
         cells += [figure(select.value(record, name)) for name in ("epsilon", "epsilon_paper")]
         if record.status in select.FINISHED:
@@ -118,12 +130,13 @@ def group_table(records: Sequence[TrialRecord]) -> Table | None:
         return None
     table = Table(title="over seeds: mean ± standard deviation (number)")
     table.add_column("trial", overflow="fold")
-    for column in ("SER", "MIA-AUC", "epsilon"):
+    main = select.headline(records)
+    for column in (goals.WORDS[main], "MIA-AUC", "epsilon"):
         table.add_column(column, justify="right")
     for group in found:
         table.add_row(
             Text(group.records[0].plan.name),
-            *(_spread(group.spread(name)) for name in ("ser", "mia_shadow_auc", "epsilon")),
+            *(_spread(group.spread(name)) for name in (main, "mia_shadow_auc", "epsilon")),
         )
     return table
 
@@ -192,7 +205,7 @@ class Progress:
     status: str
     epochs_done: int
     epochs: int
-    validation_ser: float | None = None
+    validation: tuple[str, float | None] = ("SER", None)  # as `goals.validated` gives it
     epsilon: float | None = None
     seconds_per_epoch: float | None = None
 
@@ -204,7 +217,7 @@ def live_table(
     table = Table(title=name, caption=summary, caption_justify="left")
     table.add_column("trial", overflow="ellipsis", no_wrap=True)
     table.add_column("status")
-    for column in ("epoch", "validation SER", "epsilon spent", "epoch takes"):
+    for column in ("epoch", "validation", "epsilon spent", "epoch takes"):
         table.add_column(column, justify="right")
     rows = list(progress.values())
     running = [row for row in rows if row.status == "running"]
@@ -215,7 +228,7 @@ def live_table(
             Text(row.name),
             Text(row.status, style=_STYLES.get(row.status, "")),
             f"{row.epochs_done}/{row.epochs}",
-            figure(row.validation_ser),
+            f"{row.validation[0]} {figure(row.validation[1])}",
             figure(row.epsilon),
             duration(row.seconds_per_epoch),
         )
@@ -225,9 +238,10 @@ def live_table(
 def markdown(records: Sequence[TrialRecord]) -> str:
     """Finished trials as a Markdown table, the front in bold."""
     best = {record.plan.id for record in select.front(records)}
-    lines = [f"| trial | {' | '.join(_MARKDOWN)} |", "|---" * (len(_MARKDOWN) + 1) + "|"]
+    names = (select.headline(records), *_MARKDOWN)
+    lines = [f"| trial | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for record in records:
-        figures = [select.value(record, name) for name in _MARKDOWN]
+        figures = [select.value(record, name) for name in names]
         cells = ["" if value is None else figure(value) for value in figures]
         name = record.plan.name.replace("|", "/")
         name = f"**{name}**" if record.plan.id in best else name

@@ -33,6 +33,7 @@ from sweep.search_source import earlier_records
 from sweep.settings import Settings
 from sweep.store import SweepFolder
 from sweep.training_data import training_data
+from trainables import goals
 from trainables.accountants import RdpFilter, Release, release
 from trainables.config import parse
 
@@ -250,7 +251,7 @@ def _progress(record: store.TrialRecord) -> Progress:
         status=record.status if record.status != "interrupted" else "planned",
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
-        validation_ser=record.metrics.get("validation_ser"),
+        validation=goals.validated(record.metrics),
         epsilon=record.metrics.get("epsilon_spent"),
     )
 
@@ -294,6 +295,7 @@ def _run_settings(
         gpus_per_worker=resources.gpus_per_worker,
         address=address,
         scheduler=space.search.scheduler,
+        metric=goals.AFTER_AN_EPOCH[space.task],
         grace_epochs=space.search.grace_epochs,
         max_epochs=max((trial.epochs for trial in jobs), default=1),
         function=function,

@@ -11,6 +11,7 @@ from sweep.plan import label, short
 from sweep.search_domains import branches, rank
 from sweep.search_source import told_of
 from sweep.store import TrialRecord
+from trainables import goals
 from trainables.errors import InvalidInput
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
@@ -24,7 +25,7 @@ def advice(
     finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
         return []
-    metric = select.chosen_by(finished, "ser")
+    metric = select.chosen_by(finished)
     groups = sorted(select.groups(finished), key=lambda group: _mean(group, metric))
     said = [*_edges(groups), *_weights(found), *_untold(groups, metric)]
     proposal = _proposal(space, records)
@@ -100,7 +101,7 @@ def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
 
 def _mean(group: select.Group, metric: str) -> float:
     spread = group.spread(metric)
-    return float("inf") if spread is None else spread.mean
+    return float("inf") if spread is None else goals.cost(metric, spread.mean)
 
 
 def _interval(group: select.Group, metric: str) -> tuple[float, float] | None:
@@ -109,6 +110,8 @@ def _interval(group: select.Group, metric: str) -> tuple[float, float] | None:
     if spread is not None and spread.std is not None:
         half = 1.96 * spread.std / spread.count**0.5
         return spread.mean - half, spread.mean + half
+    if metric not in goals.QUALITY["nlu"]:
+        return None
     metrics = group.records[0].metrics
     low, high = metrics.get("ser_low"), metrics.get("ser_high")
     return None if low is None or high is None else (low, high)

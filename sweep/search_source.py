@@ -19,6 +19,7 @@ from sweep.plan import Account, Plan, PlannedTrial, group_of, plan_point
 from sweep.search import Suggestion, Told
 from sweep.search_domains import branches
 from sweep.store import SweepFolder, TrialRecord
+from trainables import goals
 from trainables.config import TrialConfig
 
 _PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
@@ -159,7 +160,9 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
         if value is None or math.isnan(value):
             return None
         # A sampler compares epsilons by their size, and cannot reckon with infinity.
-        found.append(min(math.log10(max(value, 1e-12)), 12.0) if name == "epsilon" else value)
+        if name == "epsilon":
+            value = min(math.log10(max(value, 1e-12)), 12.0)
+        found.append(goals.cost(name, value))
     return tuple(found)
 
 

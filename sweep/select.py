@@ -2,7 +2,8 @@
 
 Trials that differ by their seed alone are one group and are compared by the group's mean, so that
 no lucky seed wins. A trial is chosen by what was measured on validation records where that is known
-(`validation_ser`), because a choice by test error makes the test error optimistic.
+(`validation_ser`), because a choice by test error makes the test error optimistic. Trials that
+generate text are chosen by MAUVE (`trainables.goals`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from sweep.store import TrialRecord
+from trainables import goals
 from trainables.errors import InvalidInput
 
-Best = Literal["ser", "pareto", "leakage"]
 FINISHED = ("done", "stopped")
+WAYS = ("ser", "mauve", "leakage", "pareto")
 _CHOSEN_BY = {
-    "ser": ("validation_ser", "ser"),
+    "ser": goals.QUALITY["nlu"],
+    "mauve": goals.QUALITY["synthesis"],
     "leakage": ("mia_shadow_auc", "mia_loss_threshold_auc"),
 }
 
@@ -112,15 +114,23 @@ def attacks_of(record: TrialRecord) -> list[str]:
     return sorted(found, key=lambda name: (-found[name], name))
 
 
+def headline(records: Sequence[TrialRecord]) -> str:
+    """What says how good these trials are: `ser`, or `mauve` where they generate text."""
+    task = records[0].plan.config.get("task", "nlu") if records else "nlu"
+    return goals.HEADLINE[task]
+
+
 def front(
-    records: Sequence[TrialRecord], metrics: Sequence[str] = ("ser", "epsilon")
+    records: Sequence[TrialRecord], metrics: Sequence[str] | None = None
 ) -> list[TrialRecord]:
     """Finished trials that no other beats in one of `metrics` without losing in another.
 
-    Smaller is better in each; infinity is the worst value, a trial without a metric is left out.
+    `metrics` None: the headline figure and epsilon. Better is as `goals` has it; infinity is the
+    worst value, a trial without a metric is left out.
     """
+    names = (headline(records), "epsilon") if metrics is None else metrics
     points = [
-        (record, tuple(value(record, metric) for metric in metrics))
+        (record, tuple(_cost(record, metric) for metric in names))
         for record in records
         if record.status in FINISHED
     ]
@@ -136,21 +146,34 @@ def front(
     return [record for record, mine in known if not beaten(mine)]
 
 
-def chosen_by(records: Sequence[TrialRecord], best: Best) -> str:
-    """The metric that a choice goes by: the first in order that every candidate has."""
-    names = _CHOSEN_BY["leakage" if best == "leakage" else "ser"]
+def chosen_by(records: Sequence[TrialRecord], best: str | None = None) -> str:
+    """The metric that a choice goes by: the first in order that every candidate has.
+
+    `best`: one of `WAYS` or a metric; None: the headline figure.
+
+    Raises: InvalidInput where a candidate lacks it.
+    """
+    way = headline(records) if best in (None, "pareto") else best
+    names = _CHOSEN_BY.get(str(way), (str(way),))
     for name in names:
         if records and all(value(record, name) is not None for record in records):
             return name
-    raise InvalidInput(f"expected finished trials with one of {', '.join(names)} for best={best}")
+    known = {name for record in records for name, v in record.metrics.items() if v is not None}
+    if way not in WAYS and way not in known:
+        raise InvalidInput(
+            f"expected best to be one of {', '.join(WAYS)} or a metric of the trials, got {way!r}"
+        )
+    raise InvalidInput(
+        f"expected finished trials that all have one of {', '.join(names)} for best={way}"
+    )
 
 
 def choose(
-    records: Sequence[TrialRecord], *, best: Best, epsilon_max: float | None = None
+    records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
     """The best trial (the front for `pareto`) among finished ones that are no baseline.
 
-    With `epsilon_max` only trials whose sound epsilon is at most that.
+    `best` as in `chosen_by`. With `epsilon_max` only trials whose sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, saying what there is.
     """
@@ -167,23 +190,21 @@ def choose(
     if best == "pareto":
         return front(allowed)
     metric = chosen_by(allowed, best)
-    means = [(spread.mean, g) for g in groups(allowed) if (spread := g.spread(metric)) is not None]
+    means = [
+        (goals.cost(metric, spread.mean), g)
+        for g in groups(allowed)
+        if (spread := g.spread(metric)) is not None
+    ]
     _, winner = min(means, key=lambda pair: pair[0])
     # The trial in the middle of its group: neither the lucky seed nor the unlucky one.
-    ranked = sorted(winner.records, key=lambda r: value(r, metric) or 0.0)
+    ranked = sorted(winner.records, key=lambda r: _cost(r, metric) or 0.0)
     return [ranked[(len(ranked) - 1) // 2]]
 
 
-def as_best(name: str) -> Best:
-    """The name of a way to choose.
-
-    Raises: InvalidInput for any other.
-    """
-    for known in get_args(Best):
-        if name == known:
-            found: Best = known
-            return found
-    raise InvalidInput(f"expected best to be one of {', '.join(get_args(Best))}, got {name!r}")
+def _cost(record: TrialRecord, metric: str) -> float | None:
+    """A figure with the sign that makes smaller better."""
+    found = value(record, metric)
+    return None if found is None else goals.cost(metric, found)
 
 
 def _within(record: TrialRecord, epsilon_max: float | None) -> bool:

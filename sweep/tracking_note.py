@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sweep import select
 from sweep.results_table import duration, figure, markdown
 from sweep.store import TrialRecord
+from trainables import goals
 
 LONGEST = 5_000  # characters that a store keeps of a description
 _READING = (
@@ -34,7 +35,10 @@ def note(
         parts.append(" · ".join(f"[{words}]({address})" for words, address in links))
     parts.append(_failures(records))
     if finished:
-        parts += [markdown(finished), "Bold: on the front of SER and epsilon."]
+        parts += [
+            markdown(finished),
+            f"Bold: on the front of {goals.WORDS[select.headline(finished)]} and epsilon.",
+        ]
     parts.append(_READING)
     return _fitting([part for part in parts if part])
 
@@ -44,9 +48,11 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
     front = [r for r in select.front(finished) if not r.plan.baseline]
     if not front:
         return []
+    main = select.headline(finished)
     ordered = sorted(front, key=lambda r: select.value(r, "epsilon") or 0.0)
     lines = [
-        f"* epsilon {figure(select.value(r, 'epsilon'))}: **SER {figure(select.value(r, 'ser'))}**,"
+        f"* epsilon {figure(select.value(r, 'epsilon'))}: **{goals.WORDS[main]}"
+        f" {figure(select.value(r, main))}**,"
         f" {_words(r.plan.name)}, {duration(r.seconds)}"
         for r in ordered
     ]

@@ -172,5 +172,5 @@ def _export_best(folder: SweepFolder) -> str | None:
     records = folder.records(running=False)
     if not any(r.status in select.FINISHED and not r.plan.baseline for r in records):
         return None
-    best = select.choose(records, best="ser")[0]
+    best = select.choose(records)[0]
     return str(export_trial(folder, best, folder.path / "best"))

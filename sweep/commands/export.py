@@ -17,8 +17,12 @@ def register(app: typer.Typer) -> None:
     def export(
         name: Name,
         best: Annotated[
-            str, typer.Option(metavar="ser|pareto|leakage", help="What makes a trial the best.")
-        ] = "ser",
+            str | None,
+            typer.Option(
+                metavar="ser|mauve|leakage|pareto|METRIC",
+                help="What makes a trial the best; default: ser, or mauve for generated text.",
+            ),
+        ] = None,
         trial: Annotated[
             str | None, typer.Option(metavar="ID", help="Export this trial instead.")
         ] = None,
@@ -37,25 +41,25 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Export the best trial: config, weights, labels, privacy card, public metrics.
 
-        `pareto` exports the whole front of SER and epsilon, one folder a trial.
+        `pareto` exports the whole front of SER (or MAUVE) and epsilon, one folder a trial.
         """
         from sweep import select, store
         from sweep.export import export_trial
         from sweep.settings import from_environment
 
-        kind = select.as_best(best)
         settings = from_environment()
         folder = store.open_sweep(settings.home, name)
         records = folder.records()
-        target = to or Path(f"{name}-{trial or best}")
+        way = best or select.headline(records)
+        target = to or Path(f"{name}-{trial or way}")
         chosen_by = None
         if trial is not None:
             wanted = folder.plan_of(trial).id
             chosen = [record for record in records if record.plan.id == wanted]
         else:
-            chosen = select.choose(records, best=kind, epsilon_max=epsilon_max)
-            chosen_by = None if best == "pareto" else select.chosen_by(chosen, kind)
-        many = trial is None and best == "pareto"
+            chosen = select.choose(records, best=way, epsilon_max=epsilon_max)
+            chosen_by = None if way == "pareto" else select.chosen_by(chosen, way)
+        many = trial is None and way == "pareto"
         written = [
             export_trial(
                 folder, record, target / record.plan.id if many else target, chosen_by=chosen_by

@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         )
         from sweep.settings import from_environment
         from sweep.synthesis_table import synthesis_table
+        from trainables import goals
 
         folder = store.open_sweep(from_environment().home, name)
         records = folder.records()
@@ -46,9 +47,11 @@ def register(app: typer.Typer) -> None:
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
         _print_answers(folder, records)
         for record in select.front(records):
-            ser, epsilon = (figure(select.value(record, key)) for key in ("ser", "epsilon"))
+            main = select.headline(records)
+            good, epsilon = (figure(select.value(record, key)) for key in (main, "epsilon"))
             out.print(
-                f"front: {record.plan.id} SER {ser} at epsilon {epsilon}: {record.plan.name}",
+                f"front: {record.plan.id} {goals.WORDS[main]} {good} at epsilon {epsilon}:"
+                f" {record.plan.name}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -196,7 +196,7 @@ def interrupted_after(count: int) -> Callable[[str, Any], None]:
     seen: list[str] = []
 
     def watch(trial_id: str, progress: Any) -> None:
-        if progress.validation_ser is not None:
+        if progress.validation[1] is not None:
             seen.append(trial_id)
             if len(seen) == count:
                 raise KeyboardInterrupt

@@ -23,9 +23,10 @@ def record(
     status: Status = "done",
     seconds: float = 1.0,
     data: str = "atis",
+    task: str = "nlu",
     **metrics: float | None,
 ) -> TrialRecord:
-    config: dict[str, Any] = {"data": data, "model": "clc"}
+    config: dict[str, Any] = {"task": task, "data": data, "model": "clc"}
     plan = PlannedTrial(
         id=name, name=name, variant=name, baseline=baseline, values={}, config=config,
         group=group or name, engine="edp_sgd", seed=0, epochs=1,
@@ -124,5 +125,24 @@ def test_a_trial_without_a_figure_is_on_no_front() -> None:
 
 
 def test_a_way_to_choose_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="expected best to be one of ser, pareto, leakage"):
-        select.as_best("luck")
+    with pytest.raises(InvalidInput, match="expected best to be one of ser, mauve, leakage, par"):
+        select.choose([record("a", ser=0.1)], best="luck")
+
+
+def test_generated_text_is_chosen_by_mauve_of_which_more_is_better() -> None:
+    records = [
+        record("poor", task="synthesis", mauve=0.2, chi_square=0.1, epsilon=8.0),
+        record("good", task="synthesis", mauve=0.7, chi_square=0.3, epsilon=8.0),
+        record("cheap", task="synthesis", mauve=0.5, chi_square=0.2, epsilon=3.0),
+    ]
+    assert select.headline(records) == "mauve"
+    assert [r.plan.id for r in select.choose(records)] == ["good"]
+    assert [r.plan.id for r in select.choose(records, epsilon_max=3)] == ["cheap"]
+    assert [r.plan.id for r in select.front(records)] == ["good", "cheap"]
+    assert [r.plan.id for r in select.choose(records, best="chi_square")] == ["poor"]
+
+
+def test_a_figure_that_one_candidate_lacks_decides_nothing() -> None:
+    records = [record("a", slot_f1=0.1), record("b", ser=0.1)]
+    with pytest.raises(InvalidInput, match="finished trials that all have one of slot_f1"):
+        select.choose(records, best="slot_f1")
