@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from sweep.figure_cache import FigureCache, Figures, key_of
 from sweep.plan import Account, Accounted
 from sweep.settings import Settings
 from trainables import accountants, catalogue
@@ -15,6 +16,7 @@ from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.schema import declared_training_size
 from trainables.data.sizes import num_training_records
 from trainables.errors import InvalidData, InvalidInput
+from trainables.privacy.mechanism import build, with_other_stage
 
 
 @dataclass(frozen=True)
@@ -26,24 +28,58 @@ class TrainingSize:
 
 
 def accounting(settings: Settings) -> Account:
-    """An `Account` that knows the sizes of the data sets under these settings."""
+    """An `Account` that knows the sizes of the data sets under these settings, and the figures that
+    were worked out under them before.
+    """
+    kept = FigureCache(settings.cache_dir)
 
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
         size = size_of(config, settings)
-        _, mechanism = accountants.resolve(
-            config, num_records=size.num_records, undeclared=size.undeclared
+        z = config.privacy.noise_multiplier
+        target = z.target_epsilon if isinstance(z, TargetEpsilon) else None
+        unit = build(
+            config if target is None else _with_noise(config, 1.0),
+            num_records=size.num_records,
+            undeclared=size.undeclared,
         )
-        summary = accountants.account(
-            mechanism, exact=False, accountant=accountant or config.privacy.accountant
+        key = key_of(
+            unit,
+            target_epsilon=target,
+            stages=with_other_stage(unit, config).stages,
+            accountant=[accountant, config.privacy.accountant],
+            careful=careful,
         )
-        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
-        if (careful or calibrated) and not summary.tight and accountant is None:
-            # The planning bound may lie a little above the target that the noise was made for.
-            finer = accountants.epsilon_after(mechanism, mechanism.epochs)
-            summary = replace(summary, epsilon=min(summary.epsilon, finer))
-        return Accounted(summary=summary, mechanism=mechanism)
+        known = kept.find(key)
+        if known is None:
+            known = _figures(config, size, accountant=accountant, careful=careful)
+            kept.keep(key, known)
+        mechanism = replace(unit, noise_multiplier=known.noise_multiplier)
+        return Accounted(summary=known.summary, mechanism=mechanism)
 
     return account
+
+
+def _figures(
+    config: TrialConfig, size: TrainingSize, *, accountant: str | None, careful: bool
+) -> Figures:
+    """Work them out, which takes the accounting library and up to seconds."""
+    _, mechanism = accountants.resolve(
+        config, num_records=size.num_records, undeclared=size.undeclared
+    )
+    summary = accountants.account(
+        mechanism, exact=False, accountant=accountant or config.privacy.accountant
+    )
+    calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+    if (careful or calibrated) and not summary.tight and accountant is None:
+        # The planning bound may lie a little above the target that the noise was made for.
+        finer = accountants.epsilon_after(mechanism, mechanism.epochs)
+        summary = replace(summary, epsilon=min(summary.epsilon, finer))
+    return Figures(mechanism.noise_multiplier, summary)
+
+
+def _with_noise(config: TrialConfig, z: float) -> TrialConfig:
+    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
+    return config.model_copy(update={"privacy": privacy})
 
 
 def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from search_spaces.space import SearchSpace
 from sweep.plan import Account
 from sweep.search_domains import branches
-from trainables.accountants import RdpFilter, Release, SweepSpend, epsilon_sweep
+from trainables import accountants
 from trainables.errors import CannotAnalyze, InvalidInput
+
+if TYPE_CHECKING:  # planning asks for none of these, and they take a second to import
+    from trainables.accountants import RdpFilter, Release, SweepSpend
 
 UNFILTERED = (
     "settings were chosen in the light of earlier results without a filter (budget.total): what was"
@@ -35,7 +39,7 @@ def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:
     """
     if not looks_at_results(space) or space.budget.total is None:
         return None
-    return RdpFilter.of(space.budget.total, delta=delta)
+    return accountants.RdpFilter.of(space.budget.total, delta=delta)
 
 
 def admits(filter_: RdpFilter, releases: Iterable[Release]) -> bool:
@@ -64,12 +68,12 @@ def total_of(space: SearchSpace, releases: Sequence[Release], *, delta: float) -
 
     Raises: CannotAnalyze where units of privacy are mixed.
     """
-    plain = epsilon_sweep(releases, delta=delta)
+    plain = accountants.epsilon_sweep(releases, delta=delta)
     if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
         return plain
     kept = filter_of(space, delta=delta)
     held = kept is not None and admits(kept, releases)
-    return SweepSpend(
+    return accountants.SweepSpend(
         epsilon=space.budget.total or math.inf if held else math.inf,
         delta=delta,
         accountant=f"rdp filter, order {kept.order:g}" if kept is not None else "none",

@@ -5,17 +5,12 @@ model and no text in sight. `Signals` is what a trial leaves behind for them, `a
 attacks a split mode allows.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from trainables.attacks._knowledge import Knowledge, allowed, refuse_unless_allowed
-from trainables.attacks._panel import (
-    curves,
-    estimates,
-    panel,
-    possible,
-    record_scores,
-    shadow_ablations,
-    sweep_panel,
-    sweep_scores,
-)
 from trainables.attacks._signals import (
     FEATURES,
     Signals,
@@ -26,6 +21,30 @@ from trainables.attacks._signals import (
     write_signals,
 )
 from trainables.attacks._texts import bag_of_words
+
+if TYPE_CHECKING:
+    from trainables.attacks._panel import (
+        curves,
+        estimates,
+        panel,
+        possible,
+        record_scores,
+        shadow_ablations,
+        sweep_panel,
+        sweep_scores,
+    )
+
+# A config that names attacks imports this package: the statistics wait until they are asked for.
+_OF_PANEL = (
+    "curves",
+    "estimates",
+    "panel",
+    "possible",
+    "record_scores",
+    "shadow_ablations",
+    "sweep_panel",
+    "sweep_scores",
+)
 
 __all__ = [
     "FEATURES",
@@ -48,3 +67,9 @@ __all__ = [
     "sweep_scores",
     "write_signals",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_PANEL:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}._panel"), name)

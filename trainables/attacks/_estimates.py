@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
-from scipy.stats import beta
+from scipy.special import betaincinv, log_ndtr, ndtr, ndtri
 
 from trainables.attacks._signals import Bools, Floats
 from trainables.errors import InvalidInput
@@ -129,9 +128,10 @@ def clopper_pearson_of_scores(
         if member[side].all() or not member[side].any():
             return 0.0
     curve = roc(scores[half], member[half])
-    fnr = beta.ppf(1 - p / 2, curve.num_members - curve.true_positives + 1, curve.true_positives)
-    fpr = beta.ppf(
-        1 - p / 2, curve.false_positives + 1, curve.num_nonmembers - curve.false_positives
+    missed = curve.num_members - curve.true_positives
+    fnr = betaincinv(missed + 1, curve.true_positives, 1 - p / 2)
+    fpr = betaincinv(
+        curve.false_positives + 1, curve.num_nonmembers - curve.false_positives, 1 - p / 2
     )
     fnr, fpr = np.nan_to_num(fnr, nan=1.0), np.nan_to_num(fpr, nan=1.0)
     threshold = curve.thresholds[int(np.argmax((1 - fnr - delta) / fpr))]
@@ -148,4 +148,4 @@ def clopper_pearson_of_scores(
 
 def _upper(hits: int, trials: int, tail: float) -> float:
     """One-sided exact upper bound of a share."""
-    return 1.0 if hits == trials else float(beta.ppf(1 - tail, hits + 1, trials - hits))
+    return 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - tail))

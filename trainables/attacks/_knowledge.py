@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sparse
 
 from trainables import catalogue
 from trainables.attacks._signals import Signals
 from trainables.config import SPLITS_WITH_COINS, SplitMode
 from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:  # a config that names attacks imports this, and SciPy's half a second for nothing
+    from scipy import sparse
 
 # A fixed split gives every trial the same members, so other trials say nothing about a record that
 # is in all of them or in none; and without a coin for each record there is nothing to certify.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sparse
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 def bag_of_words(
@@ -14,6 +18,8 @@ def bag_of_words(
 
     `token_ids` are the tokens of n records one after another, `lengths` [n] how many each has.
     """
+    from scipy import sparse  # imported by every plan of a space with attacks otherwise
+
     rows = np.repeat(np.arange(len(lengths)), lengths)
     counts = sparse.coo_matrix(
         (np.ones(len(token_ids)), (rows, token_ids)), shape=(len(lengths), num_types)

@@ -1,0 +1,144 @@
+"""Privacy figures kept between commands: the same as worked out, never those of another trial."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sweep import accounting as module
+from sweep.accounting import accounting
+from sweep.figure_cache import FigureCache, Figures, key_of
+from sweep.settings import Settings
+from trainables.config import TrialConfig, parse
+from trainables.privacy.summary import PrivacySummary
+
+SUMMARY = PrivacySummary(
+    epsilon=math.inf,
+    delta=1e-5,
+    accountant="pld",
+    tight=False,
+    epsilon_paper=None,
+    epsilon_rdp=1 / 3,
+    epsilon_replace_one=2.0,
+    noise_multiplier=0.1,
+    effective_noise_multiplier=(0.1, 0.05),
+    neighboring_relation="add_or_remove_one",
+    unaccounted=("why",),
+    warnings=(),
+)
+
+
+def _settings(home: Path) -> Settings:
+    return Settings(
+        home=home, data_dir=home / "data", cache_dir=home / "cache", tracking_uri="sqlite://"
+    )
+
+
+def _config(**privacy: object) -> TrialConfig:
+    """A config whose data set has a declared size, so that nothing is opened."""
+    training = {"num_workers": 1, "expected_batch_size": 64, "epochs": 2}
+    return parse({"engine": "dp_sgd", "privacy": privacy, "training": training})
+
+
+def test_figures_come_back_as_they_were(tmp_path: Path) -> None:
+    FigureCache(tmp_path / "new").keep("key", Figures(0.123456789, SUMMARY))
+    found = FigureCache(tmp_path / "new").find("key")
+    assert found == Figures(0.123456789, SUMMARY)
+    assert FigureCache(tmp_path / "new").find("another") is None
+    assert (tmp_path / "new" / "figures.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_file_is_worked_out_again(tmp_path: Path) -> None:
+    cache = FigureCache(tmp_path)
+    cache.keep("first", Figures(1.0, SUMMARY))
+    cache.keep("second", Figures(2.0, SUMMARY))
+    file = tmp_path / "figures.jsonl"
+    file.write_bytes(file.read_bytes()[:-20] + b"\xff")
+    found = FigureCache(tmp_path)
+    assert found.find("first") == Figures(1.0, SUMMARY)
+    assert found.find("second") is None
+
+
+def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    FigureCache(tmp_path / "file" / "cache").keep("key", Figures(1.0, SUMMARY))
+
+
+def test_a_second_plan_asks_no_accountant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = _config(noise_multiplier={"target_epsilon": 8})
+    first = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
+    assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
+    assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("worked out twice")
+
+    monkeypatch.setattr(module, "_figures", never)
+    again = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
+    assert again == first
+
+
+def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
+    account = accounting(_settings(tmp_path))
+    mechanism = account(_config(noise_multiplier=1.0), accountant=None, careful=False).mechanism
+    asked = {"target_epsilon": None, "accountant": [None, None]}
+    keys = {
+        key_of(mechanism, **asked),
+        key_of(mechanism, **{**asked, "target_epsilon": 8.0}),
+        key_of(mechanism, **{**asked, "accountant": ["rdp", None]}),
+        *(
+            key_of(replace(mechanism, **{name: value}), **asked)
+            for name, value in {
+                "num_records": mechanism.num_records + 1,
+                "epochs": 3,
+                "delta": 1e-6,
+                "noise_multiplier": 1.5,
+                "undeclared": ("lengths",),
+            }.items()
+        ),
+    }
+    assert len(keys) == 8
+
+
+@pytest.mark.parametrize("name", ["dp_accounting", "scipy", "torch", "ray", "mlflow"])
+def test_a_space_that_was_planned_is_planned_without(name: str, planned: dict[str, str]) -> None:
+    """What takes a second to import is not imported when every figure is known."""
+    assert name not in planned["modules"].split()
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    space = home / "space.yaml"
+    space.write_text(
+        "base:\n"
+        "  engine: dp_sgd\n"
+        "  training: {num_workers: 1, expected_batch_size: 64, epochs: 2}\n"
+        "  evaluation: {attacks: [loss_threshold]}\n"
+        "axes:\n"
+        "  privacy.noise_multiplier: [{target_epsilon: 8}]\n"
+    )
+    code = (
+        "import sys\n"
+        "from sweep.prepare import prepare\n"
+        "from sweep.settings import from_environment\n"
+        f"done = prepare({str(space)!r}, overrides={{}}, settings=from_environment())\n"
+        "assert len(done.plan.to_run) == 1\n"
+        "print(*{name.split('.')[0] for name in sys.modules})\n"
+    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"SWEEP_HOME": str(home / "sweeps"), "PATH": "", "OMP_NUM_THREADS": "1"},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+    return {"modules": done.stdout}
