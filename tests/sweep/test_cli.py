@@ -147,7 +147,6 @@ def test_no_command_is_nameless() -> None:
         (["stop", "nothing"], "no sweep named nothing"),
         (["delete", "../../etc", "--yes"], "expected a name of lower-case letters"),
         (["export", "nothing"], "no sweep named nothing"),
-        (["export", "nothing", "--best", "luck"], "expected best to be one of"),
         (["data", "describe", "nothing"], "data.name to be one of"),
         (["data", "check", "bio_folder"], "seq.in"),
     ],
