@@ -8,7 +8,7 @@ No model-sized tensor exists once per record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -99,22 +99,37 @@ def clipped_sum(
     views = flat_views(parameters, out)
     tape = Tape()
     _run(model, batch, weight_of_record, tape, parameters)
-    with torch.no_grad():
-        units = Units(unit_of_record, num_units)
-        inverse = (1 / group_scale.double().square()).tolist()
-        weights = dict(zip(parameters, inverse, strict=True))
-        entries = combine(tape.entries)
-        squares = out.new_zeros(num_units)
-        for entry in entries:
-            squares += entry.squared_norms(units, weights)
-        norms = squares.sqrt()
-        factors = (max_grad_norm / norms).clamp_(max=1.0)
-        finite = norms.isfinite()
-        if not bool(finite.all()):
-            factors = factors.where(finite, 0.0)
-            entries = [entry.without(units, ~finite) for entry in entries]
-        while entries:  # an entry's tensors are freed once they are used
-            entries.pop().add_gradient(units, factors, views)
+    units = Units(unit_of_record, num_units)
+    inverse = (1 / group_scale.double().square()).tolist()
+    weights = dict(zip(parameters, inverse, strict=True))
+    return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm)
+
+
+@torch.no_grad()
+def add_clipped(
+    recorded: Sequence[Entry],
+    units: Units,
+    weights: Mapping[nn.Parameter, float],
+    views: Views,
+    *,
+    max_grad_norm: float | Tensor,
+) -> Tensor:
+    """`clipped_sum` once the backward pass has left its entries: the norms [U].
+
+    `weights` holds 1 / alpha^2 of each parameter; `max_grad_norm` may be one number a unit, [U].
+    """
+    entries = combine(recorded)
+    squares = next(iter(views.values())).new_zeros(units.num_units)
+    for entry in entries:
+        squares += entry.squared_norms(units, weights)
+    norms = squares.sqrt()
+    factors = (max_grad_norm / norms).clamp_(max=1.0)
+    finite = norms.isfinite()
+    if not bool(finite.all()):
+        factors = factors.where(finite, 0.0)
+        entries = [entry.without(units, ~finite) for entry in entries]
+    while entries:  # an entry's tensors are freed once they are used
+        entries.pop().add_gradient(units, factors, views)
     return norms
 
 

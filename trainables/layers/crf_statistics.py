@@ -127,15 +127,19 @@ def forward_backward(emissions: Tensor, scores: Scores, layout: TimeMajor) -> St
 
     A record whose emissions are not finite has statistics that are not finite; others keep theirs.
     """
-    parts = torch.cat([scores.transitions.flatten(), scores.start, scores.end])
-    finite = parts[parts.isfinite()]
-    if finite.numel() and float(finite.max() - finite.min()) <= MAX_RANGE:
+    if within_range(scores):
         return _exponential(emissions, scores, layout)
     return _logarithmic(emissions, scores, layout)
 
 
+def within_range(scores: Scores) -> bool:
+    """Whether exponential space is exact for these scores (see the module)."""
+    parts = torch.cat([scores.transitions.flatten(), scores.start, scores.end])
+    finite = parts[parts.isfinite()]
+    return bool(finite.numel()) and float(finite.max() - finite.min()) <= MAX_RANGE
+
+
 def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:
-    num_rows, num_tags = emissions.shape
     num = layout.num_records
     top = emissions.max(1, keepdim=True).values
     potentials = (emissions - top).exp_()
@@ -143,23 +147,8 @@ def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statis
     shift, start, end = (v.max() for v in (scores.transitions, scores.start, scores.end))
     factor = (scores.transitions - shift).exp_()
     steps = torch.stack([factor, factor.t()])
-    # `before`: messages before the row's own potential; `after`: with it, rescaled to sum 1.
-    before = emissions.new_empty(2, num_rows, num_tags)
-    after = emissions.new_empty(2, num_rows, num_tags)
-    sums = emissions.new_empty(2, num_rows, 1)
-    before[0, :num] = (scores.start - start).exp_()
-    before[1, :num] = (scores.end - end).exp_()
-    earlier = 0
-    for size, first in zip(layout.sizes, layout.starts, strict=True):
-        rows = slice(first, first + size)
-        message = before[:, rows]
-        if first:
-            torch.bmm(after[:, earlier : earlier + size], steps, out=message)
-        belief = after[:, rows]
-        torch.mul(message, both[:, rows], out=belief)
-        torch.sum(belief, 2, keepdim=True, out=sums[:, rows])
-        belief /= sums[:, rows]
-        earlier = first
+    initial = torch.stack([(scores.start - start).exp_(), (scores.end - end).exp_()])
+    before, after, sums = messages(both, initial, steps, layout)
     ending = (after[0].index_select(0, layout.last) * (scores.end - end).exp()).sum(1)
     log_partition = ending.log_() + start + end
     per_row = sums[0].log() + top
@@ -171,6 +160,32 @@ def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statis
     left = (after[0] / total).index_select(0, layout.previous)
     right = after[1].index_select(0, layout.reverse[num:])
     return Statistics(log_partition, marginals, ProductPairs(factor, left, right))
+
+
+def messages(
+    potentials: Tensor, initial: Tensor, steps: Tensor, layout: TimeMajor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The recurrences of M directions over `potentials` [M, T, L]: messages before a row's own
+    potential, the same with it and rescaled to sum 1, and those sums [M, T, 1].
+
+    `initial` [M, L] is the message to the first row of each record, `steps` [M, L, L] from one row
+    to the next.
+    """
+    before, after = torch.empty_like(potentials), torch.empty_like(potentials)
+    sums = potentials.new_empty(*potentials.shape[:2], 1)
+    before[:, : layout.num_records] = initial.unsqueeze(1)
+    earlier = 0
+    for size, first in zip(layout.sizes, layout.starts, strict=True):
+        rows = slice(first, first + size)
+        message = before[:, rows]
+        if first:
+            torch.bmm(after[:, earlier : earlier + size], steps, out=message)
+        belief = after[:, rows]
+        torch.mul(message, potentials[:, rows], out=belief)
+        torch.sum(belief, 2, keepdim=True, out=sums[:, rows])
+        belief /= sums[:, rows]
+        earlier = first
+    return before, after, sums
 
 
 def _logarithmic(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:

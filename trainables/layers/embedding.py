@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -50,7 +50,7 @@ class EmbeddingEntry:
     def without(self, units: Units, dropped: Tensor) -> EmbeddingEntry:
         """Rows of the dropped units set to 0."""
         g = cleared(self.g, units, dropped, self.rows)
-        return EmbeddingEntry(self.weight, self.ids, g, self.rows)
+        return replace(self, g=g)
 
 
 class _TapedEmbedding(torch.autograd.Function):

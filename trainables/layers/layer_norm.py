@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -68,7 +68,7 @@ class LayerNormEntry:
     def without(self, units: Units, dropped: Tensor) -> LayerNormEntry:
         """Rows of the dropped units set to 0."""
         x, g = (cleared(values, units, dropped, self.rows) for values in (self.x, self.g))
-        return LayerNormEntry(self.weight, self.bias, x, g, self.rows)
+        return replace(self, x=x, g=g, _sums=None)
 
 
 class _TapedLayerNorm(torch.autograd.Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -60,7 +60,7 @@ class LinearEntry:
     def without(self, units: Units, dropped: Tensor) -> LinearEntry:
         """Rows of the dropped units set to 0."""
         x, g = (cleared(values, units, dropped, self.rows) for values in (self.x, self.g))
-        return LinearEntry(self.weight, self.bias, x, g, self.rows)
+        return replace(self, x=x, g=g)
 
 
 class _TapedLinear(torch.autograd.Function):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -93,19 +93,27 @@ class LstmEntry:
             torch.stack([cleared(values, units, dropped, rows) for values in both])
             for both in (self.h, self.dz)
         )
-        return LstmEntry(self.layer, (x, y), h, dz, self.layout)
+        return replace(self, x=(x, y), h=h, dz=dz)
 
 
 def _forward(
     x: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Tensor, bias: Tensor, layout: TimeMajor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gates after their non-linearity, cells, tanh of cells, states; each [2, T, .]."""
-    width = w_hh.shape[2]
-    num_rows = x[0].shape[0]
-    gates = x[0].new_empty(2, num_rows, 4 * width)
+    gates = x[0].new_empty(2, x[0].shape[0], w_ih.shape[1])
     for direction in (0, 1):
         torch.addmm(bias[direction], x[direction], w_ih[direction].t(), out=gates[direction])
-    cells, tanh_cells, states = (x[0].new_empty(2, num_rows, width) for _ in range(3))
+    return advance(gates, w_hh, layout)
+
+
+def advance(
+    gates: Tensor, w_hh: Tensor, layout: TimeMajor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The recurrence of M directions: `gates` [M, T, 4H] as the inputs alone leave them, `w_hh`
+    [M, 4H, H]. Gates after their non-linearity (in place), cells, tanh of cells, states.
+    """
+    width = w_hh.shape[2]
+    cells, tanh_cells, states = (gates.new_empty(*gates.shape[:2], width) for _ in range(3))
     recurrent = w_hh.transpose(1, 2)
     earlier = 0
     for size, start in zip(layout.sizes, layout.starts, strict=True):
@@ -125,10 +133,12 @@ def _forward(
     return gates, cells, tanh_cells, states
 
 
-def _backward(
+def retreat(
     dh: Tensor, gates: Tensor, cells: Tensor, tanh_cells: Tensor, w_hh: Tensor, layout: TimeMajor
 ) -> Tensor:
-    """Gradient of the gates before their non-linearity, [2, T, 4H]. `dh` is used up."""
+    """Gradient of the gates before their non-linearity, [M, T, 4H], from what `advance` gave and
+    the gradient `dh` [M, T, H] of the states, which is used up.
+    """
     width = w_hh.shape[2]
     i, f, o, g = torch.split(gates, width, 2)
     dz = torch.empty_like(gates)
@@ -189,7 +199,7 @@ class _BiLstm(torch.autograd.Function):
         layer, layout, tape = ctx.layer
         width = w_hh.shape[2]
         dh = torch.stack([g[:, :width], g[:, width:].index_select(0, layout.reverse)])
-        dz = _backward(dh, gates, cells, tanh_cells, w_hh, layout)
+        dz = retreat(dh, gates, cells, tanh_cells, w_hh, layout)
         g_x = None
         if ctx.needs_input_grad[0]:
             g_x = (dz[1] @ w_ih[1]).index_select(0, layout.reverse).addmm_(dz[0], w_ih[0])
