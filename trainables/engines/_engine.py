@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,7 +70,8 @@ class Setup:
     `attempt` keep the streams of noise apart. `physical_batch_size` bounds the records a process
     forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
     `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
-    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch.
+    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch; `gradients` makes
+    what finds the gradients of a model, for trials that are stacked.
     """
 
     loader: Loader
@@ -85,6 +87,7 @@ class Setup:
     public_batch: Any | None = None
     secure_noise: bool = False
     sampler: Sampler | None = None
+    gradients: Callable[[nn.Module], GradientSource] = GradientSource
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
         """The sampler of this process."""
@@ -123,7 +126,7 @@ class Engine(ABC):
         self._loader = setup.loader
         self._sampler = setup.sampler_for(mechanism)
         self._physical = setup.physical_batch_size
-        self._source = GradientSource(model)
+        self._source = setup.gradients(model)
         self._flat = FlatGradient(self.layout)
         self._adam = torch.optim.Adam(self.layout.parameters, lr=setup.learning_rate, fused=True)
         self._next_step = 0

@@ -130,14 +130,14 @@ class Stack:
         models = tuple(request.source.model for request in requests)
         if self._twin is None or self._twin.models != models:
             self._twin = Twin(models)
-        batch = joined([r.batch for r in requests], pointers=models[0].pointers)
+        batch = joined([r.batch for r in requests], pointers=self._twin.pointers)
         weights = torch.cat([r.weights for r in requests])
         views = {p: view for r in requests for p, view in r.out.views.items()}
         counts = [r.batch.num_records for r in requests]
         clips = [r.clip for r in requests if r.clip is not None]
         if not clips:
             losses = self._twin.losses(batch, weights, Tape(views))
-            return [(own,) for own in losses.split(counts)]
+            return [(own,) for own in torch.split(losses, counts)]
         tape = Tape()
         losses = self._twin.losses(batch, weights, tape)
         sizes = [clip.num_units for clip in clips]
@@ -154,4 +154,4 @@ class Stack:
             views,
             max_grad_norm=bounds.repeat_interleave(torch.tensor(sizes)).to(weights.device),
         )
-        return list(zip(norms.split(sizes), losses.split(counts), strict=True))
+        return list(zip(torch.split(norms, sizes), torch.split(losses, counts), strict=True))

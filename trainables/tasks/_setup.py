@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from trainables import accountants, catalogue, engines
 from trainables.communication import Communicator
@@ -77,8 +79,15 @@ class Setup:
         )
 
 
-def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_dir: Path) -> Setup:
-    """Open the data, build the model, couple them in an engine.
+def prepare(
+    config: TrialConfig,
+    *,
+    comm: Communicator,
+    data_dir: Path,
+    cache_dir: Path,
+    gradients: Callable[[nn.Module], engines.GradientSource] = engines.GradientSource,
+) -> Setup:
+    """Open the data, build the model, couple them in an engine; `gradients` as in `engines.Setup`.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
@@ -124,6 +133,7 @@ def prepare(config: TrialConfig, *, comm: Communicator, data_dir: Path, cache_di
                 if config.privacy.group_scale == "public"
                 else None
             ),
+            gradients=gradients,
         ),
     )
     return Setup(config, corpus, split, loader, model, mechanism, engine, comm)

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 from safetensors.torch import save_file
+from torch import nn
 
 from trainables import accountants, catalogue, evidence
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
+from trainables.engines import GradientSource
 from trainables.metrics import summarize
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _facts, _leakage, _shadow
@@ -30,10 +32,13 @@ def run(
     report: Callable[[EpochReport], bool],
     data_dir: Path,
     cache_dir: Path,
+    gradients: Callable[[nn.Module], GradientSource] = GradientSource,
 ) -> TrialResult:
-    """See `trainables.trial.run`."""
+    """See `trainables.trial.run`; a stack of trials finds its `gradients` together."""
     started = time.perf_counter()
-    setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    setup = prepare(
+        config, comm=comm, data_dir=data_dir, cache_dir=cache_dir, gradients=gradients
+    )
     prepared = time.perf_counter()
     trained = train(
         setup,

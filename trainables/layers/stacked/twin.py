@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +46,10 @@ def stackable(model: nn.Module) -> bool:
 
 
 class Twin:
-    """`models` [K] as one. It reads their weights anew in every pass and holds none itself."""
+    """`models` [K] as one. It reads their weights anew in every pass and holds none itself.
+
+    `pointers`: the inputs of a batch that are indices into the rows of another input.
+    """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         shapes = [{name: (p.shape, p.requires_grad) for name, p in _named(m)} for m in models]
@@ -54,6 +57,7 @@ class Twin:
             raise InvalidInput("expected models of one architecture in a stack, got several")
         self.models = tuple(models)
         self._model: Any = _joined(models)
+        self.pointers: Mapping[str, str] = self._model.pointers
 
     def losses(self, batch: Any, weights: Tensor, tape: Tape) -> Tensor:
         """[B], detached, after one forward and backward pass that leaves its entries on `tape`.
