@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -95,9 +94,9 @@ def test_the_target_is_scaled_and_the_noise_added() -> None:
 @pytest.fixture
 def fresh() -> object:
     """Builds are looked for anew before and after."""
-    _native.add_normals.cache_clear()
+    _native.forget()
     yield
-    _native.add_normals.cache_clear()
+    _native.forget()
 
 
 @pytest.mark.parametrize("count", [1, 2, 255, 1001, (1 << 17) + 7])
@@ -110,7 +109,7 @@ def test_compiled_or_not_the_noise_is_the_same_bit_for_bit(
     targets = []
     for native in ("1", "0"):
         monkeypatch.setenv("SWEEP_NATIVE", native)
-        _native.add_normals.cache_clear()
+        _native.forget()
         assert (_native.add_normals() is None) == (native == "0")
         target = torch.linspace(-1, 1, count)
         add_noise_(target, stream=STREAM, segments=segments, factor=0.7)
@@ -136,28 +135,58 @@ KNOWN = [
 ]
 
 
-def break_source(path: Path) -> None:
-    path.write_text("no C\n")
-
-
-def break_sign(path: Path) -> None:
-    """A library that compiles and gives other numbers."""
-    path.write_text(_native._SOURCE.read_text().replace("* -2.0f", "* -2.00001f"))
-
-
-@pytest.mark.parametrize("broken", [break_source, break_sign])
-def test_a_library_that_cannot_be_had_or_is_wrong_is_not_used(
-    broken: Callable[[Path], None],
+@pytest.mark.parametrize(
+    ("right", "wrong", "lost"),
+    [
+        ("int cipher_lanes", "no C", {"add_normals", "add_noise", "adam"}),
+        ("* -2.0f", "* -2.00001f", {"add_normals", "add_noise"}),
+        ("NEXT_TWO(3, 0x04)", "NEXT_TWO(3, 0x05)", {"add_noise"}),
+        ("(low < block)", "(low > block)", {"add_noise"}),
+        ("sqrtf(v[i]) + epsilon", "sqrtf(v[i] + epsilon)", {"adam"}),
+    ],
+)
+def test_a_function_that_cannot_be_had_or_is_wrong_is_not_used(
+    right: str,
+    wrong: str,
+    lost: set[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fresh: object,
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    source = tmp_path / "other.c"
-    broken(source)
-    monkeypatch.setattr(_native, "_SOURCE", source)
-    assert _native.add_normals() is None
+    sources = []
+    for path in _native._SOURCES:
+        sources.append(tmp_path / path.name)
+        sources[-1].write_text(path.read_text().replace(right, wrong))
+    assert any(wrong in path.read_text() for path in sources)
+    before = {name for name in ("add_normals", "add_noise", "adam") if getattr(_native, name)()}
+    _native.forget()
+    monkeypatch.setattr(_native, "_SOURCES", sources)
+    found = {name for name in before if getattr(_native, name)()}
+    assert found == before - lost
     assert torch.isfinite(GaussianSource(STREAM).fill_(torch.empty(10))).all()
+
+
+@pytest.mark.parametrize("count", [1, 255, 1001, (1 << 16) + 4, (1 << 17) + 7])
+def test_the_cipher_of_the_processor_and_of_the_library_make_the_same_noise(
+    count: int, monkeypatch: pytest.MonkeyPatch, fresh: object
+) -> None:
+    """Also where the low half of the counter runs over, and behind a run of any length."""
+    if _native.add_noise() is None:
+        pytest.skip("no C compiler (cc), or a processor without AES instructions")
+    stream = STREAM[:40] + b"\xff" * 7 + b"\xfe" + STREAM[48:]
+    targets = []
+    for compiled in (True, False):
+        target = torch.linspace(-1, 1, count + 3)
+        with monkeypatch.context() as patch:
+            if not compiled:
+                patch.setattr(_native, "add_noise", lambda: None)
+            source = GaussianSource(stream)
+        assert source.compiled == compiled
+        for where in (slice(0, 3), slice(3, count + 3)):
+            source.add_(target, std=0.3, factor=0.9, where=where)
+        targets.append(target)
+    assert torch.equal(*targets)
 
 
 def test_no_compiler_is_needed(monkeypatch: pytest.MonkeyPatch, fresh: object) -> None:

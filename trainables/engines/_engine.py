@@ -23,6 +23,7 @@ from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.flat import FlatGradient, Layout
+from trainables.privacy.flat_adam import FlatAdam
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
 from trainables.privacy.sampling import Draw, Ids, Sampler, sampler
@@ -128,7 +129,8 @@ class Engine(ABC):
         self._physical = setup.physical_batch_size
         self._source = setup.gradients(model)
         self._flat = FlatGradient(self.layout)
-        self._adam = torch.optim.Adam(self.layout.parameters, lr=setup.learning_rate, fused=True)
+        self._adam = FlatAdam(self.layout, learning_rate=setup.learning_rate)
+        self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
         _refuse_different_weights(self.layout, comm)
@@ -164,14 +166,14 @@ class Engine(ABC):
             begin_step(epoch, step)
         self.model.train()
         self._flat.zero_()
+        self._is_updated = False
         stats = self._fill(draw, epoch=epoch, index=index)
         self._flat.message[-1] = self._local_workers
         self.comm.all_reduce_sum(self._flat.message)
         self._refuse_missing_share()
-        self._flat.data.div_(self._divisor(draw))
+        if not self._is_updated:
+            self._adam.step(self._flat, share=1 / self._divisor(draw))
         self.released = self._flat.data
-        self._flat.attach()
-        self._adam.step()
         return stats
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
@@ -201,33 +203,12 @@ class Engine(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Flat tensors: Adam's moments, the steps taken, what a subclass adds."""
-        state = {"next_step": torch.tensor(self._next_step)}
-        for moment in ("exp_avg", "exp_avg_sq"):
-            flat = torch.zeros(self.layout.size, dtype=self.layout.dtype, device=self.layout.device)
-            for k, parameter in enumerate(self.layout.parameters):
-                if parameter in self._adam.state:
-                    flat[self.layout.segment(k)] = self._adam.state[parameter][moment].flatten()
-            state[f"adam.{moment}"] = flat
-        first = self._adam.state.get(self.layout.parameters[0], {})
-        state["adam.step"] = torch.as_tensor(first.get("step", 0.0)).detach().clone()
-        return state
+        return {"next_step": torch.tensor(self._next_step)} | self._adam.state_dict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from what `state_dict` gave, on a model whose weights are already restored."""
-        if state["adam.exp_avg"].numel() != self.layout.size:
-            raise InvalidInput(
-                f"expected optimiser state of {self.layout.size} numbers,"
-                f" got {state['adam.exp_avg'].numel()}"
-            )
+        self._adam.load_state_dict(state)
         self._next_step = int(state["next_step"])
-        for k, parameter in enumerate(self.layout.parameters):
-            segment, shape = self.layout.segment(k), parameter.shape
-            device = self.layout.device
-            self._adam.state[parameter] = {
-                "step": state["adam.step"].to(device, torch.float32).clone(),
-                "exp_avg": state["adam.exp_avg"].to(device)[segment].view(shape).clone(),
-                "exp_avg_sq": state["adam.exp_avg_sq"].to(device)[segment].view(shape).clone(),
-            }
 
     def _add_piece(
         self, draw: Draw, part: Pass, weights: NDArray[Any], out: FlatGradient

@@ -144,8 +144,18 @@ class PrivateEngine(Engine):
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
-        add_noise_(
-            self._flat.data, stream=stream, segments=segments, factor=factor, secure=self._secure
+        # A lone process' sum is complete: its noise and Adam's step are one pass.
+        alone = self.comm.world_size == 1 and self._local_workers == self._mechanism.num_workers
+        self._is_updated = bool(
+            add_noise_(
+                self._flat.data,
+                stream=stream,
+                segments=segments,
+                factor=factor,
+                secure=self._secure,
+                adam=self._adam if alone else None,
+                share=1 / self._mechanism.num_microbatches,
+            )
         )
 
     def _segments(self, std: float) -> list[tuple[slice, float]]:

@@ -13,6 +13,7 @@ under a 64-bit seed of the stream, unless `secure` asks for the CPU's.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -27,6 +28,7 @@ from torch import Tensor
 from trainables.communication import Communicator
 from trainables.errors import InvalidData
 from trainables.privacy import _native, box_muller
+from trainables.privacy.flat_adam import FlatAdam
 
 _KEY_BYTES = 32
 _CHUNK = 1 << 16  # numbers drawn at once: their words stay in the cache until they are used
@@ -103,23 +105,52 @@ class GaussianSource:
     """Independent N(0, 1) float32 from one stream, in order, by AES-256-CTR and Box-Muller."""
 
     def __init__(self, stream: bytes) -> None:
-        cipher = Cipher(algorithms.AES(stream[:32]), modes.CTR(stream[32:48]))
-        self._encryptor = cipher.encryptor()
-        raw = np.empty(_MOST_BYTES + 16, dtype=np.uint8)  # room for one more block
-        self._raw = raw.data
-        self._words = raw[:_MOST_BYTES].view(np.uint32)
-        self._address = raw.ctypes.data
-        self._native = _native.add_normals()
+        self._key, self._counter = stream[:32], stream[32:48]
+        self._pass = _native.add_noise()
+        self._offset = 0  # in the stream, with a compiled cipher
+        if self._pass is None:
+            cipher = Cipher(algorithms.AES(self._key), modes.CTR(self._counter))
+            self._encryptor = cipher.encryptor()
+            raw = np.empty(_MOST_BYTES + 16, dtype=np.uint8)  # room for one more block
+            self._raw = raw.data
+            self._words = raw[:_MOST_BYTES].view(np.uint32)
+            self._address = raw.ctypes.data
+            self._native = _native.add_normals()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `add_` can take an optimiser's step along."""
+        return self._pass is not None
 
     def fill_(self, out: Tensor) -> Tensor:
         """Overwrite `out` (float32, CPU, contiguous, one dimension) with N(0, 1)."""
         self.add_(out.zero_())
         return out
 
-    def add_(self, target: Tensor, *, std: float = 1.0, factor: float = 1.0) -> None:
-        """target = target * factor + std * N(0, 1), in one pass over `target` (as in `fill_`)."""
-        for start in range(0, target.numel(), _CHUNK):
-            part = target[start : start + _CHUNK]
+    def add_(
+        self,
+        target: Tensor,
+        *,
+        std: float = 1.0,
+        factor: float = 1.0,
+        where: slice | None = None,
+        update: _native.Update | None = None,
+    ) -> None:
+        """target[where] = target[where] * factor + std * N(0, 1), in one pass (as in `fill_`).
+
+        With `update`, where `compiled`, its step is taken on those numbers too; `target` is the
+        whole flat gradient then.
+        """
+        where = where or slice(0, target.numel())
+        if self._pass is not None:
+            step = None if update is None else ctypes.addressof(update)
+            self._offset = self._pass(
+                self._key, self._counter, self._offset, target.data_ptr(), where.start, where.stop,
+                factor, std, step,
+            )  # fmt: skip
+            return
+        for start in range(where.start, where.stop, _CHUNK):
+            part = target[start : min(start + _CHUNK, where.stop)]
             half = (part.numel() + 1) // 2
             more = box_muller.num_extra(half)
             self._encryptor.update_into(_ZEROS[: 8 * half + 4 * more], self._raw)
@@ -138,25 +169,33 @@ def add_noise_(
     segments: Sequence[tuple[slice, float]],
     factor: float = 1.0,
     secure: bool = False,
-) -> None:
+    adam: FlatAdam | None = None,
+    share: float = 1.0,
+) -> bool:
     """target = target * factor + independent Gaussian noise of each segment's standard deviation.
 
     `segments` cover `target` [D] in order, without gaps or overlap. The same stream gives the same
     noise: use each for one step of one worker. `secure` draws on the CPU for a GPU's target. A
     CPU's float32 target is read and written once.
+
+    With `adam` its step on `share` times that is taken in the same pass where it can be, and
+    `target` is left multiplied by `share`; True where it was.
     """
     if target.is_cuda and not secure:
         _add_device_noise_(target.mul_(factor), stream, segments)
-        return
+        return False
     source = GaussianSource(stream)
     direct = target.device.type == "cpu" and target.dtype == torch.float32
+    together = direct and source.compiled and adam is not None and adam.compiled
+    update = adam.begin(share=share) if together and adam is not None else None
     for where, std in segments:
-        part = target[where]
         if direct:
-            source.add_(part, std=std, factor=factor)
+            source.add_(target, std=std, factor=factor, where=where, update=update)
         else:
+            part = target[where]
             noise = source.fill_(torch.empty(part.numel(), dtype=torch.float32))
             part.mul_(factor).add_(noise.to(part.device, part.dtype), alpha=std)
+    return together
 
 
 def _add_device_noise_(
