@@ -32,6 +32,15 @@ class Inference:
     features: NDArray[np.float64]
     log_confidence: NDArray[np.float64]
 
+    def take(self, places: NDArray[np.int64]) -> Inference:
+        """The records at `places`, in that order."""
+        return Inference(
+            intents=self.intents[places],
+            tags=[self.tags[place] for place in places],
+            features=self.features[places],
+            log_confidence=self.log_confidence[places],
+        )
+
     def tag_names(self, schema: LabelSchema) -> list[tuple[str, ...]]:
         """BIO tags of each record."""
         names = schema.tags

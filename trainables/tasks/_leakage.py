@@ -1,4 +1,4 @@
-"""What a trained model gives away about who was in its training data: one inference pass."""
+"""What a trained model gives away about who was in its training data."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
+from numpy.typing import NDArray
 
 from trainables import attacks, catalogue, evidence
 from trainables.attacks import Knowledge, Signals
 from trainables.seeding import generator
+from trainables.tasks._inference import Inference
 from trainables.tasks._setup import Setup
 
 ShadowSignals = Callable[..., tuple[Signals, float]]
@@ -28,16 +30,37 @@ class Leakage:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Judged:
+    """The records that attacks judge or calibrate on, without those that the schema cannot name.
+
+    `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population` bool[n]: known
+    to the attacker as no members, not judged.
+    """
+
+    records: NDArray[np.int64]
+    member: NDArray[np.bool_]
+    pairs: NDArray[np.int64]
+    population: NDArray[np.bool_]
+
+
 def measure(
-    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path, shadow: ShadowSignals
+    setup: Setup,
+    judged: Judged,
+    said: Inference,
+    *,
+    folder: Path,
+    data_dir: Path,
+    cache_dir: Path,
+    shadow: ShadowSignals,
 ) -> Leakage:
-    """Infer the records that may be judged, run the attacks, keep what later attacks need.
+    """Run the attacks on what the model `said` of the `judged`, keep what later attacks need.
 
     Attacks that compare with other trials of the sweep wait until those are there; their signals
     are in `signals.npz` of each trial's folder.
     """
     started = time.perf_counter()
-    signals = judged_signals(setup)
+    signals = _signals(setup, judged, said)
     names = _names(setup)
     shadow_signals, shadow_seconds = None, 0.0
     if "shadow" in names:
@@ -88,8 +111,8 @@ def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:
     return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 
-def judged_signals(setup: Setup) -> Signals:
-    """Signals of as many members as non-members (fixed splits), or of the whole audit pool."""
+def judged(setup: Setup) -> Judged:
+    """As many members as non-members (fixed splits), or the whole audit pool."""
     split, seed = setup.split, setup.config.data.split_seed
     pair = None
     if split.audit_pool is not None and split.mask is not None:
@@ -111,15 +134,23 @@ def judged_signals(setup: Setup) -> Signals:
     pairs = np.full(len(every), -1, dtype=np.int64)
     if pair is not None:
         pairs[: len(ids)] = pair
-    said = setup.infer(every[known])
-    return attacks.gather(
+    return Judged(
         records=every[known],
         member=is_member[known],
+        pairs=pairs[known],
+        population=outside[known],
+    )
+
+
+def _signals(setup: Setup, judged: Judged, said: Inference) -> Signals:
+    return attacks.gather(
+        records=judged.records,
+        member=judged.member,
         mode=setup.config.data.split,
         features=said.features,
         log_confidence=said.log_confidence,
-        pairs=pairs[known],
-        population=outside[known],
+        pairs=judged.pairs,
+        population=judged.population,
         corpus=setup.corpus.fingerprint,
         trial=setup.config.id,
     )

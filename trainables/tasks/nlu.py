@@ -36,9 +36,7 @@ def run(
 ) -> TrialResult:
     """See `trainables.trial.run`; a stack of trials finds its `gradients` together."""
     started = time.perf_counter()
-    setup = prepare(
-        config, comm=comm, data_dir=data_dir, cache_dir=cache_dir, gradients=gradients
-    )
+    setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir, gradients=gradients)
     prepared = time.perf_counter()
     trained = train(
         setup,
@@ -49,14 +47,24 @@ def run(
         report=report,
     )
     measured = time.perf_counter()
-    counts = setup.counts(setup.split.test, setup.infer(setup.split.test))
+    # One pass over the records of both: most judged non-members are test records.
+    test, judged = setup.split.test, _leakage.judged(setup)
+    asked = np.union1d(test, judged.records)
+    said = setup.infer(asked)
+    counts = setup.counts(test, said.take(np.searchsorted(asked, test)))
     tested = summarize(
         counts,
         bootstrap_samples=config.evaluation.bootstrap_samples,
         seed=config.training.seed,
     ).as_dict()
     leakage = _leakage.measure(
-        setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir, shadow=_shadow.signals
+        setup,
+        judged,
+        said.take(np.searchsorted(asked, judged.records)),
+        folder=folder,
+        data_dir=data_dir,
+        cache_dir=cache_dir,
+        shadow=_shadow.signals,
     )
     ended = time.perf_counter()
     summary = accountants.account(
@@ -64,7 +72,7 @@ def run(
     )
     if comm.rank == 0:
         save_model(setup, folder / "model")
-        evidence.write_counts(folder, setup.split.test, counts)
+        evidence.write_counts(folder, test, counts)
     seconds = {
         "prepare": prepared - started,
         "train": math.fsum(trained.epoch_seconds),
