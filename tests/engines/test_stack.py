@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
-from tests.models._builds import MODELS, SCHEMA, random_batch, trained
+from tests.models._builds import MODELS, SCHEMA, build_model, random_batch, trained
 from trainables import catalogue
 from trainables.config import ModelConfig
 from trainables.engines._gradient import GradientSource
 from trainables.engines._stack import Clip, Request, Stack
+from trainables.errors import InvalidInput
 from trainables.layers.stacked import blocks
+from trainables.layers.stacked.twin import Twin
 from trainables.models._nlu import NluModel
 from trainables.privacy.flat import FlatGradient, Layout
 
@@ -86,3 +91,71 @@ def test_each_member_gets_what_it_gets_alone(name: str, clipped: bool) -> None:
         shares = torch.cat([norms / c for (norms, _), c in zip(expected, bounds, strict=True)])
         assert (shares > 1).any()
         assert (shares < 1).any()
+
+
+def test_a_model_whose_crf_needs_log_space_is_answered_alone() -> None:
+    models = members("clc")
+    with torch.no_grad():
+        models[1].crf.transitions[0, 0] = 100.0
+    alone, ours = requests(models, clipped=True), requests(models, clipped=True)
+    for request in alone:
+        request.alone()
+    stack = Stack()
+    stack.answer(ours)
+    assert stack.passes == {1: 1, 2: 1}
+    assert_equal_sums(ours, alone)
+
+
+def test_members_of_other_group_scales_or_without_a_clip_are_answered_apart() -> None:
+    models = members("bert")
+    alone, ours = (requests(models, clipped=True) for _ in range(2))
+    for found in (alone, ours):
+        clip = found[2].clip
+        assert clip is not None
+        found[2] = replace(found[2], clip=replace(clip, group_scale=clip.group_scale.flip(0)))
+        found[1] = replace(found[1], clip=None)
+    expected = [request.alone() for request in alone]
+    stack = Stack()
+    found = stack.answer(ours)
+    assert stack.passes == {1: 3}
+    assert [len(answer) for answer in found] == [len(answer) for answer in expected]
+    assert_equal_sums(ours, alone)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("clipped", [True, False], ids=["clipped", "plain"])
+@pytest.mark.parametrize("name", ["clc", "bert"])
+def test_a_member_that_is_not_finite_spoils_nobody_else(name: str, clipped: bool) -> None:
+    models = members(name)
+    with torch.no_grad():
+        next(p for n, p in models[0].named_parameters() if n.startswith("layers.0")).fill_(math.nan)
+    alone, ours = requests(models, clipped=clipped), requests(models, clipped=clipped)
+    for request in alone:
+        request.alone()
+    stack = Stack()
+    stack.answer(ours)
+    assert stack.passes == {3: 1}
+    assert_equal_sums(ours[1:], alone[1:])
+    if clipped:  # a unit that is not finite adds nothing
+        assert not ours[0].out.data.any()
+
+
+def test_a_pass_that_breaks_is_told_to_those_that_were_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    models = members("clc")
+    with torch.no_grad():
+        models[1].crf.transitions[0, 0] = 100.0
+    monkeypatch.setattr(Twin, "losses", broken)
+    first, second, third = Stack().answer(requests(models, clipped=True))
+    assert isinstance(first, RuntimeError)
+    assert isinstance(third, RuntimeError)
+    assert not isinstance(second, Exception)
+
+
+def test_models_of_different_shapes_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="one architecture"):
+        Twin([build_model("clc"), build_model("clc", word_dim=7)])

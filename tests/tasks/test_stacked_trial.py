@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,14 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from trainables import trial
+from trainables import engines, trial
 from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.engines import Stack
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.stacked_trial import Member, run_stacked, stack_key
+from trainables.tasks import _facts
 
 MODELS: dict[str, dict[str, Any]] = {
     "clc": {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6}
@@ -55,6 +58,9 @@ def config(engine: str = "dp_sgd", model: str = "clc", **changes: Any) -> TrialC
 
 def different(engine: str, model: str, **changes: Any) -> list[TrialConfig]:
     return [config(engine, model, **changes, **own) for own in DIFFERENCES]
+
+
+_AUDITED = functools.cache(engines.audit_step)
 
 
 def go_on(_: EpochReport) -> bool:
@@ -116,6 +122,13 @@ def assert_equal_weights(ours: Path, its: Path) -> None:
             for bias in (mine[name], tensor):
                 bias.view(3, -1)[1] = 0.0
         assert (mine[name] - tensor).norm() <= 1e-5 * tensor.norm() + 1e-6, name
+
+
+@pytest.fixture(autouse=True)
+def _few_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step audit of a card depends on the mechanism alone: once for each is enough here."""
+    monkeypatch.setattr(_facts, "_AUDIT_CALLS", 100)
+    monkeypatch.setattr(engines, "audit_step", _AUDITED)
 
 
 @pytest.fixture
@@ -187,3 +200,113 @@ def test_another_task_has_no_stack() -> None:
         )
         is None
     )
+
+
+def stop_after(epochs: int) -> Callable[[EpochReport], bool]:
+    return lambda epoch: epoch.epochs_done < epochs
+
+
+def test_a_member_that_is_stopped_leaves_and_the_others_go_on(
+    tmp_path: Path, stacks: list[Stack]
+) -> None:
+    chosen = different("edp_sgd", "clc", training__epochs=3)
+    reports = [go_on, stop_after(1), stop_after(2)]
+    members = [
+        Member(config=one, folder=tmp_path / f"stacked{n}", report=report)
+        for n, (one, report) in enumerate(zip(chosen, reports, strict=True))
+    ]
+    results = together(members, tmp_path)
+    for number, (one, report, result) in enumerate(zip(chosen, reports, results, strict=True)):
+        folder = tmp_path / f"alone{number}"
+        assert_equal_results(result, alone(one, folder, report))
+        assert_equal_weights(members[number].folder, folder)
+    assert stacks[0].passes[3] == stacks[0].passes[2] == stacks[0].passes[1] > 0
+
+
+@pytest.mark.parametrize("model", ["clc", "bert"])
+def test_checkpoints_go_from_a_trial_alone_into_a_stack_and_back(
+    tmp_path: Path, model: str
+) -> None:
+    chosen = different("dp_sgd", model, training__epochs=3)
+    folders = [tmp_path / f"trial{n}" for n in range(3)]
+    alone(chosen[0], folders[0], stop_after(2))  # two epochs on, the others at their start
+    members = [
+        Member(config=one, folder=folder, report=report)
+        for one, folder, report in zip(
+            chosen, folders, (go_on, stop_after(1), stop_after(2)), strict=True
+        )
+    ]
+    whole = together(members, tmp_path)[0]
+    rest = [alone(one, folder, go_on) for one, folder in zip(chosen[1:], folders[1:], strict=True)]
+    for number, (one, result) in enumerate(zip(chosen, [whole, *rest], strict=True)):
+        folder = tmp_path / f"uninterrupted{number}"
+        assert_equal_results(result, alone(one, folder, go_on))
+        assert_equal_weights(folders[number], folder)
+
+
+def test_what_breaks_one_member_does_not_touch_the_others(tmp_path: Path) -> None:
+    def broken(epoch: EpochReport) -> bool:
+        raise TrialFailed(f"expected to go on, broke after epoch {epoch.epochs_done}")
+
+    chosen = [
+        config(training__seed=1),
+        config(training__seed=2),
+        config(
+            privacy__noise_multiplier={"target_epsilon": 1e-9}, privacy__reproducible_noise=True
+        ),
+        config(training__seed=3, privacy__noise_multiplier=0.2),
+    ]
+    reports = [go_on, broken, go_on, go_on]
+    members = [
+        Member(config=one, folder=tmp_path / f"stacked{n}", report=report)
+        for n, (one, report) in enumerate(zip(chosen, reports, strict=True))
+    ]
+    results = together(members, tmp_path)
+    assert isinstance(results[1], TrialFailed)
+    assert isinstance(results[2], InvalidInput)  # refused before its first step
+    for number in (0, 3):
+        folder = tmp_path / f"alone{number}"
+        assert_equal_results(results[number], alone(chosen[number], folder, go_on))
+        assert_equal_weights(members[number].folder, folder)
+
+
+def test_reports_come_on_the_callers_thread_and_no_thread_is_left(tmp_path: Path) -> None:
+    before, seen = threading.active_count(), []
+
+    def report(epoch: EpochReport) -> bool:
+        seen.append((threading.current_thread(), epoch.epochs_done))
+        return True
+
+    chosen = [config("sgd", training__seed=seed) for seed in (1, 2)]
+    members = [
+        Member(config=one, folder=tmp_path / str(n), report=report) for n, one in enumerate(chosen)
+    ]
+    together(members, tmp_path)
+    assert [epochs for _, epochs in seen] == [1, 1, 2, 2]  # side by side
+    assert {thread for thread, _ in seen} == {threading.current_thread()}
+    assert threading.active_count() == before
+
+
+def test_an_error_of_the_listener_ends_the_whole_stack(tmp_path: Path) -> None:
+    def ended(number: int, outcome: TrialResult | Exception) -> None:
+        raise RuntimeError("nobody listens")
+
+    members = [
+        Member(config=config("sgd", training__seed=n), folder=tmp_path / str(n), report=report)
+        for n, report in enumerate((go_on, stop_after(1)))
+    ]
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="nobody listens"):
+        run_stacked(members, data_dir=tmp_path, cache_dir=tmp_path / "cache", ended=ended)
+    assert threading.active_count() == before
+
+
+def test_secret_noise_differs_between_members_that_are_equal_otherwise(tmp_path: Path) -> None:
+    private = config("dp_sgd", privacy__reproducible_noise=False, training__epochs=1)
+    members = [Member(config=private, folder=tmp_path / name, report=go_on) for name in ("a", "b")]
+    first, second = together(members, tmp_path)
+    assert isinstance(first, TrialResult)
+    assert isinstance(second, TrialResult)
+    assert first.privacy["mechanism"] == second.privacy["mechanism"]
+    with pytest.raises(AssertionError):
+        assert_equal_weights(tmp_path / "a", tmp_path / "b")
