@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +31,7 @@ from sweep.search_filter import filter_delta, filter_of, looks_at_results
 from sweep.search_jobs import ChosenJobs
 from sweep.search_source import earlier_records
 from sweep.settings import Settings
+from sweep.start_up import tracking, tracking_and_ray
 from sweep.store import SweepFolder
 from sweep.training_data import training_data
 from trainables import goals
@@ -76,10 +77,13 @@ def start(
     if budget_total is not None:
         _require_total(prepared, settings, budget_total)
     total_filter(prepared.space, settings)
-    with tracking(settings) as tracker:
+    executed = _run_settings(
+        prepared.space, settings, jobs=prepared.plan.to_run, address=address, function=function
+    )
+    with _started(settings, executed) as tracker:
         facts = {**about(command), "budget_total": budget_total}
         folder = store.create(settings.home, prepared.space, prepared.plan, about=facts)
-        return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
+        return _execute(folder, settings, tracker, executed=executed, watch=watch)
 
 
 def resume(
@@ -97,9 +101,21 @@ def resume(
     if folder.is_running:
         raise store.running_already(folder.name)
     waiting = [record.plan for record in folder.records() if record.status in _UNFINISHED]
-    _require_resources(folder.space().resources, waiting, address=address)
-    with tracking(settings) as tracker:
-        return _execute(folder, settings, tracker, address=address, function=function, watch=watch)
+    space = folder.space()
+    _require_resources(space.resources, waiting, address=address)
+    executed = _run_settings(
+        space, settings, jobs=folder.plan().to_run, address=address, function=function
+    )
+    anything = bool(waiting) or space.search.is_adaptive
+    with _started(settings, executed) if anything else tracking(settings) as tracker:
+        return _execute(folder, settings, tracker, executed=executed, watch=watch)
+
+
+def _started(settings: Settings, executed: RunSettings) -> AbstractContextManager[Any]:
+    """The tracker, and Ray where the trials need it."""
+    if executed.executor == "local":
+        return tracking(settings)
+    return tracking_and_ray(settings, executed)
 
 
 _UNFINISHED = ("planned", "running", "interrupted", "failed")
@@ -114,14 +130,6 @@ def _require_total(prepared: Prepared, settings: Settings, budget_total: float) 
             planned.setdefault(paid.dataset, []).append(release(paid.mechanism))
     for fingerprint, releases in planned.items():
         ledger.require_within(fingerprint, releases, budget_total=budget_total)
-
-
-@contextmanager
-def tracking(settings: Settings) -> Iterator[Any]:
-    """The tracker of the settings. MLflow is imported here and nowhere earlier."""
-    from sweep.mlflow_tracking import Tracker
-
-    yield Tracker(settings)
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
@@ -139,11 +147,10 @@ def _execute(
     settings: Settings,
     tracker: Any,
     *,
-    address: str | None,
-    function: str,
+    executed: RunSettings,
     watch: Watch,
 ) -> Run:
-    space, plan = folder.space(), folder.plan()
+    space = folder.space()
     watch = recorded(watch, folder)
     with folder.locked():
         records = folder.records(running=False)
@@ -178,14 +185,11 @@ def _execute(
             _job(folder, space, record.plan, epochs_done=record.epochs_done)
             for record in unfinished
         ]
-        run_settings = _run_settings(
-            space, settings, jobs=plan.to_run, address=address, function=function
-        )
         try:
             run_trials(
                 jobs,
                 events=driver,
-                settings=run_settings,
+                settings=executed,
                 stop_asked=lambda: folder.stop_is_asked,
                 source=source,
             )

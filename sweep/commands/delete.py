@@ -22,8 +22,9 @@ def register(app: typer.Typer) -> None:
         tracking_uri: TrackingUri = None,
     ) -> None:
         """Remove a sweep and all that it made. What it spent stays in the ledger."""
-        from sweep import runner, store
+        from sweep import store
         from sweep.settings import from_environment
+        from sweep.start_up import tracking
 
         settings = from_environment(tracking_uri=tracking_uri)
         folder = store.open_sweep(settings.home, name)
@@ -31,7 +32,7 @@ def register(app: typer.Typer) -> None:
             typer.confirm(f"Delete {folder.path} and its results?", abort=True)
         if not keep_tracking:
             folder.require_at_rest()
-            with runner.tracking(settings) as tracker:
+            with tracking(settings) as tracker:
                 tracker.delete(folder)
         folder.delete()
         console().print(f"{name} is deleted; the ledger keeps what it spent.", markup=False)
