@@ -97,7 +97,7 @@ def run_stacked(
             f" learning_rate and seed, got {len(keys)} kinds"
         )
 
-    def work(member: Member, ask: _Ask) -> TrialResult:
+    def work(member: Member, ask: Ask) -> TrialResult:
         return nlu.run(
             member.config,
             folder=member.folder,
@@ -108,7 +108,7 @@ def run_stacked(
             gradients=functools.partial(PostedSource, post=ask),
         )
 
-    lanes = [_Lane(functools.partial(work, member)) for member in members]
+    lanes = [Lane(functools.partial(work, member)) for member in members]
     stack = Stack()
     try:
         waiting: dict[int, Request] = {}
@@ -128,7 +128,7 @@ def run_stacked(
 
 
 def _until_gradient(
-    lane: _Lane, member: Member, answer: object
+    lane: Lane, member: Member, answer: object
 ) -> Request | TrialResult | Exception:
     """Let a member run on until it needs a gradient or has ended; its reports pass through."""
     said = lane.run_on(answer)
@@ -147,21 +147,21 @@ def _outcome(work: Callable[[], Any]) -> Any:
         return error
 
 
-_Ask = Callable[[Any], Any]
+Ask = Callable[[Any], Any]
 
 
 class _Abandoned(BaseException):
     """Unwinds the thread of a member whose stack is given up."""
 
 
-class _Lane:
+class Lane:
     """A member's trial on a thread of its own, which runs only within `run_on`.
 
     `work` is given `ask`: it hands a question to the caller of `run_on` and returns the answer, or
     raises it where it is an error.
     """
 
-    def __init__(self, work: Callable[[_Ask], TrialResult]) -> None:
+    def __init__(self, work: Callable[[Ask], TrialResult]) -> None:
         self._work = work
         self._questions: SimpleQueue[Any] = SimpleQueue()
         self._answers: SimpleQueue[Any] = SimpleQueue()

@@ -46,10 +46,7 @@ def stackable(model: nn.Module) -> bool:
 
 
 class Twin:
-    """`models` [K] as one. It reads their weights anew in every pass and holds none itself.
-
-    `pointers`: the inputs of a batch that are indices into the rows of another input.
-    """
+    """`models` [K] as one. It reads their weights anew in every pass and holds none itself."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         shapes = [{name: (p.shape, p.requires_grad) for name, p in _named(m)} for m in models]
@@ -57,7 +54,12 @@ class Twin:
             raise InvalidInput("expected models of one architecture in a stack, got several")
         self.models = tuple(models)
         self._model: Any = _joined(models)
-        self.pointers: Mapping[str, str] = self._model.pointers
+
+    @property
+    def pointers(self) -> Mapping[str, str]:
+        """The inputs of a batch that are indices into the rows of another input."""
+        named: Mapping[str, str] = self._model.pointers
+        return named
 
     def losses(self, batch: Any, weights: Tensor, tape: Tape) -> Tensor:
         """[B], detached, after one forward and backward pass that leaves its entries on `tape`.
