@@ -165,6 +165,11 @@ class TrainingConfig(Frozen):
     )
     num_workers: int = Field(1, ge=1, description="N of Algorithm 1; logical where fewer run")
     learning_rate: PositiveFloat = 1e-3
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32",
+        description="of products in training passes; norms, clipped sums, noise, weights and Adam"
+        " are fp32 with both",
+    )
     seed: int = Field(0, ge=0, description="initialisation and dropout; never noise")
 
 
@@ -212,7 +217,9 @@ class SynthesisConfig(Frozen):
         "parser",
         description="private programs: by a parser trained on the public part, or the corpus' own",
     )
-    parser_epochs: int = Field(16, ge=1, description="of the low-resource parser")
+    parser_epochs: int = Field(
+        64, ge=1, description="of the low-resource parser: few pairs want many epochs"
+    )
     measuring_parser_epochs: int = Field(
         8,
         ge=0,
@@ -340,6 +347,8 @@ class TrialConfig(Frozen):
         fields = self.model_dump(mode="json")
         # How the work is cut into pieces changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")
+        if self.training.precision == "fp32":  # an id from before there was a choice stays
+            fields["training"].pop("precision")
         if self.task == "nlu":
             fields.pop("synthesis")
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))

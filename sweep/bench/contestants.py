@@ -159,6 +159,7 @@ class Arena:
                 loader=loader,
                 ids=np.arange(self.corpus.num_records),
                 learning_rate=config.training.learning_rate,
+                precision=config.training.precision,
                 key=public_key(0, "benchmark"),
                 comm=self.comm,
                 sampler=SameBatches(self.batches, per_record=mechanism.microbatch_size == 1),

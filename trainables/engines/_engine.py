@@ -22,6 +22,7 @@ from trainables.communication import Communicator
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.layers.precision import Precision
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.privacy.flat_adam import FlatAdam
 from trainables.privacy.mechanism import Mechanism
@@ -71,6 +72,7 @@ class Setup:
     `attempt` keep the streams of noise apart. `physical_batch_size` bounds the records a process
     forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
     `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
+    `precision` is that of the products in forward and backward passes (see `layers.precision`).
     `sampler` replaces the mechanism's own sampling, for audits of a chosen batch; `gradients` makes
     what finds the gradients of a model, for trials that are stacked.
     """
@@ -87,6 +89,7 @@ class Setup:
     physical_batch_size: int | None = None
     public_batch: Any | None = None
     secure_noise: bool = False
+    precision: Precision = "fp32"
     sampler: Sampler | None = None
     gradients: Callable[[nn.Module], GradientSource] = GradientSource
 
@@ -128,6 +131,7 @@ class Engine(ABC):
         self._sampler = setup.sampler_for(mechanism)
         self._physical = setup.physical_batch_size
         self._source = setup.gradients(model)
+        self._source.precision = setup.precision
         self._flat = FlatGradient(self.layout)
         self._adam = FlatAdam(self.layout, learning_rate=setup.learning_rate)
         self._is_updated = False  # by the pass that added the noise of this step

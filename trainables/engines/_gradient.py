@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.layers import bookkeeping
+from trainables.layers.precision import Precision, passes_in
 from trainables.privacy.flat import FlatGradient
 
 
@@ -16,22 +17,25 @@ class GradientSource:
     """Adds weighted sums of a model's per-record gradients to flat buffers.
 
     `per_unit` says whether many units can be clipped in one backward pass; otherwise each unit
-    takes a pass of its own, which is slower and gives the same sum.
+    takes a pass of its own, which is slower and gives the same sum. `precision` is that of the
+    products in forward and backward passes; norms and sums are float32 in any case.
     """
+
+    precision: Precision = "fp32"
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.per_unit = bookkeeping.supports(_Watched(model))
+        self.per_unit = bookkeeping.supports(_Watched(model, "fp32"))
 
     def add_mean(self, batch: Any, out: FlatGradient) -> None:
         """Add the mean gradient of a batch to `out`."""
         with torch.no_grad():
-            losses = _Watched(self.model).losses(batch)
+            losses = _Watched(self.model, self.precision).losses(batch)
         self.add(batch, torch.full_like(losses, 1.0 / len(losses)), out)
 
     def add(self, batch: Any, weights: Tensor, out: FlatGradient) -> Tensor:
         """Add sum_i weights_i grad loss_i to `out`; the losses [B], detached."""
-        watched = _Watched(self.model)
+        watched = _Watched(self.model, self.precision)
         if self.per_unit:
             bookkeeping.gradient(watched, batch, weights, out.data)
         else:
@@ -53,7 +57,7 @@ class GradientSource:
         group_scale: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached)."""
-        watched = _Watched(self.model)
+        watched = _Watched(self.model, self.precision)
         norms = bookkeeping.clipped_sum(
             watched,
             batch,
@@ -70,12 +74,16 @@ class GradientSource:
 class _Watched:
     """A model that remembers the losses it gave, so that nobody computes them twice."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, precision: Precision) -> None:
         self._model = model
+        self._precision = precision
         self.seen = torch.empty(0)
 
     def losses(self, batch: Any) -> Tensor:
-        losses: Tensor = self._model.losses(batch)  # type: ignore[operator]  # see LossModel
+        device = next(self._model.parameters()).device
+        with passes_in(self._precision, device):
+            losses: Tensor = self._model.losses(batch)  # type: ignore[operator]  # see LossModel
+        losses = losses.float() if losses.dtype == torch.bfloat16 else losses
         self.seen = losses.detach()
         return losses
 

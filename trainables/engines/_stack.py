@@ -48,7 +48,8 @@ class Request:
     @property
     def kind(self) -> tuple[object, ...]:
         """Equal for requests that one pass can answer."""
-        if not (isinstance(self.batch, PackedBatch) and stackable(self.source.model)):
+        plain = isinstance(self.batch, PackedBatch) and self.source.precision == "fp32"
+        if not (plain and stackable(self.source.model)):
             return (id(self),)
         return () if self.clip is None else tuple(self.clip.group_scale.tolist())
 
@@ -80,6 +81,7 @@ class PostedSource(GradientSource):
 
     def add(self, batch: Any, weights: Tensor, out: FlatGradient) -> Tensor:
         """See `GradientSource.add`."""
+        self._own.precision = self.precision
         (losses,) = self._post(Request(self._own, batch, weights, out, None))
         return losses
 
@@ -95,6 +97,7 @@ class PostedSource(GradientSource):
         group_scale: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """See `GradientSource.add_clipped`."""
+        self._own.precision = self.precision
         clip = Clip(unit_of_record, num_units, max_grad_norm, group_scale)
         norms, losses = self._post(Request(self._own, batch, weights, out, clip))
         return norms, losses

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import Rows
+from trainables.layers.precision import product, rounded
 from trainables.layers.tape import (
     Tape,
     Units,
@@ -70,15 +71,18 @@ class _TapedLinear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = (weight, bias, tape, rows)
-        return F.linear(x, weight, bias)
+        return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
         weight, bias, tape, rows = ctx.layer
-        tape.receive(LinearEntry(weight, bias, x.detach(), g, rows))
-        return g @ weight.detach() if ctx.needs_input_grad[0] else None, None, None, None, None
+        # Norm and sum are both found from what is left here, in the weight's own precision.
+        kept, g_kept = x.detach().to(weight.dtype), g.to(weight.dtype)
+        tape.receive(LinearEntry(weight, bias, kept, g_kept, rows))
+        g_x = product(g, weight.detach()) if ctx.needs_input_grad[0] else None
+        return g_x, None, None, None, None
 
 
 class Linear(nn.Linear):
@@ -89,4 +93,4 @@ class Linear(nn.Linear):
         tape = current()
         if tape is None or not any(p.requires_grad for p in self.parameters()):
             return F.linear(x, self.weight, self.bias)
-        return apply(_TapedLinear, x, self.weight, self.bias, tape, rows)
+        return apply(_TapedLinear, rounded(x), self.weight, self.bias, tape, rows, widen=False)

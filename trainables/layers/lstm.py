@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import TimeMajor
+from trainables.layers.precision import product, rounded
 from trainables.layers.tape import (
     Tape,
     Units,
@@ -100,9 +101,13 @@ def _forward(
     x: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Tensor, bias: Tensor, layout: TimeMajor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gates after their non-linearity, cells, tanh of cells, states; each [2, T, .]."""
-    gates = x[0].new_empty(2, x[0].shape[0], w_ih.shape[1])
+    gates = bias.new_empty(2, x[0].shape[0], w_ih.shape[1])
     for direction in (0, 1):
-        torch.addmm(bias[direction], x[direction], w_ih[direction].t(), out=gates[direction])
+        own, weight, out = x[direction], w_ih[direction].t(), gates[direction]
+        if own.dtype == out.dtype:
+            torch.addmm(bias[direction], own, weight, out=out)
+        else:
+            torch.add(bias[direction], product(own, weight), out=out)
     return advance(gates, w_hh, layout)
 
 
@@ -202,10 +207,13 @@ class _BiLstm(torch.autograd.Function):
         dz = retreat(dh, gates, cells, tanh_cells, w_hh, layout)
         g_x = None
         if ctx.needs_input_grad[0]:
-            g_x = (dz[1] @ w_ih[1]).index_select(0, layout.reverse).addmm_(dz[0], w_ih[0])
+            near, far = dz.to(x.dtype)
+            g_x = product(far, w_ih[1]).index_select(0, layout.reverse)
+            g_x.addmm_(near, w_ih[0].to(x.dtype))
         h = torch.zeros_like(states)
         h[:, layout.num_records :] = states.index_select(1, layout.previous)
-        entry = LstmEntry(layer, (x.detach(), x_reversed), h, dz, layout)
+        inputs = (x.detach().to(dz.dtype), x_reversed.to(dz.dtype))
+        entry = LstmEntry(layer, inputs, h, dz, layout)
         if tape is not None:
             tape.receive(entry)
             return g_x, None, None, None, None, None, None
@@ -234,4 +242,14 @@ class BiLstm(nn.Module):
 
     def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
         """Rows of `x` and of the result are in the time-major order of `layout`."""
-        return apply(_BiLstm, x, self.weight_ih, self.weight_hh, self.bias, self, layout, current())
+        return apply(
+            _BiLstm,
+            rounded(x),
+            self.weight_ih,
+            self.weight_hh,
+            self.bias,
+            self,
+            layout,
+            current(),
+            widen=False,
+        )

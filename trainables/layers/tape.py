@@ -207,9 +207,23 @@ def recording(tape: Tape) -> Iterator[Tape]:
         _ACTIVE.reset(token)
 
 
-def apply(function: type[torch.autograd.Function], *arguments: object) -> Tensor:
-    """`function.apply`, whose result torch does not type."""
-    return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
+def apply(
+    function: type[torch.autograd.Function], *arguments: object, widen: bool = True
+) -> Tensor:
+    """`function.apply` on float32, whatever `layers.precision` makes of other layers.
+
+    With `widen=False` numbers arrive as they are: the function sees to its own precision.
+    """
+    device = next((x.device.type for x in arguments if isinstance(x, Tensor)), "cpu")
+    if not torch.is_autocast_enabled(device):
+        return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
+    if widen:
+        arguments = tuple(
+            x.float() if isinstance(x, Tensor) and x.dtype == torch.bfloat16 else x
+            for x in arguments
+        )
+    with torch.autocast(device, enabled=False):
+        return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]  # torch's
 
 
 def row_factors(units: Units | None, factors: Tensor | None, rows: Rows) -> Tensor | None:

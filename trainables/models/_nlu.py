@@ -152,7 +152,7 @@ class NluModel(nn.Module, ABC):
         )
 
     def _intent_losses(self, logits: Tensor, batch: PackedBatch, unknown: float) -> Tensor:
-        losses = F.cross_entropy(logits, batch.intents.clamp(min=0), reduction="none")
+        losses = F.cross_entropy(logits.float(), batch.intents.clamp(min=0), reduction="none")
         return losses.masked_fill(batch.intents < 0, unknown)
 
     def _tag_losses(

@@ -128,6 +128,7 @@ def prepare(
             trial_id=config.id,
             physical_batch_size=config.training.physical_batch_size,
             secure_noise=config.privacy.secure_noise,
+            precision=config.training.precision,
             public_batch=(
                 public_batch(model, corpus.schema)
                 if config.privacy.group_scale == "public"

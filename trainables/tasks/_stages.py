@@ -99,6 +99,7 @@ def staged_engine(
                 trial_id=f"{config.id}/{stage}",
                 physical_batch_size=config.training.physical_batch_size,
                 secure_noise=config.privacy.secure_noise,
+                precision=config.training.precision,
             ),
         )
     return StagedEngine(parts, lengths)

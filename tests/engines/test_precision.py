@@ -1,0 +1,167 @@
+"""bf16 products: what is rounded changes the gradient a little and the clip's bound not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.models._builds import MODELS, build_model, random_batch, trained
+from trainables import catalogue
+from trainables.communication import Alone
+from trainables.config import parse
+from trainables.engines import PostedSource, Request, Setup
+from trainables.engines._gradient import GradientSource
+from trainables.layers.linear import Linear
+from trainables.layers.lstm import BiLstm
+from trainables.layers.packing import time_major
+from trainables.layers.precision import Precision, passes_in
+from trainables.privacy.flat import FlatGradient, Layout
+from trainables.privacy.mechanism import build
+from trainables.privacy.noise import public_key
+
+NUM_RECORDS = 5
+CPU = torch.device("cpu")
+
+
+def source_of(model: nn.Module, precision: Precision) -> GradientSource:
+    source = GradientSource(model)
+    source.precision = precision
+    return source
+
+
+def contribution(
+    model: nn.Module, batch: Any, record: int, *, clip: float, alphas: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What record `record` adds to a clipped sum, every other one having weight 0; its norm."""
+    out = FlatGradient(Layout.of(model))
+    weights = torch.zeros(NUM_RECORDS)
+    weights[record] = 1.0
+    norms, _ = source_of(model, "bf16").add_clipped(
+        batch,
+        weights,
+        out,
+        unit_of_record=torch.arange(NUM_RECORDS),
+        num_units=NUM_RECORDS,
+        max_grad_norm=clip,
+        group_scale=alphas,
+    )
+    return out.data.double(), norms[record].double()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_a_record_adds_is_within_the_bound_to_float32_rounding(name: str) -> None:
+    """And its norm is that of what is added: to 1e-5, where bf16 itself has 4e-3."""
+    torch.manual_seed(0)
+    model = build_model(name)
+    model.begin_step("a", 1)
+    batch = random_batch(model, NUM_RECORDS, seed=3)
+    alphas = torch.rand(len(trained(model))) + 0.5
+    scale = torch.cat(
+        [a.double().repeat(p.numel()) for a, p in zip(alphas, trained(model), strict=True)]
+    )
+    for record in range(NUM_RECORDS):
+        added, norm = contribution(model, batch, record, clip=1e9, alphas=alphas)
+        torch.testing.assert_close((added / scale).norm(), norm, rtol=1e-5, atol=0)
+        clip = float(norm) / 3
+        added, _ = contribution(model, batch, record, clip=clip, alphas=alphas)
+        assert clip * (1 - 1e-5) <= float((added / scale).norm()) <= clip * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_gradient_is_rounded_and_close(name: str) -> None:
+    """Not equal to float32's, and within 3 % of it; losses too. Sums and losses are float32."""
+    found = []
+    for precision in ("fp32", "bf16"):
+        model = build_model(name)
+        model.begin_step("a", 1)
+        out = FlatGradient(Layout.of(model))
+        batch = random_batch(model, NUM_RECORDS, seed=3)
+        losses = source_of(model, precision).add(batch, torch.ones(NUM_RECORDS), out)
+        assert losses.dtype == out.data.dtype == torch.float32
+        found.append((out.data.clone(), losses))
+    (exact, exact_losses), (rounded, losses) = found
+    assert 1e-4 < float((rounded - exact).norm() / exact.norm()) < 3e-2
+    torch.testing.assert_close(losses, exact_losses, rtol=2e-2, atol=0)
+
+
+def test_only_products_are_rounded() -> None:
+    """A linear map gives bfloat16 without a tape too; a recurrent layer its own float32."""
+    layout = time_major(torch.tensor([3, 2]))
+    x = torch.randn(5, 4)
+    with passes_in("bf16", CPU):
+        assert Linear(4, 3)(x, layout.rows).dtype == torch.bfloat16
+        assert BiLstm(4, 3)(x, layout).dtype == torch.float32
+    assert Linear(4, 3)(x, layout.rows).dtype == torch.float32
+
+
+class Records:
+    """A loader of one made batch."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._batch = random_batch(model, NUM_RECORDS, seed=3)
+
+    def batch(self, ids: np.ndarray) -> Any:
+        return self._batch
+
+
+def test_a_step_in_bf16_keeps_weights_and_moments_in_float32() -> None:
+    """With the engine as a trial makes it; the step differs from float32's, and little."""
+    after = []
+    for precision in ("fp32", "bf16"):
+        config = parse(
+            {
+                "engine": "edp_sgd",
+                "privacy": {"noise_multiplier": 0.0, "max_grad_norm": 1e6},
+                "training": {"expected_batch_size": NUM_RECORDS, "precision": precision},
+                "data": {"num_records": NUM_RECORDS},
+            }
+        )
+        model = build_model("bert", dropout=0.0)
+        engine = catalogue.entry("engines", "edp_sgd").make(
+            model,
+            build(config, num_records=NUM_RECORDS),
+            Setup(
+                loader=Records(model),
+                ids=np.arange(NUM_RECORDS),
+                learning_rate=1e-3,
+                key=public_key(0, "precision"),
+                comm=Alone(),
+                precision=config.training.precision,
+            ),
+        )
+        engine.step(0, 0)
+        after.append(engine.released.clone())
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        assert engine.state_dict()["adam.exp_avg"].dtype == torch.float32
+    assert 1e-4 < float((after[0] - after[1]).norm() / after[0].norm()) < 3e-2
+
+
+def test_precision_is_part_of_a_trial_and_its_default_keeps_old_names() -> None:
+    plain = parse({})
+    assert parse({"training": {"precision": "fp32"}}).id == plain.id
+    assert parse({"training": {"precision": "bf16"}}).id != plain.id
+
+
+def test_a_stack_does_not_answer_in_another_precision() -> None:
+    """Stacked passes are float32: a request of bf16 is a kind of its own, answered alone."""
+    model = build_model("clc")
+    batch = random_batch(model, NUM_RECORDS, seed=3)
+    asked: list[Request] = []
+
+    def post(request: Request) -> Any:
+        asked.append(request)
+        return request.alone()
+
+    answers = []
+    for precision in ("fp32", "bf16"):
+        model.begin_step("a", 1)
+        posted, out = PostedSource(model, post), FlatGradient(Layout.of(model))
+        posted.precision = precision
+        posted.add(batch, torch.ones(NUM_RECORDS), out)
+        answers.append(out.data.clone())
+    assert [len(request.kind) for request in asked] == [0, 1]
+    assert not torch.equal(*answers)

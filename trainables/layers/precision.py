@@ -1,0 +1,46 @@
+"""bf16 products inside fp32 training: where the model's forward pass may round.
+
+Under `passes_in("bf16", device)` the linear maps and the LSTM's input products, forward and towards
+their inputs, take bfloat16 operands (torch's autocast does the same to layers that are not ours).
+What decides about privacy stays float32: what a layer leaves on the tape is the *rounded*
+activation and output gradient, widened, and the norm of a unit and its clipped sum are computed
+from these same float32 numbers. So a unit's contribution is at most C whatever was rounded before.
+Recurrences, attention, normalisation, the CRF, losses, parameters and Adam are float32 too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Precision = Literal["fp32", "bf16"]
+
+
+@contextmanager
+def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Forward passes of this precision inside."""
+    if precision == "fp32":
+        yield
+        return
+    # Weights change at every step, so a cache of rounded ones would only hold memory.
+    with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False):
+        yield
+
+
+def is_rounding(x: Tensor) -> bool:
+    """Whether layers that see `x` are to take products in bfloat16 now."""
+    return torch.is_autocast_enabled(x.device.type) and x.dtype in (torch.float32, torch.bfloat16)
+
+
+def rounded(x: Tensor) -> Tensor:
+    """`x` as the products take it: bfloat16 where they round, else itself."""
+    return x.to(torch.bfloat16) if is_rounding(x) else x
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """`x @ weight` in the type of `x`, to which `weight` is rounded."""
+    return x @ weight.to(x.dtype)
