@@ -32,6 +32,7 @@ _LARGER = (
     "well_formed_rate",
     "distinct_rate",
     "parse_valid_rate",
+    "neighbour_*",
     "*accuracy",
     "*slot_f1*",
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
-from trainables.metrics import function_distance, function_overlap, mauve, word_overlap
+from trainables.metrics import function_distance, function_overlap, mauve, neighbours, word_overlap
 from trainables.parse.function_types import FnTypes, occurrences
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
@@ -57,7 +57,7 @@ def score(
     """Every figure of generated texts, None where it cannot be told.
 
     `X_human_ceiling` is X of one half of the human texts against the other. With `mauve_texts` 0
-    MAUVE is left out.
+    MAUVE and neighbours are left out.
 
     Raises: InvalidInput where a side is empty, or a human program does not read.
     """
@@ -84,8 +84,8 @@ def score(
     figures = _compare(ours, theirs, fn_types=fn_types)
     ceiling = _compare(*halves, fn_types=fn_types)
     if mauve_texts:
-        figures |= _mauve(ours, theirs, max_texts=mauve_texts, by=mauve_by, seed=seed)
-        ceiling |= _mauve(*halves, max_texts=mauve_texts, by=mauve_by, seed=seed)
+        figures |= _in_features(ours, theirs, max_texts=mauve_texts, by=mauve_by, seed=seed)
+        ceiling |= _in_features(*halves, max_texts=mauve_texts, by=mauve_by, seed=seed)
     for name, value in figures.items():
         found[name] = value
         if "num_" not in name and name not in _ONE_SIDED:
@@ -127,17 +127,24 @@ def _compare(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
     return found
 
 
-def _mauve(generated: Texts, human: Texts, *, max_texts: int, by: mauve.By, seed: int) -> Figures:
+def _in_features(
+    generated: Texts, human: Texts, *, max_texts: int, by: mauve.By, seed: int
+) -> Figures:
     if min(len(generated.utterances), len(human.utterances)) < 10:
         return {"mauve": None}
-    found = mauve.of_texts(
-        generated.utterances, human.utterances, max_texts=max_texts, by=by, seed=seed
+    rows = mauve.features_of_both(
+        generated.utterances, human.utterances, max_texts=max_texts, seed=seed
     )
+    judge = mauve.with_package if by == "package" else mauve.of_features
+    found = judge(*rows, features=mauve.FEATURES, seed=seed)
+    near = neighbours.of_features(*rows)
     return {
         "mauve": found.value,
         "mauve_smoothed": found.smoothed,
         "mauve_num_texts": found.num_texts,
         "mauve_num_clusters": found.num_clusters,
+        "neighbour_precision": near.precision,
+        "neighbour_recall": near.recall,
     }
 
 

@@ -52,14 +52,25 @@ def of_texts(
 
     Raises: InvalidInput where a side has fewer than 10 texts, or the package is not installed.
     """
+    p, q = features_of_both(generated, human, max_texts=max_texts, seed=seed)
+    judge = with_package if by == "package" else of_features
+    return judge(p, q, features=FEATURES, seed=seed)
+
+
+def features_of_both(
+    generated: Sequence[str], human: Sequence[str], *, max_texts: int = 2_000, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """Rows of equally many texts of both sides, drawn at random, in one space of features.
+
+    Raises: InvalidInput where a side has fewer than 10 texts.
+    """
     n = min(len(generated), len(human), max_texts)
     if n < 10:
         raise InvalidInput(f"expected at least 10 texts of each side for MAUVE, got {n}")
     rng = np.random.default_rng(seed)
     sides = [[side[i] for i in rng.permutation(len(side))[:n]] for side in (generated, human)]
     rows = text_features([*sides[0], *sides[1]], seed=seed)
-    judge = with_package if by == "package" else of_features
-    return judge(rows[:n], rows[n:], features=FEATURES, seed=seed)
+    return rows[:n], rows[n:]
 
 
 def of_features(p: Floats, q: Floats, *, features: str, seed: int = 0) -> Mauve:
