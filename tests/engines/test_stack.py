@@ -14,7 +14,7 @@ from trainables.config import ModelConfig
 from trainables.engines._gradient import GradientSource
 from trainables.engines._stack import Clip, Request, Stack
 from trainables.errors import InvalidInput
-from trainables.layers.stacked import blocks
+from trainables.layers.stacked import blocks, lstm
 from trainables.layers.stacked.twin import Twin
 from trainables.models._nlu import NluModel
 from trainables.privacy.flat import FlatGradient, Layout
@@ -64,11 +64,14 @@ def assert_equal_sums(ours: list[Request], alone: list[Request]) -> None:
             assert difference <= 1e-5 * its.out.data[part].norm() + 1e-7, name
 
 
-@pytest.fixture(params=["slices", "batches"])
+@pytest.fixture(params=["small on a CPU", "large on a CPU", "as on an accelerator"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both forms of a stacked product: an accelerator's runs here too."""
-    if request.param == "batches":
+    """Every form of a stacked product: an accelerator's runs here too."""
+    if request.param == "as on an accelerator":
         monkeypatch.setattr(blocks, "in_batches", lambda device: True)
+        monkeypatch.setattr(lstm, "in_batches", lambda device: True)
+    if request.param == "large on a CPU":
+        monkeypatch.setattr(lstm, "_IN_CACHE", 0)
 
 
 @pytest.mark.usefixtures("way")

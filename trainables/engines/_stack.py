@@ -153,7 +153,7 @@ class Stack:
         norms = add_clipped(
             tape.entries,
             Units(units, sum(sizes)),
-            dict(zip(requests[0].out.layout.parameters, inverse, strict=True)),
+            {p: x for r in requests for p, x in zip(r.out.layout.parameters, inverse, strict=True)},
             views,
             max_grad_norm=bounds.repeat_interleave(torch.tensor(sizes)).to(weights.device),
         )

@@ -10,7 +10,8 @@ beyond a record's end are padding, which no result reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -44,6 +45,17 @@ class StackedTimeMajor(TimeMajor):
     # int64[T] each: the cell, in a grid [members, directions, cells], of a row that is read
     # forwards, and of one that is read from the record's end.
     cells: tuple[Tensor, Tensor]
+    lengths: Tensor  # int64[B], as they were given
+
+    @cached_property
+    def own(self) -> tuple[TimeMajor, ...]:
+        """Each member's own layout, its `rows` with the numbers that records have in the batch."""
+        members = self.rows.members or ()
+        layouts = [time_major(lengths) for lengths in torch.split(self.lengths, list(members))]
+        return tuple(
+            replace(layout, rows=Rows(layout.rows.record + first, layout.num_records))
+            for layout, first in zip(layouts, _before(members).tolist(), strict=True)
+        )
 
     @property
     def num_cells(self) -> int:
@@ -114,6 +126,7 @@ def stacked_time_major(lengths: Tensor, members: Members) -> StackedTimeMajor:
             tensor(lane * num_cells + cell),
             tensor((lane + 1) * num_cells + starts[back] + slot[record]),
         ),
+        lengths=lengths,
     )
 
 

@@ -2,6 +2,9 @@
 
 Each member and direction has a lane of the layout's grid. A cell of padding reads zeros and gets no
 gradient, so nothing flows from it into a record.
+
+A CPU reads a direction's recurrent weights from its cache in every time step. Where those of all
+members together do not fit there, it takes the members one after another.
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ from trainables.layers.packing import TimeMajor
 from trainables.layers.stacked.blocks import (
     Blocks,
     anchor,
+    in_batches,
     lanes_product,
     views_of,
     weights_of,
 )
 from trainables.layers.stacked_packing import StackedTimeMajor
 from trainables.layers.tape import Tape, Units, Views, apply, current, row_factors, scaled_pair
+
+_IN_CACHE = 1 << 20  # bytes of recurrent weights
 
 
 @dataclass(eq=False, kw_only=True)
@@ -125,4 +131,13 @@ class StackedBiLstm(nn.Module):
         """Packed rows [T, input_size] -> [T, 2 * hidden_size], in the order of `layout`."""
         if not isinstance(layout, StackedTimeMajor):
             raise InvalidInput("expected the layout of a stack in a stacked layer, got a plain one")
-        return apply(_StackedBiLstm, x, anchor(self.layers), self, layout, current())
+        if in_batches(x.device) or self._num_bytes <= _IN_CACHE:
+            return apply(_StackedBiLstm, x, anchor(self.layers), self, layout, current())
+        parts = torch.split(x, [own.rows.record.size for own in layout.own])
+        steps = zip(self.layers, parts, layout.own, strict=True)
+        return torch.cat([layer(part, own) for layer, part, own in steps])
+
+    @property
+    def _num_bytes(self) -> int:
+        first = self.layers[0].weight_hh
+        return len(self.layers) * first.numel() * first.element_size()
