@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
+from trainables.layers import dropout
 from trainables.layers.dropout import Masks
 
 
@@ -58,3 +60,28 @@ def test_bits_are_uncorrelated(pair: str) -> None:
 def test_a_rate_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match=r"expected 0 <= dropout < 1, got dropout=1"):
         masks(1, torch.arange(2))
+
+
+@pytest.mark.parametrize("width", [1, 2, 33, 1501])
+def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if dropout._compiled() is None:
+        pytest.skip("no C compiler (cc) on this machine")
+    ours = masks(0.3, torch.arange(21))
+    found = []
+    for compiled in (dropout._compiled(), None):
+        monkeypatch.setattr(dropout, "_compiled", lambda compiled=compiled: compiled)
+        found.append((ours.factors(width, 4), ours.attention(width, 3, 2)))
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.equal(one, other)
+    assert torch.equal(found[0][0] > 0, ours.mask(width, 4))
+
+
+def test_wrong_bits_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = tmp_path / "other.c"
+    source.write_text(dropout._SOURCE.read_text().replace("b >> 15", "b >> 14"))
+    monkeypatch.setattr(dropout, "_SOURCE", source)
+    assert dropout._compiled.__wrapped__() is None

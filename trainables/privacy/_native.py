@@ -1,21 +1,13 @@
-"""The passes over a flat gradient in C, built with the machine's own compiler at first use.
+"""The passes over a flat gradient in C, where they can be had (see `trainables.native`).
 
-Nothing needs them: the noise is the same without, at four to ten times the time, and Adam is
-torch's then. The library is kept under $XDG_CACHE_HOME (default ~/.cache), named by its source,
-compiler and processor. `SWEEP_NATIVE=0` leaves it out. Each function is compared with what it
-stands for before it is used.
+The noise is the same without, at four to ten times the time, and Adam is torch's then. Each
+function is compared with what it stands for before it is used.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,15 +15,13 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from trainables import native
 from trainables.privacy import box_muller
 
 # Parts of one source, in this order.
 _SOURCES = tuple(
     Path(__file__).with_name(f"{name}.c") for name in ("_aes", "_adam", "_box_muller", "_noise")
 )
-# No fused products and no reordering: the bits must be those of the Python form.
-_FLAGS = ("-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-_SECONDS = 60
 
 AddNormals = Callable[[int, int, int, int, float, float, int, int], None]
 AddNoise = Callable[[bytes, bytes, int, int, int, int, float, float, Any], int]
@@ -64,7 +54,7 @@ def add_normals() -> AddNormals | None:
 
     Called with (address of words, half, rest, num_extra, factor, std, addresses of both halves).
     """
-    library = _library()
+    library = native.library(*_SOURCES)
     if library is None:
         return None
     function = library.add_normals
@@ -80,7 +70,7 @@ def add_noise() -> AddNoise | None:
     Called with (key, counter, offset in the stream, address of the target, first and last number,
     factor, std, an `Update` or None); returns the offset behind what was used.
     """
-    library = _library()
+    library = native.library(*_SOURCES)
     if add_normals() is None or library is None or not library.cipher_lanes():
         return None
     if not _is_the_cipher(library.key_stream):
@@ -94,7 +84,7 @@ def add_noise() -> AddNoise | None:
 @functools.cache
 def adam() -> Adam | None:
     """`adam` of the C source: (address of the gradient, its size, an `Update`), or None."""
-    library = _library()
+    library = native.library(*_SOURCES)
     if library is None:
         return None
     function = library.adam
@@ -105,54 +95,8 @@ def adam() -> Adam | None:
 
 def forget() -> None:
     """Look for the library anew at the next call."""
-    for found in (add_normals, add_noise, adam, _library):
+    for found in (add_normals, add_noise, adam, native.library):
         found.cache_clear()
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    """The library, from the cache where it is there; None where it cannot be built or loaded."""
-    compiler = shutil.which("cc")
-    if os.environ.get("SWEEP_NATIVE") == "0" or compiler is None:
-        return None
-    try:
-        source = "\n".join(path.read_text() for path in _SOURCES)
-        parts = (source, compiler, *_FLAGS, platform.machine(), _processor())
-        name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dp-nlu-sweep"
-        path = folder / f"{name}.so"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A library that somebody else could have put there is not loaded.
-        if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
-            return None
-        if not path.exists():
-            with tempfile.TemporaryDirectory(dir=folder) as room:
-                made = Path(room) / "made.so"
-                if not any(_compiles(compiler, source, arch, made) for arch in ("native", "")):
-                    return None
-                made.replace(path)
-        return ctypes.CDLL(str(path))
-    except (OSError, RuntimeError):  # no room to write, or no home
-        return None
-
-
-def _compiles(compiler: str, source: str, arch: str, made: Path) -> bool:
-    flags = [*_FLAGS, *([f"-march={arch}"] if arch else [])]
-    command = [compiler, *flags, "-x", "c", "-", "-o", str(made), "-lm"]
-    try:
-        done = subprocess.run(command, input=source.encode(), capture_output=True, timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
-def _processor() -> str:
-    """What -march=native depends on: a home folder may be shared by unlike machines."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return "".join(sorted({line for line in lines if line.startswith(("flags", "Features"))}))
 
 
 def _makes_our_normals(function: AddNormals) -> bool:
