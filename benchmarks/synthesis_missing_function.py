@@ -86,6 +86,7 @@ def _config(options: argparse.Namespace, *, method: str) -> TrialConfig:
         "num_generated": options.generated,
         "measuring_parser_epochs": 0,
         "parser_epochs": options.parser_epochs,
+        "num_beams": options.num_beams,
     }
     if method == "two_stage":
         synthesis["parse_epochs"] = options.parse_epochs
@@ -147,6 +148,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--learning-rate", type=float, default=5e-4)
     parser.add_argument("--generated", type=int, default=2_000, help="also judged on as many")
+    parser.add_argument("--num-beams", type=int, default=1, help="5 as in the paper: for large LMs")
     parser.add_argument("--max-records", type=int, default=None)
     parser.add_argument("--parser-epochs", type=int, default=64, help="of the public tenth's")
     parser.add_argument("--steps", type=int, default=1_800, help="of each parser that is judged")
