@@ -153,14 +153,14 @@ def test_a_function_that_cannot_be_had_or_is_wrong_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
     fresh: object,
 ) -> None:
+    before = {name for name in ("add_normals", "add_noise", "adam") if getattr(_native, name)()}
+    _native.forget()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     sources = []
     for path in _native._SOURCES:
         sources.append(tmp_path / path.name)
         sources[-1].write_text(path.read_text().replace(right, wrong))
     assert any(wrong in path.read_text() for path in sources)
-    before = {name for name in ("add_normals", "add_noise", "adam") if getattr(_native, name)()}
-    _native.forget()
     monkeypatch.setattr(_native, "_SOURCES", sources)
     found = {name for name in before if getattr(_native, name)()}
     assert found == before - lost

@@ -43,13 +43,20 @@ class PackedBatch:
         """The same batch on another device; itself where it is there already."""
         if self.lengths.device == torch.device(device):
             return self
+
+        def moved(tensor: Tensor) -> Tensor:
+            if torch.device(device).type != "cuda":
+                return tensor.to(device)
+            # From pinned memory a copy runs beside what the device is still busy with.
+            return tensor.pin_memory().to(device, non_blocking=True)
+
         return replace(
             self,
-            inputs={name: tensor.to(device) for name, tensor in self.inputs.items()},
-            lengths=self.lengths.to(device),
-            intents=self.intents.to(device),
-            tags=self.tags.to(device),
-            records=self.records.to(device),
+            inputs={name: moved(tensor) for name, tensor in self.inputs.items()},
+            lengths=moved(self.lengths),
+            intents=moved(self.intents),
+            tags=moved(self.tags),
+            records=moved(self.records),
         )
 
 

@@ -119,7 +119,7 @@ class PrivateEngine(Engine):
             self._batch(draw.records[where]),
             self._tensor(weights[where], self.layout.dtype),
             self._flat,
-            unit_of_record=self._tensor(local, torch.int64),
+            unit_of_record=torch.from_numpy(local.astype(np.int64)),  # read on the host
             num_units=present,
             max_grad_norm=self._mechanism.max_grad_norm,
             group_scale=self.group_scale,
@@ -169,10 +169,11 @@ class PrivateEngine(Engine):
         return merged
 
     def _set_scale(self, alpha: Tensor) -> None:
-        self.group_scale = alpha.to(self.layout.device)
+        self.group_scale = alpha.cpu()  # settled once, read at every step
         self._alphas: list[float] = alpha.tolist()
         self._hook = GradientHook(
-            max_grad_norm=self._mechanism.max_grad_norm, group_scale=self.group_scale
+            max_grad_norm=self._mechanism.max_grad_norm,
+            group_scale=self.group_scale.to(self.layout.device),
         )
         self._scale_is_known = True
 

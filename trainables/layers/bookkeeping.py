@@ -81,6 +81,8 @@ def clipped_sum(
     Formal guarantee: what one unit adds to `out`, divided by `group_scale`, has norm at most
     `max_grad_norm` up to float32 rounding (relative 1e-5).
 
+    `unit_of_record` and `group_scale` are read here: on the CPU nobody waits for a device.
+
     Raises: InvalidInput naming a layer that keeps no books, a parameter that is used outside its
     layer, or a record whose unit does not exist.
     """
@@ -99,7 +101,7 @@ def clipped_sum(
     views = flat_views(parameters, out)
     tape = Tape()
     _run(model, batch, weight_of_record, tape, parameters)
-    units = Units(unit_of_record, num_units)
+    units = Units(unit_of_record, num_units, device=out.device)
     inverse = (1 / group_scale.double().square()).tolist()
     weights = dict(zip(parameters, inverse, strict=True))
     return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm)
@@ -125,6 +127,8 @@ def add_clipped(
     norms = squares.sqrt()
     factors = (max_grad_norm / norms).clamp_(max=1.0)
     finite = norms.isfinite()
+    # The one number of a step that is read from the device: clearing every entry always would
+    # take more launches than waiting takes time.
     if not bool(finite.all()):
         factors = factors.where(finite, 0.0)
         entries = [entry.without(units, ~finite) for entry in entries]

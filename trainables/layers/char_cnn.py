@@ -114,8 +114,8 @@ class CharCnnEntry:
             count = min(at_once, units.num_units - first)
             unit, word, g = rows.unit - first, self.word, self.g
             if count < units.num_units:
-                inside = ((unit >= 0) & (unit < count)).nonzero().squeeze(1)
-                unit, word, g = unit[inside], word[inside], g[inside]
+                outside = (unit < 0) | (unit >= count)
+                unit, g = unit.clamp(0, count - 1), g.masked_fill(outside.unsqueeze(1), 0.0)
             q = g.new_zeros(count, NUM_CHARS, width)
             self._add(q, unit, word, g)
             tables = self._tables(rows, slice(first, first + count))

@@ -135,8 +135,11 @@ def forward_backward(emissions: Tensor, scores: Scores, layout: TimeMajor) -> St
 def within_range(scores: Scores) -> bool:
     """Whether exponential space is exact for these scores (see the module)."""
     parts = torch.cat([scores.transitions.flatten(), scores.start, scores.end])
-    finite = parts[parts.isfinite()]
-    return bool(finite.numel()) and float(finite.max() - finite.min()) <= MAX_RANGE
+    finite = parts.isfinite()
+    high = parts.where(finite, -torch.inf).max()
+    low = parts.where(finite, torch.inf).min()
+    # One number to wait for; without any finite one it is -inf - inf.
+    return bool(((high - low) <= MAX_RANGE) & (high >= low))
 
 
 def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:

@@ -32,12 +32,13 @@ class EmbeddingEntry:
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Sum the rows of equal (unit, id) first; then plain squares: no n x n Gram is needed."""
         unit = units.of(self.rows).unit
-        pairs, place = torch.unique(unit * self.weight.shape[0] + self.ids, return_inverse=True)
-        if pairs.numel() == self.ids.numel():
-            squares, owner = self.g.square().sum(1), unit
-        else:
-            sums = self.g.new_zeros(pairs.numel(), self.g.shape[1]).index_add_(0, place, self.g)
-            squares, owner = sums.square_().sum(1), pairs // self.weight.shape[0]
+        # Not `unique`: how many there are would have to be read from the device.
+        pairs, order = (unit * self.weight.shape[0] + self.ids).sort()
+        place = torch.zeros_like(pairs)
+        torch.cumsum(pairs[1:] != pairs[:-1], 0, out=place[1:])
+        sums = torch.zeros_like(self.g).index_add_(0, place, self.g.index_select(0, order))
+        owner = torch.zeros_like(unit).index_copy_(0, place, unit.index_select(0, order))
+        squares = sums.square_().sum(1)
         out = squares.new_zeros(units.num_units).index_add_(0, owner, squares)
         return out.mul_(weights[self.weight])
 

@@ -94,7 +94,10 @@ class UnitRows:
             right=both[1],
             tiles=tuple(zip(*views, strict=True)),
             valid=torch.from_numpy(np.concatenate(valid)).to(self.units.device),
-            unit=self.units[place:].repeat_interleave(repeats),
+            # With its size known, nothing waits for the device to say it.
+            unit=self.units[place:].repeat_interleave(
+                repeats, output_size=sum(part.size for part in valid)
+            ),
         )
 
     def scatter(self, per_unit: Tensor) -> Tensor:
@@ -106,10 +109,12 @@ class UnitRows:
 class Units:
     """Which unit (micro-batch) each record of a batch belongs to."""
 
-    def __init__(self, of_record: Tensor, num_units: int) -> None:
+    def __init__(
+        self, of_record: Tensor, num_units: int, *, device: torch.device | None = None
+    ) -> None:
         self.of_record = of_record.detach().cpu().numpy().astype(np.int64)
         self.num_units = num_units
-        self.device = of_record.device
+        self.device = of_record.device if device is None else device
         self._of: dict[int, UnitRows] = {}
         self._kept: list[Rows] = []  # so that no id is reused while this object lives
 

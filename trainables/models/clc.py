@@ -62,7 +62,10 @@ class _MeanOverRecord(nn.Module):
 
     def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
         sums = x.new_zeros(layout.num_records, x.shape[1]).index_add(0, layout.record, x)
-        return sums / torch.bincount(layout.record).unsqueeze(1)
+        # Not `bincount`, which reads its input before it is computed.
+        ones = x.new_ones(layout.record.shape[0])
+        counts = x.new_zeros(layout.num_records).index_add_(0, layout.record, ones)
+        return sums / counts.unsqueeze(1)
 
 
 class Clc(NluModel):

@@ -1,0 +1,176 @@
+"""What a step reads off its device: each read makes a GPU's host wait for all that is queued.
+
+Run on the CPU. Weights and what the batch holds count as lying on a device, and so does all that is
+computed from them; a mode sees every operation and notes those whose result the host must wait for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
+
+from tests.models._builds import build_model, random_batch
+from trainables import catalogue
+from trainables.communication import Alone
+from trainables.config import parse
+from trainables.engines import Engine, Setup
+from trainables.privacy.mechanism import build
+from trainables.privacy.noise import public_key
+
+NUM_RECORDS = 6
+# Operations whose result, or the size of it, the host has to know.
+WAITING = {
+    "_local_scalar_dense", "nonzero", "_unique2", "unique_dim", "unique_consecutive",
+    "masked_select", "bincount", "equal", "is_nonzero", "histc",
+}  # fmt: skip
+METHODS = {"tolist", "numpy", "cpu", "__array__"}
+
+# The reads of a step on a GPU, each with its reason. The batch's lengths decide what is
+# launched; a record without a finite norm is rare; the CRF's range chooses the algorithm.
+EVERYWHERE = {"checked": "lengths", "add_clipped": "finite norms", "within_range": "CRF's range"}
+# Behind `is_cuda`, or of the noise's pass over memory: taken on a CPU only.
+ON_A_CPU = {"defer_clip", "_refuse_missing_share"}
+
+
+class Reads(TorchDispatchMode):
+    """Counts, by the function of ours that asked, what is read of tensors on the device."""
+
+    def __init__(self, first: list[Tensor]) -> None:
+        super().__init__()
+        self.places: Counter[str] = Counter()
+        self._there = WeakIdKeyDictionary()
+        for tensor in first:
+            self._there[tensor] = True
+
+    def is_there(self, arguments: Any) -> bool:
+        return any(isinstance(x, Tensor) and x in self._there for x in tree_leaves(arguments))
+
+    def note(self) -> None:
+        frame = sys._getframe(1)
+        house = str(Path(parse.__code__.co_filename).parent)
+        while not frame.f_code.co_filename.startswith(house):
+            assert frame.f_back is not None
+            frame = frame.f_back
+        self.places[frame.f_code.co_name] += 1
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = function.overloadpacket.__name__
+        there = self.is_there((args, kwargs))
+        by_mask = name in ("index", "index_put", "index_put_") and any(
+            isinstance(x, Tensor) and x.dtype == torch.bool for x in tree_leaves(args[1])
+        )
+        if there and (name in WAITING or by_mask):
+            self.note()
+        out = function(*args, **kwargs)
+        if there:
+            for tensor in tree_leaves(out):
+                if isinstance(tensor, Tensor):
+                    self._there[tensor] = True
+        return out
+
+
+class Methods(TorchFunctionMode):
+    """The reads that are no operation."""
+
+    def __init__(self, reads: Reads) -> None:
+        super().__init__()
+        self._reads = reads
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(function, "__name__", "") in METHODS and self._reads.is_there(args[0]):
+            self._reads.note()
+        return function(*args, **(kwargs or {}))
+
+
+class Records:
+    """A loader of one made batch."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.made = random_batch(model, NUM_RECORDS, seed=3)
+
+    def batch(self, ids: np.ndarray) -> Any:
+        return self.made
+
+
+def engine_of(name: str, model: nn.Module, loader: Records) -> Engine:
+    config = parse(
+        {
+            "engine": name,
+            "training": {"expected_batch_size": NUM_RECORDS},
+            "data": {"num_records": NUM_RECORDS},
+        }
+    )
+    return catalogue.entry("engines", name).make(
+        model,
+        build(config, num_records=NUM_RECORDS),
+        Setup(
+            loader=loader,
+            ids=np.arange(NUM_RECORDS),
+            learning_rate=1e-3,
+            key=public_key(0, "reads"),
+            comm=Alone(),
+        ),
+    )
+
+
+def reads_of(engine: Engine, loader: Records) -> Counter[str]:
+    batch = loader.made
+    first = [*engine.layout.parameters, engine._flat.data, engine._flat.message]
+    first += [*batch.inputs.values(), batch.lengths, batch.intents, batch.tags, batch.records]
+    reads = Reads(first)
+    with Methods(reads), reads:
+        engine.step(0, 0)
+    return reads.places
+
+
+@pytest.mark.parametrize("model_name", ["clc", "bert"])
+@pytest.mark.parametrize("name", ["sgd", "edp_sgd", "dp_sgd"])
+def test_a_step_waits_for_its_device_in_the_named_places_only(name: str, model_name: str) -> None:
+    model = build_model(model_name)
+    loader = Records(model)
+    places = reads_of(engine_of(name, model, loader), loader)
+    assert set(places) <= set(EVERYWHERE) | ON_A_CPU
+    assert places["add_clipped"] == (name == "dp_sgd")
+    assert places["within_range"] == 1
+    # `.cpu()` and `.numpy()` of a layout's lengths; BERT has two layouts, of pieces and of words.
+    assert places["checked"] == 2 * (2 if model_name == "bert" else 1)
+
+
+def test_a_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer that asks for a number, a method that copies to the host, a mask as an index."""
+    model = build_model("clc")
+    loader = Records(model)
+    engine = engine_of("sgd", model, loader)
+    right = model._heads
+
+    def asks(encoded: Any) -> Any:
+        intent, emissions = right(encoded)
+        model._known_reads(intent)
+        return intent, emissions
+
+    for read in (
+        lambda x: float(x.detach().sum()),
+        lambda x: x.detach().numpy(),
+        lambda x: x[x > 0],
+        lambda x: x.argmax(1).tolist(),
+    ):
+        monkeypatch.setattr(model, "_known_reads", read, raising=False)
+        monkeypatch.setattr(model, "_heads", asks)
+        engine._next_step = 0
+        assert reads_of(engine, loader)["losses"] == 1
