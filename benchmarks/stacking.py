@@ -5,6 +5,10 @@
 Steps of K models of one architecture (ATIS, batch 32 each, one thread), through the same engines
 that trials use: once each engine alone, once all in one pass. The two take turns; medians of the
 ratio. On a CPU it is processor time, on a GPU wall-clock time with the device waited for.
+
+With `--count`, in place of times: the operations that the gradients of one member start, in the
+form that an accelerator runs (it is run here on the CPU). Small models leave a GPU waiting for
+starts, so this is a sign of what stacking may save there, and no measurement.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sweep.bench.contestants import Arena, SameBatches, Spec
 from sweep.settings import from_environment
@@ -27,6 +33,7 @@ from trainables import catalogue
 from trainables.communication import Alone
 from trainables.data.batches import Loader
 from trainables.engines import Engine, GradientSource, PostedSource, Request, Setup, Stack
+from trainables.layers.stacked import blocks, lstm
 from trainables.privacy.mechanism import build
 from trainables.privacy.noise import public_key
 from trainables.stacked_trial import Ask, Lane
@@ -41,12 +48,35 @@ MODELS: dict[str, dict[str, Any]] = {
 _WARM_UP = 2
 
 
+_NO_KERNEL = ("empty", "new_empty", "detach", "_local_scalar_dense", "lift_fresh", "_to_copy")
+
+
+def _yes(_: torch.device) -> bool:
+    return True
+
+
+class Starts(TorchDispatchMode):
+    """Counts operations that do work: no views, no allocations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run and count `func`."""
+        name = func._schema.name.removeprefix("aten::")
+        self.count += not func.is_view and not name.startswith(_NO_KERNEL)
+        return func(*args, **(kwargs or {}))
+
+
 class Team:
     """K engines over models of one architecture, stepped in turn or in one stack."""
 
     def __init__(self, arena: Arena, engine: str, num_members: int, device: str) -> None:
         self._arena, self._name, self._device = arena, engine, device
-        self._number = 0
+        self._number = -1
         self._plain = [self._engine(seed, GradientSource) for seed in range(num_members)]
         self._lanes = [Lane(self._work(seed)) for seed in range(num_members)]
         self._stack = Stack()
@@ -54,6 +84,7 @@ class Team:
 
     def in_turn(self) -> None:
         """A step of each member, alone."""
+        self._number += 1
         for engine in self._plain:
             engine.step(0, self._number)
         self._wait()
@@ -68,7 +99,19 @@ class Team:
                 raise TypeError(f"expected a request for a gradient, got {request!r}")
         self._answers = list(self._stack.answer(requests))
         self._wait()
-        self._number += 1
+
+    def count(self) -> float:
+        """Operations started for one member's gradients in the stacked form of an accelerator."""
+        requests = [
+            lane.run_on(answer) for lane, answer in zip(self._lanes, self._answers, strict=True)
+        ]
+        with (
+            mock.patch.object(blocks, "in_batches", _yes),
+            mock.patch.object(lstm, "in_batches", _yes),
+            Starts() as starts,
+        ):
+            self._answers = list(self._stack.answer(requests))
+        return starts.count / len(requests)
 
     def end(self) -> None:
         """Let the threads go."""
@@ -144,13 +187,15 @@ def main() -> None:
     parser.add_argument("--data", default="atis")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--count", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     clock = time.perf_counter if device == "cuda" else time.process_time
     settings = from_environment()
     rows = []
-    print(f"stacked over in turn, {device}, {options.data}, batch {options.batch_size}")
+    what = "operations started a member" if options.count else "stacked over in turn"
+    print(f"{what}, {device}, {options.data}, batch {options.batch_size}")
     print(f"{'model':<12}{'engine':<9}" + "".join(f"{f'K={k}':>24}" for k in options.members))
     for name in options.models:
         fields = {
@@ -163,6 +208,10 @@ def main() -> None:
             cells = []
             for members in options.members:
                 team = Team(arena, engine, members, device)
+                if options.count:
+                    cells.append(f"{team.count():>24.0f}")
+                    team.end()
+                    continue
                 found = ratio(team, repeats=options.repeats, clock=clock)
                 team.end()
                 rows.append({"model": name, "engine": engine, "members": members} | found)
