@@ -48,10 +48,12 @@ class Member:
 def stack_key(config: TrialConfig) -> str | None:
     """Equal for trials that may be one stack; None for one that can only run alone.
 
-    Trials of another task than intents and slots, and of models without stacked layers, run alone.
-    A stack is one process: the N workers of its members are logical ones.
+    Trials of another task than intents and slots, of models without stacked layers, and in bf16 run
+    alone. A stack is one process: the N workers of its members are logical ones.
     """
     if config.task != "nlu" or config.model.name not in _MODELS:
+        return None
+    if config.training.precision != "fp32":
         return None
     fields = config.model_dump(mode="json")
     for part, names in _FREE.items():

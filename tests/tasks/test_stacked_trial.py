@@ -186,7 +186,8 @@ def test_only_what_leaves_the_shape_of_a_step_alone_may_differ(tmp_path: Path) -
         )
 
 
-def test_another_task_has_no_stack() -> None:
+def test_another_task_or_precision_has_no_stack() -> None:
+    assert stack_key(config(training__precision="bf16")) is None
     assert (
         stack_key(
             parse(

@@ -152,7 +152,7 @@ class Stack:
         inverse = (1 / clips[0].group_scale.double().square()).tolist()
         norms = add_clipped(
             tape.entries,
-            Units(units, sum(sizes)),
+            Units(units, sum(sizes), device=weights.device),
             {p: x for r in requests for p, x in zip(r.out.layout.parameters, inverse, strict=True)},
             views,
             max_grad_norm=bounds.repeat_interleave(torch.tensor(sizes)).to(weights.device),

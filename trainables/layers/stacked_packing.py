@@ -46,6 +46,8 @@ class StackedTimeMajor(TimeMajor):
     # forwards, and of one that is read from the record's end.
     cells: tuple[Tensor, Tensor]
     lengths: Tensor  # int64[B], as they were given
+    first_rows: Rows  # of the rows `first`, and of those `later`
+    later_rows: Rows
 
     @cached_property
     def own(self) -> tuple[TimeMajor, ...]:
@@ -127,6 +129,8 @@ def stacked_time_major(lengths: Tensor, members: Members) -> StackedTimeMajor:
             tensor((lane + 1) * num_cells + starts[back] + slot[record]),
         ),
         lengths=lengths,
+        first_rows=Rows(order, sizes.size, members),
+        later_rows=Rows(order[record[later]], sizes.size, members),
     )
 
 

@@ -21,7 +21,7 @@ from trainables.layers.crf_statistics import (
     place_of_record,
     within_range,
 )
-from trainables.layers.packing import Rows, TimeMajor
+from trainables.layers.packing import TimeMajor
 from trainables.layers.stacked.blocks import Blocks, anchor, views_of, weights_of
 from trainables.layers.stacked_packing import StackedTimeMajor
 from trainables.layers.tape import Tape, Units, Views, apply, current, row_factors
@@ -162,18 +162,16 @@ class _StackedLikelihood(torch.autograd.Function):
         g_emissions = marginals.clone()
         g_emissions[torch.arange(tags.numel(), device=tags.device), tags] -= 1
         g_emissions *= weight.unsqueeze(1)
-        rows = layout.rows
-        first, later = (rows.record[index.cpu().numpy()] for index in (layout.first, layout.later))
         tape.receive(
             StackedCrfEntry(
                 layers[0],
                 start=g_emissions.index_select(0, layout.first),
                 end=g_emissions.index_select(0, layout.last),
-                records=Rows(first, rows.num_records, rows.members),
+                records=layout.first_rows,
                 pairs=pairs,
                 tags=(tags.index_select(0, layout.previous), tags.index_select(0, layout.later)),
                 weight=weight.index_select(0, layout.later),
-                rows=Rows(later, rows.num_records, rows.members),
+                rows=layout.later_rows,
                 layers=layers,
             )
         )
