@@ -74,8 +74,9 @@ class Broker:
 
     `max_failures`: worker deaths after which a trial has failed. A job is handed out before its
     Tune trial exists (Tune needs tenths of a second to start one); only its first acknowledgement
-    waits. `more`: jobs will be added, whenever a gang waits for one, until `no_more`. Methods are
-    coroutines of one event loop, so each runs undisturbed between its awaits.
+    waits. `more`: jobs will be added, whenever a gang waits for one, until `no_more`.
+    `scheduled`: a scheduler may stop trials; it then speaks before the driver, whose yes pays for
+    an epoch. Methods are coroutines of one event loop, so each runs undisturbed between its awaits.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Broker:
         max_failures: int,
         lease_seconds: float,
         more: bool = False,
+        scheduled: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._trials = {job.trial_id: _Trial(job) for job in jobs}
@@ -100,6 +102,7 @@ class Broker:
         self._progress = 0
         self._closed = False
         self._more = more
+        self._scheduled = scheduled
         self._waiting: set[str] = set()  # slots whose gang waits for a job
         self._changed = asyncio.Condition()
 
@@ -199,7 +202,10 @@ class Broker:
         trial.serial += 1
         trial.report = report
         serial = trial.serial
-        verdict = await self._ask("epoch", trial, report=report)
+        if self._scheduled:
+            await self._notify()
+            await self._heard_by_scheduler(trial, serial)
+        verdict = await self._ask("epoch", trial, report=report, reason=trial.stop)
         if verdict.go_on:
             await self._heard_by_scheduler(trial, serial)
         else:

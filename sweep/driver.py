@@ -191,14 +191,45 @@ class Driver:
         kept = any(place.glob("checkpoint*")) or any(place.glob(".checkpoint*"))
         done = rows[-1]["epochs_done"] if rows and kept else 0
         number = self._base.get(trial.id, 0) + event.attempt
-        earlier = [e.release for (t, *_), e in self._furthest.items() if t == trial.id]
-        attempt = _Attempt(number=number, first_epoch=done, earlier=earlier)
+        attempt = _Attempt(number=number, first_epoch=done, earlier=self._repeated(trial.id, done))
         self._attempts[trial.id] = attempt
         verdict = self._permit(paid, attempt, done)
         if verdict.go_on:
             self._ahead.submit(look_ahead, paid.mechanism, done)
         self._show(paid, "running" if verdict.go_on else "stopped")
         return verdict
+
+    def _repeated(self, trial_id: str, done: int) -> list[Release]:
+        """What earlier attempts have spent; nothing where they make, with one that goes on after
+        `done` epochs, the trial as it was planned: every epoch once.
+        """
+        earlier = [entry for (t, *_), entry in self._furthest.items() if t == trial_id]
+        paid = sorted(epoch for e in earlier for epoch in range(e.first_epoch, e.epochs))
+        return [] if paid == list(range(done)) else [entry.release for entry in earlier]
+
+    def continuation_refusal(self, trial_id: str) -> str | None:
+        """Why a trial that was stopped may not go on from its last epoch; None: it may."""
+        paid = self._trials[trial_id]
+        rows = self._folder.epochs(trial_id)
+        done = rows[-1]["epochs_done"] if rows else 0
+        number = self._base.get(trial_id, 0) + 1
+        attempt = _Attempt(number=number, first_epoch=done, earlier=self._repeated(trial_id, done))
+        entry = self._entry(paid, attempt, done)
+        verdict = self._permits_time()
+        if verdict.go_on:
+            verdict = self._within_epsilon(paid, attempt, entry)
+        if verdict.go_on:
+            verdict = self._within_total(paid, entry)
+        if verdict.go_on and self._budget_total is not None and not paid.trial.baseline:
+            self._ledger.require_within(
+                paid.dataset, [entry.release], budget_total=self._budget_total
+            )
+        return None if verdict.go_on else verdict.reason
+
+    def take_up(self, trial_id: str) -> None:
+        """A trial that had ended goes on: it may spend again, and counts as one that has begun."""
+        with self._lock:
+            self._ended.discard(trial_id)
 
     def _epoch(self, paid: Paid, event: TrialEvent, report: EpochReport) -> Verdict:
         trial, done = paid.trial, report.epochs_done
@@ -210,7 +241,8 @@ class Driver:
         if self._folder.add_epoch(trial.id, report, when=event.time):
             before = self._seconds_of.get(trial.id, 0.0)
             self._seconds_of[trial.id] = before + report.seconds
-        verdict = self._permits_time()
+        # What the scheduler has stopped spends no more, so nothing more is paid for.
+        verdict = Verdict(False, event.reason) if event.reason else self._permits_time()
         if verdict.go_on:
             verdict = self._permit(paid, attempt, done)
         self._show(paid, "running", report=report)
@@ -220,7 +252,19 @@ class Driver:
         """Whether the epoch after `done` may be spent; if so it is paid for when this returns."""
         if done >= paid.trial.epochs:
             return GO_ON
-        entry = entry_for(
+        entry = self._entry(paid, attempt, done)
+        verdict = self._within_epsilon(paid, attempt, entry)
+        if verdict.go_on:
+            verdict = self._within_total(paid, entry)
+        if verdict.go_on:
+            verdict = self._charge(paid, entry)
+        if verdict.go_on:
+            self._furthest[_key(entry)] = entry
+        return verdict
+
+    def _entry(self, paid: Paid, attempt: _Attempt, done: int) -> Entry:
+        """What the ledger says of an attempt once the epoch after `done` is permitted."""
+        return entry_for(
             paid.mechanism,
             dataset=paid.dataset,
             dataset_name=paid.dataset_name,
@@ -230,14 +274,6 @@ class Driver:
             first_epoch=attempt.first_epoch,
             epochs=done + 1,
         )
-        verdict = self._within_epsilon(paid, attempt, entry)
-        if verdict.go_on:
-            verdict = self._within_total(paid, entry)
-        if verdict.go_on:
-            verdict = self._charge(paid, entry)
-        if verdict.go_on:
-            self._furthest[_key(entry)] = entry
-        return verdict
 
     def _charge(self, paid: Paid, entry: Entry) -> Verdict:
         """Pay for an entry, unless all sweeps together would pass the data set's total."""

@@ -6,8 +6,9 @@ the executors (`sweep.run_trials`) on the other.
 The order of one epoch, which makes budgets exact:
 
     worker  trains epoch t, writes its checkpoint, reports and WAITS
-    driver  `events(TrialEvent("epoch", ...))` writes the epoch down and returns a `Verdict`
-    Tune    the scheduler may stop the trial too
+    Tune    a scheduler, where there is one, may stop the trial
+    driver  `events(TrialEvent("epoch", ...))` writes the epoch down and returns a `Verdict`; with
+            its yes the next epoch is paid for
     worker  gets the acknowledgement = the permission to spend epoch t + 1
 
 After a crash a trial function resumes from its own checkpoint and reports the checkpoint's epoch
@@ -52,7 +53,8 @@ class TrialEvent:
     epoch, `attempt` counts from 1 within one call of `run_trials`.
 
     started   a group of workers takes the trial; the verdict says whether it may begin
-    epoch     `report` is set; the verdict says whether the next epoch may be spent
+    epoch     `report` is set; the verdict says whether the next epoch may be spent. With a `reason`
+              the scheduler has stopped the trial: the epoch is written down, no other is paid for
     finished  `result` is set; `reason` says why it stopped early, empty where it did not
     failed    `reason` is one line without private text; what was reported before is kept
     """

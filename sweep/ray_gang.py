@@ -121,6 +121,7 @@ class _Round:
                 max_failures=settings.max_failures,
                 lease_seconds=settings.lease_seconds,
                 more=source is not None,
+                scheduled=settings.scheduler != "none",
             )
         )
         self._gang_error = self._tune_error = ""

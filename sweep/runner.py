@@ -8,14 +8,14 @@ import platform
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
-from sweep import cost, leakage, store
+from sweep import continuation, cost, leakage, store
 from sweep.accounting import accounting
 from sweep.delivery import Delivery
 from sweep.driver import Driver, Paid
@@ -90,17 +90,22 @@ def resume(
     folder: SweepFolder,
     settings: Settings,
     *,
+    take_up: Sequence[str] = (),
     address: str | None = None,
     function: str = _TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
 ) -> Run:
-    """Go on with a sweep: what has ended well is kept, the rest goes on from its last epoch.
+    """Go on with a sweep: what has ended well is kept, the rest goes on from its last epoch, and so
+    do the stopped trials whose ids `take_up` holds, up to their planned epochs.
 
-    Raises: InvalidInput where it is running already, or as `start`; Interrupted.
+    Raises: InvalidInput where it is running already, for a trial that cannot be taken up or has no
+    budget left, or as `start`; Interrupted.
     """
     if folder.is_running:
         raise store.running_already(folder.name)
+    stopped = continuation.require_stopped(folder, take_up)
     waiting = [record.plan for record in folder.records() if record.status in _UNFINISHED]
+    waiting += stopped
     space = folder.space()
     _require_resources(space.resources, waiting, address=address)
     executed = _run_settings(
@@ -108,7 +113,7 @@ def resume(
     )
     anything = bool(waiting) or space.search.is_adaptive
     with _started(settings, executed) if anything else tracking(settings) as tracker:
-        return _execute(folder, settings, tracker, executed=executed, watch=watch)
+        return _execute(folder, settings, tracker, executed=executed, watch=watch, stopped=stopped)
 
 
 def _started(settings: Settings, executed: RunSettings) -> AbstractContextManager[Any]:
@@ -149,12 +154,12 @@ def _execute(
     *,
     executed: RunSettings,
     watch: Watch,
+    stopped: Sequence[PlannedTrial] = (),
 ) -> Run:
     space = folder.space()
     watch = recorded(watch, folder)
     with folder.locked():
         records = folder.records(running=False)
-        unfinished = [record for record in records if record.status in _UNFINISHED]
         ledger = Ledger(settings.home / FILE)
         trials = _paid([record.plan for record in records], settings, ledger)
         for record in records:
@@ -169,6 +174,7 @@ def _execute(
             budget_total=folder.about().get("budget_total"),
             watch=watch,
         )
+        continuation.reopen(folder, driver, stopped)
         source: JobSource | None = None
         if space.search.is_adaptive:
             source = ChosenJobs(
@@ -181,13 +187,22 @@ def _execute(
                 pay=lambda trial: _paid([trial], settings, ledger)[trial.id],
                 job=lambda trial: _job(folder, space, trial),
             )
-        jobs = [
-            _job(folder, space, record.plan, epochs_done=record.epochs_done)
-            for record in unfinished
-        ]
+        jobs = {
+            record.plan.id: _job(folder, space, record.plan, epochs_done=record.epochs_done)
+            for record in folder.records(running=False)
+            if record.status in _UNFINISHED
+        }
+        chosen = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
+        others = [job for job in jobs.values() if job not in chosen]
         try:
             run_trials(
-                jobs,
+                chosen,
+                events=driver,
+                settings=replace(executed, scheduler="none"),
+                stop_asked=lambda: folder.stop_is_asked,
+            )
+            run_trials(
+                others,
                 events=driver,
                 settings=executed,
                 stop_asked=lambda: folder.stop_is_asked,

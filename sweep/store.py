@@ -11,6 +11,7 @@
         config.yaml     fields of the TrialConfig; `sweep run` accepts it
         epochs.jsonl    one line for each finished epoch
         result.json     what was measured, once the trial has ended well
+        stopped.json    its result before `sweep resume --continue` took it up again
         failed.json     why it broke
         ...             checkpoint, weights and signals, by the trial itself
 

@@ -24,6 +24,14 @@ def register(app: typer.Typer) -> None:
         accept: Annotated[
             bool, typer.Option("--accept-changes", help="Take the changed space.")
         ] = False,
+        take_up: Annotated[
+            list[str],
+            typer.Option(
+                "--continue",
+                metavar="ID",
+                help="Have this stopped trial go on, too; may be given more than once.",
+            ),
+        ] = [],  # noqa: B006  typer copies it
         tracking_uri: TrackingUri = None,
         address: Address = None,
         as_json: JsonFlag = False,
@@ -39,5 +47,5 @@ def register(app: typer.Typer) -> None:
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
         with watching(name, console(stderr=True), quiet=as_json) as watch:
-            done = runner.resume(folder, settings, address=address, watch=watch)
+            done = runner.resume(folder, settings, take_up=take_up, address=address, watch=watch)
         finish(done, as_json=as_json, export=False)

@@ -118,6 +118,41 @@ def test_a_trial_taken_up_after_a_crash_is_a_new_attempt_from_its_last_epoch(
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1, 2]
 
 
+def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    verdict = stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
+    assert verdict == Verdict(False, "stopped by the scheduler")
+    assert stage.paid(stage.first) == [(1, 0, 1)]
+    assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1]
+
+
+def test_a_trial_taken_up_again_costs_what_it_would_have_cost_at_once(tmp_path: Path) -> None:
+    """Its budget has room for three epochs by an exact figure: a bound of two parts would pass it.
+    A fourth permission, for an epoch that a crash repeats, is refused.
+    """
+    for part in ("whole", "parts"):
+        (tmp_path / part).mkdir()
+    whole = Stage(tmp_path / "whole")
+    planned = whole.folder.plan().trials[1].epsilon_budget
+    stage = Stage(tmp_path / "parts", budget={"epsilon": planned})
+    stage.driver(started(stage.first))
+    stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
+    stage.driver(finished(stage.first, 1))
+    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    after = stage.again()
+    assert after.continuation_refusal(stage.first) is None
+    assert after(started(stage.first)) == Verdict()
+    assert after(epoch(stage.first, 1)) == Verdict()
+    assert after(epoch(stage.first, 2)) == Verdict()
+    assert stage.paid(stage.first) == [(1, 0, 1), (2, 1, 3)]
+    crashed = stage.again()  # in epoch 3, which was paid for
+    refused = crashed(started(stage.first))
+    assert not refused.go_on
+    assert "with earlier attempts exceeds" in refused.reason
+    assert crashed.continuation_refusal(stage.first) == refused.reason
+
+
 def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.driver(started(stage.first))

@@ -36,11 +36,14 @@ def played(
     count: int = 1,
     verdict: Callable[[TrialEvent], Verdict] = lambda event: GO_ON,
     lease_seconds: float = 60.0,
+    scheduled: bool = False,
 ) -> list[TrialEvent]:
     """The events of a scene that is played beside a driver."""
 
     async def play() -> list[TrialEvent]:
-        broker = Broker(jobs(count), max_failures=3, lease_seconds=lease_seconds)
+        broker = Broker(
+            jobs(count), max_failures=3, lease_seconds=lease_seconds, scheduled=scheduled
+        )
         seen: list[TrialEvent] = []
 
         async def driver() -> None:
@@ -82,6 +85,26 @@ def test_the_permission_waits_for_the_driver_and_then_for_the_scheduler() -> Non
         assert await asked == GO_ON
 
     played(scene)
+
+
+def test_a_scheduler_that_stops_a_trial_speaks_before_the_driver_pays() -> None:
+    async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
+        await broker.enter("t0")
+        await taken(broker)
+        asked = asyncio.create_task(broker.report("t0", 1, epoch(1)))
+        news = await broker.news("t0", 1, wait=WAIT)
+        await asyncio.sleep(WAIT)
+        assert kinds(seen) == ["started"]  # the driver has not been asked
+        assert news is not None
+        await broker.acknowledge("t0", news.serial)
+        assert await asked == GO_ON
+        asked = asyncio.create_task(broker.report("t0", 1, epoch(2)))
+        await asyncio.sleep(WAIT)
+        await broker.leave("t0", stopped=True)
+        assert await asked == Verdict(False, "stopped by the scheduler")
+
+    events = played(scene, scheduled=True)
+    assert [event.reason for event in events] == ["", "", "stopped by the scheduler"]
 
 
 def test_a_budget_that_says_no_does_not_wait_for_the_scheduler() -> None:

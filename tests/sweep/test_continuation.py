@@ -1,0 +1,104 @@
+"""A trial that was stopped goes on where it was, as if nothing had happened, and pays for that."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from sweep import runner
+from sweep.driver import Driver, furthest, ledger_name
+from sweep.events import TrialEvent, Verdict
+from sweep.ledger import FILE, Ledger
+from sweep.prepare import prepare_space
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.untracked import NoTracker
+from trainables.errors import InvalidInput
+
+STOPPED = "stopped by the scheduler"
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
+    """A finished sweep whose second trial was stopped after one epoch of three."""
+    monkeypatch.setattr(runner, "tracking", lambda settings: nullcontext(NoTracker()))
+    prepared = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path))
+    loser = prepared.plan.trials[1].id
+    answer = Driver.__call__
+
+    def stop_one(self: Driver, event: TrialEvent) -> Verdict:
+        if event.kind == "epoch" and event.trial_id == loser:
+            event = TrialEvent(**{**vars(event), "reason": STOPPED})
+        return answer(self, event)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Driver, "__call__", stop_one)
+        folder = runner.start(prepared, settings_in(tmp_path), function=TOY).folder
+    assert [r.status for r in folder.records()] == ["done", "stopped", "done"]
+    return folder
+
+
+def _resume(folder: SweepFolder, *trial_ids: str) -> None:
+    place = folder.path.parents[1]
+    runner.resume(folder, settings_in(place), take_up=trial_ids, function=TOY)
+
+
+def _paid(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
+    entries = Ledger(folder.path.parent / FILE).entries()
+    mine = [e for e in entries if (e.sweep, e.trial) == (ledger_name(folder), trial_id)]
+    return [(e.attempt, e.first_epoch, e.epochs) for e in furthest(mine)]
+
+
+def test_it_goes_on_to_the_same_bits_and_pays_for_what_ran(
+    stopped: SweepFolder, tmp_path: Path
+) -> None:
+    loser = stopped.plan().trials[1].id
+    assert stopped.record(stopped.plan_of(loser), running=False).reason == STOPPED
+    assert _paid(stopped, loser) == [(1, 0, 1)]
+    _resume(stopped, loser[:6])
+    assert [r.status for r in stopped.records()] == ["done"] * 3
+    assert _paid(stopped, loser) == [(1, 0, 1), (2, 1, 3)]
+    assert [row["epochs_done"] for row in stopped.epochs(loser)] == [1, 2, 3]
+    lines = (stopped.trial_folder(loser) / "trained.txt").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "3"]
+    before = json.loads((stopped.trial_folder(loser) / "stopped.json").read_text())
+    assert before["epochs_done"] == 1
+
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    prepared = prepare_space(space_in(whole), settings=settings_in(whole))
+    at_once = runner.start(prepared, settings_in(whole), function=TOY).folder
+    assert prepared.plan.trials[1].values == stopped.plan().trials[1].values
+    one, other = (f.records()[1].metrics for f in (stopped, at_once))
+    assert one["ser"] == other["ser"]
+
+
+def test_without_being_asked_a_stopped_trial_stays_stopped(stopped: SweepFolder) -> None:
+    before = (stopped.trial_folder(stopped.plan().trials[1].id) / "result.json").read_bytes()
+    _resume(stopped)
+    assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
+    after = (stopped.trial_folder(stopped.plan().trials[1].id) / "result.json").read_bytes()
+    assert after == before
+
+
+def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> None:
+    _, loser, other = (trial.id for trial in stopped.plan().trials)
+    for trial_id, message in [
+        (other, f"expected --continue with a trial that was stopped, got {other}, which is done"),
+        ("zzz", "expected the id of a trial of toy, got 'zzz': no trial"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            _resume(stopped, trial_id)
+    space, plan = stopped.space(), stopped.plan()
+    spent = space.model_copy(update={"budget": space.budget.model_copy(update={"total": 1e-3})})
+    stopped.replace_plan(spent, plan)
+    with pytest.raises(InvalidInput, match=f"trial {loser} cannot go on: .*budget.total"):
+        _resume(stopped, loser)
+    stopped.replace_plan(space, plan)
+    (stopped.trial_folder(loser) / "checkpoint.json").unlink()
+    with pytest.raises(InvalidInput, match=f"trial {loser} has no checkpoint"):
+        _resume(stopped, loser)
+    assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
