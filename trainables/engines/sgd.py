@@ -24,7 +24,7 @@ class SgdEngine(Engine):
         for part in passes(draw, limit=self._physical, units_apart=False):
             loss += finite_sum(self._add_piece(draw, part, weights, self._flat))
         # The norm of this process' mean gradient; nothing is clipped.
-        norm = self._flat.group_norms().square().sum().sqrt() / max(1, len(draw.records))
+        norm = self._flat.norm() / max(1, len(draw.records))
         none = torch.zeros_like(loss)
         return StepStats(
             loss=loss, records=len(draw.records), norm=norm, clipped=none, nonfinite=none, units=1
