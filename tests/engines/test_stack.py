@@ -28,6 +28,10 @@ def members(name: str) -> list[NluModel]:
     build = catalogue.entry("models", config.name).build
     models = [build(config, schema=SCHEMA, seed=seed) for seed in range(len(SIZES))]
     for number, model in enumerate(models):
+        generator = torch.Generator().manual_seed(number)
+        with torch.no_grad():  # also what starts as 0 or 1 is each member's own
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
         model.begin_step("step", number)
         model.train()
     return models
