@@ -29,7 +29,7 @@ class LmModule(Protocol):
     provenance: str
 
     def losses(self, batch: TextBatch) -> Tensor:
-        """[B]: mean loss a counted token."""
+        """[B]: -log p of the counted tokens of each record, in nats."""
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """For each counted token: its record, and -log p in nats."""

@@ -119,11 +119,13 @@ class CausalLm(nn.Module):
         self._step = stream_seed(self._seed, "dropout", *names)
 
     def losses(self, batch: TextBatch) -> Tensor:
-        """[B]: mean over a record's counted tokens of -log p(token), in nats."""
+        """[B]: -log p of a record's counted tokens together, in nats.
+
+        A mean over tokens would make a short record's first token weigh more than a long one's,
+        and what is drawn too short.
+        """
         record, values = self.token_losses(batch)
-        number = batch.lengths.shape[0]
-        counts = torch.bincount(record, minlength=number).clamp(min=1)
-        return values.new_zeros(number).index_add(0, record, values) / counts
+        return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """For each counted token: its record int64[m], and -log p in nats [m]."""

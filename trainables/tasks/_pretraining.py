@@ -103,7 +103,8 @@ def _train(
         order = generator(seed, "pretraining", epoch).permutation(len(texts))
         for low in range(0, len(order), _BATCH):
             model.begin_step("pretraining", epoch, low)
-            loss = model.losses(texts.batch(order[low : low + _BATCH])).mean()
+            _, values = model.token_losses(texts.batch(order[low : low + _BATCH]))
+            loss = values.mean()
             adam.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
