@@ -1,0 +1,77 @@
+"""Norms from Grams against the sums of outer products themselves, compiled and not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trainables.layers import gram
+from trainables.layers.packing import Rows
+from trainables.layers.tape import Units
+
+
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "torch":
+        monkeypatch.setattr(gram, "_compiled", lambda: None)
+    elif gram._compiled() is None:
+        pytest.skip("no C compiler (cc) on this machine")
+    return request.param
+
+
+def norms(sizes: list[int], widths: list[int], width: int, *, ones: float) -> Any:
+    """Ours and float64's, of records of these sizes in an order that is not theirs by size."""
+    record = np.repeat(np.arange(len(sizes)), sizes)
+    rows = Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
+    torch.manual_seed(0)
+    g = torch.randn(len(record), width)
+    terms = [(torch.randn(len(record), w), 0.5 + k) for k, w in enumerate(widths)]
+    found = gram.gram_norms(rows, terms, g, ones)
+    right = []
+    for number in range(len(sizes)):
+        own = torch.from_numpy(record == number)
+        each = g[own].double()
+        squares = [w * (each.T @ a[own].double()).square().sum() for a, w in terms]
+        right.append(float(sum(squares)) + ones * float(each.sum(0).square().sum()))
+    return found.double(), torch.tensor(right, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("widths", [[64], [65, 70], [7], []])
+@pytest.mark.parametrize("width", [64, 93, 5])
+def test_units_of_every_size(widths: list[int], width: int) -> None:
+    """1 to 13 rows: whole tiles and their rests; widths that are no multiple of eight; no term."""
+    found, right = norms([3, 1, 13, 4, 8, 2, 7, 4, 12, 5, 6, 9], widths, width, ones=0.3)
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("longest", [95, 96, 97, 130])
+def test_a_unit_may_be_longer_than_the_compiled_room(longest: int) -> None:
+    found, right = norms([5, longest, 20], [400], 500, ones=1.0)
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
+
+
+def test_only_its_own_rows_count(way: str) -> None:
+    """What is not finite in one unit does not reach another."""
+    rows = Units(torch.arange(3), 3).of(Rows(np.repeat(np.arange(3), [4, 5, 4]), 3))
+    g, a = torch.randn(13, 40), torch.randn(13, 40)
+    before = gram.gram_norms(rows, [(a, 1.0)], g, 1.0)
+    a[4:9] = torch.inf
+    after = gram.gram_norms(rows, [(a, 1.0)], g, 1.0)
+    assert torch.equal(after[[0, 2]], before[[0, 2]])
+    assert not bool(after[1].isfinite())
+
+
+def test_wrong_numbers_are_not_used(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "torch":
+        pytest.skip("nothing is compiled")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = tmp_path / "other.c"
+    source.write_text(gram._SOURCE.read_text().replace("2 * row", "row"))
+    monkeypatch.setattr(gram, "_SOURCE", source)
+    assert gram._compiled.__wrapped__() is None
