@@ -13,6 +13,7 @@ from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 
+_STACK_ON_GPU = 8  # what `stack: auto` means there; reasoned from an idle GPU, not measured
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
 
@@ -252,10 +253,34 @@ class Resources(Part):
     slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
     cpus_per_worker: int = Field(default=1, ge=1)
     gpus_per_worker: float = Field(default=0.0, ge=0)
+    stack: int | Literal["auto"] = Field(
+        default=1, description="trials of one shape that a worker trains together, in one pass"
+    )
 
-    @field_validator("slots")
+    @property
+    def stack_size(self) -> int:
+        """Trials a stack. `auto`: one on a CPU, where stacking was measured to gain nothing."""
+        if self.stack == "auto":
+            return _STACK_ON_GPU if self.gpus_per_worker > 0 and self.workers == 1 else 1
+        return self.stack
+
+    @field_validator("slots", "stack")
     @classmethod
-    def _positive(cls, slots: int | str) -> int | str:
-        if isinstance(slots, int) and slots < 1:
-            raise ValueError(f"expected auto or at least 1, got {slots}")
-        return slots
+    def _positive(cls, count: int | str) -> int | str:
+        if isinstance(count, int) and count < 1:
+            raise ValueError(f"expected auto or at least 1, got {count}")
+        return count
+
+    @model_validator(mode="after")
+    def _stackable(self) -> Resources:
+        if isinstance(self.stack, int) and self.stack > 1:
+            if self.workers != 1:
+                raise ValueError(
+                    f"expected workers: 1 with stack: {self.stack}, a stack is one process;"
+                    f" got workers={self.workers}"
+                )
+            if self.executor == "per_trial":
+                raise ValueError(
+                    f"expected executor gang or local with stack: {self.stack}, got per_trial"
+                )
+        return self

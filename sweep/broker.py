@@ -59,6 +59,7 @@ class _Trial:
 class _Slot:
     generation: str = ""
     trial_id: str | None = None
+    mates: list[str] = field(default_factory=list)  # that it trains together with `trial_id`
 
 
 @dataclass
@@ -167,6 +168,7 @@ class Broker:
         place = self._slots.setdefault(slot, _Slot())
         if place.generation != generation:
             place.generation = generation
+            await self._scatter(place)
             if place.trial_id is not None:
                 await self._died(place)
         deadline = self._clock() + wait
@@ -192,6 +194,20 @@ class Broker:
             assignment = await self._hand_over(place, trial)
             if assignment is not None:
                 return assignment
+
+    async def mates(self, slot: str, trial_id: str) -> list[Assignment]:
+        """The jobs of this trial's stack that nobody has yet, for the gang that has the trial."""
+        place, stack = self._slots[slot], self._trials[trial_id].job.stack
+        mine = [t for t in self._queue if stack and self._trials[t].job.stack == stack]
+        found = []
+        for name in mine:
+            self._queue.remove(name)
+            place.mates.append(name)
+        for name in mine:
+            assignment = await self._hand_over(place, self._trials[name])
+            if assignment is not None:
+                found.append(assignment)
+        return found
 
     async def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         """Wait until driver and scheduler have spoken: may `attempt` train another epoch?"""
@@ -329,7 +345,8 @@ class Broker:
         trial.attempt += 1
         verdict = await self._ask("started", trial)
         if not verdict.go_on:
-            trial.state, place.trial_id = "over", None
+            trial.state = "over"
+            self._vacate(trial)
             await self._notify()
             return None
         trial.state = "running"
@@ -352,14 +369,35 @@ class Broker:
             return
         trial.failures += 1
         if trial.failures > self._max_failures:
-            reason = trial.last_words or "its worker processes died"
-            await self._end("failed", trial, reason=f"{reason} ({trial.failures} times)")
+            await self._died_too_often(trial)
+
+    async def _died_too_often(self, trial: _Trial) -> None:
+        reason = trial.last_words or "its worker processes died"
+        await self._end("failed", trial, reason=f"{reason} ({trial.failures} times)")
 
     async def _end(self, kind: EventKind, trial: _Trial, **fields: Any) -> None:
         self._progress += 1
         await self._ask(kind, trial, **fields)
         trial.state = "over"
+        self._vacate(trial)
+        await self._notify()
+
+    def _vacate(self, trial: _Trial) -> None:
+        """No gang has the trial any more."""
         for place in self._slots.values():
             if place.trial_id == trial.job.trial_id:
                 place.trial_id = None
-        await self._notify()
+            if trial.job.trial_id in place.mates:
+                place.mates.remove(trial.job.trial_id)
+
+    async def _scatter(self, place: _Slot) -> None:
+        """The workers of a stack died: its unfinished members can go on anywhere."""
+        for name in list(place.mates):
+            trial = self._trials[name]
+            trial.failures += 1
+            if trial.failures > self._max_failures:
+                await self._died_too_often(trial)
+                continue
+            place.mates.remove(name)
+            trial.state = "ready"
+            self._queue.insert(0, name)

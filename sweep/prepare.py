@@ -56,6 +56,11 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
     if space.search.is_adaptive:
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
         notes += search_probe.notes(space, plan, home=settings.home)
+    if space.resources.stack_size > 1:
+        notes.append(
+            f"Up to {space.resources.stack_size} trials that differ only in clip norm, noise,"
+            " learning rate and seed are trained as one stack."
+        )
     if plan.merged:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})

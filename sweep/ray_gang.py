@@ -37,6 +37,7 @@ from sweep.events import (
     Verdict,
 )
 from sweep.resources import choose_slots
+from sweep.stacks import sizes
 from sweep.worker_loop import Workplace, load_function, one_line, work
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport, TrialResult
@@ -259,7 +260,7 @@ class _Round:
                 announced=self._announced if self._source is not None else None,
                 broker=self._broker,
                 broker_name=self._name,
-                slots=self._slots,
+                at_a_time=self._slots * max(sizes(self._jobs), default=1),
                 settings=self._settings,
                 folder=self._folder,
             )
@@ -314,6 +315,10 @@ class _RayDesk:
                 return taken
             if taken == "over":
                 return None
+
+    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
+        found: list[Assignment] = ray.get(self._broker.mates.remote(self._slot, trial_id))
+        return found
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         verdict: Verdict = ray.get(self._broker.report.remote(trial_id, attempt, report))

@@ -18,6 +18,7 @@ from trainables.errors import InvalidInput, SweepError
 # keep the CPUs that those workers wait for.
 TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
+_TRIAL_SLOTS = 10_000  # places are limited by workers; a stack has several trials in one
 _STARTS = 3
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
@@ -80,7 +81,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         try:
             _start_local(
                 num_cpus=cpus,
-                resources={TRIAL_SLOT: cpus},
+                resources={TRIAL_SLOT: _TRIAL_SLOTS},
                 namespace=NAMESPACE,
                 include_dashboard=settings.dashboard,
                 object_store_memory=_OBJECT_STORE_BYTES,

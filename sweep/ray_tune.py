@@ -119,7 +119,7 @@ def run_tuner(
     announced: SimpleQueue[str | None] | None,
     broker: Any,
     broker_name: str,
-    slots: int,
+    at_a_time: int,
     settings: RunSettings,
     folder: Path,
 ) -> None:
@@ -138,7 +138,7 @@ def run_tuner(
             num_samples=1 if announced is None else -1,
             scheduler=scheduler(settings),
             reuse_actors=True,
-            max_concurrent_trials=slots,
+            max_concurrent_trials=at_a_time,
             trial_name_creator=_name,
             trial_dirname_creator=_name,
         ),

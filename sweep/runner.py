@@ -31,6 +31,7 @@ from sweep.search_filter import filter_delta, filter_of, looks_at_results
 from sweep.search_jobs import ChosenJobs
 from sweep.search_source import earlier_records
 from sweep.settings import Settings
+from sweep.stacks import stacked
 from sweep.start_up import tracking, tracking_and_ray
 from sweep.store import SweepFolder
 from sweep.training_data import training_data
@@ -193,7 +194,11 @@ def _execute(
             if record.status in _UNFINISHED
         }
         chosen = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
-        others = [job for job in jobs.values() if job not in chosen]
+        others = stacked(
+            [job for job in jobs.values() if job not in chosen],
+            at_most=space.resources.stack_size,
+            key_of=_stack_key,
+        )
         try:
             run_trials(
                 chosen,
@@ -234,6 +239,12 @@ def _job(
         workers=_workers(space.resources, trial),
         epochs_done=epochs_done,
     )
+
+
+def _stack_key(job: TrialJob) -> str | None:
+    from trainables.stacked_trial import stack_key  # torch
+
+    return stack_key(parse(job.config))
 
 
 def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
