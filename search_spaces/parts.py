@@ -259,9 +259,9 @@ class Resources(Part):
 
     @property
     def stack_size(self) -> int:
-        """Trials a stack. `auto`: one on a CPU, where a stack saves nothing for large models and up to
-        30 % of the processor for small ones (docs/stacking.md), but keeps a core busy alone while
-        others have run out of trials.
+        """Trials a stack. `auto`: one on a CPU, where a stack saves nothing for large models and up
+        to 30 % of the processor for small ones (docs/stacking.md), but keeps a core busy alone
+        while others have run out of trials.
         """
         if self.stack == "auto":
             return _STACK_ON_GPU if self.gpus_per_worker > 0 and self.workers == 1 else 1
