@@ -14,7 +14,18 @@ from sweep import select, store
 from sweep.store import SweepFolder, TrialRecord
 from trainables.errors import InvalidInput
 
-_SHOWN = ("validation_ser", "ser", "mia_shadow_auc", "mia_loss_threshold_auc", "epsilon", "seconds")
+_SHOWN = (
+    "validation_ser",
+    "ser",
+    "mia_shadow_auc",
+    "mia_loss_threshold_auc",
+    "mauve",
+    "word_type_overlap",
+    "function_type_overlap",
+    "chi_square",
+    "epsilon",
+    "seconds",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,8 @@ def register(app: typer.Typer) -> None:
         out = console()
         out.print(table)
         if found.paired is None:
-            out.print("SER is not paired: the two were not tested on the same utterances.")
+            if "ser" in found.figures:
+                out.print("SER is not paired: the two were not tested on the same utterances.")
         else:
             change, low, high = found.paired
             verdict = "" if low <= 0 <= high else ", significant"
