@@ -39,7 +39,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr("trainables.metrics.generation._mauve", lambda *a, **k: {})
+    monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
     return settings_in(tmp_path)
 
 
@@ -82,11 +82,16 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
     code, shown_table, err = run_line(capsys, "show", "texts")
     assert code == 0, err
     assert "human: one half against the other" in " ".join(shown_table.split())
-    # Export it, and draw from the export.
-    code, _, err = run_line(
-        capsys, "export", "texts", "--trial", record.plan.id, "--to", str(tmp_path / "exported")
-    )
+    code, compared, err = run_line(capsys, "compare", "texts", f"texts:{record.plan.id}")
     assert code == 0, err
+    assert "word_type_overlap" in compared
+    assert "SER" not in compared
+    # Export the best by what it measured, and draw from the export.
+    code, _, err = run_line(capsys, "export", "texts", "--to", str(tmp_path / "exported"))
+    assert code == 0, err
+    assert json.loads((tmp_path / "exported" / "about.json").read_text())["chosen_by"] == (
+        "word_type_overlap"  # MAUVE is left out here
+    )
     out = tmp_path / "made.jsonl"
     arguments = ("synthesize", str(tmp_path / "exported"), "--to", str(out))
     code, text, err = run_line(capsys, *arguments, "--number", "9", "--min-words", "0", "--json")

@@ -41,7 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
 def _no_mauve(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its features need more texts than these trials make."""
     assert of_texts is not None
-    monkeypatch.setattr("trainables.metrics.generation._mauve", lambda *a, **k: {})
+    monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
 
 
 @pytest.mark.parametrize("name", METHODS)
