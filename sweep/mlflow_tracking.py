@@ -9,12 +9,14 @@ Metrics that no epsilon covers are called `curator_only/...`; the tag `curator_o
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import math
 import os
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +72,10 @@ class Tracker:
         self._summarised: tuple[object, ...] = ()
         self._viewed: set[str] = set()
         self._settings = settings
-        if settings.tracking_uri.startswith("sqlite:"):
-            settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            self._client = MlflowClient(tracking_uri=settings.tracking_uri)
-            self.experiment_id = self._experiment()
+            with _alone(settings):
+                self._client = MlflowClient(tracking_uri=settings.tracking_uri)
+                self.experiment_id = self._experiment()
         except (MlflowException, OSError) as problem:
             reason = str(problem).splitlines()[0][:200]
             raise InvalidInput(
@@ -388,3 +389,17 @@ class Tracker:
 
 def _milliseconds(when: float) -> int:
     return int(when * 1000)
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """One process of this home at a time: MLflow makes a SQLite store's tables one after another,
+    and fails where another process makes the same ones.
+    """
+    if not settings.tracking_uri.startswith("sqlite:"):
+        yield
+        return
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (settings.home / ".mlflow.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -100,6 +100,18 @@ def toy(done: Path) -> SweepFolder:
     return store.open_sweep(settings_in(done).home, "toy")
 
 
+@pytest.mark.slow  # MLflow makes its tables, in two processes
+def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from sweep.mlflow_tracking import Tracker;"
+        " from tests.sweep.sweeps import settings_in;"
+        " Tracker(settings_in(Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path)]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(process.wait(), process.communicate()[1]) for process in both] == [(0, "")] * 2
+
+
 def test_every_trial_has_ended_with_its_epochs_on_disk(toy: SweepFolder) -> None:
     assert [record.status for record in toy.records()] == ["done"] * 3
     for record in toy.records():
