@@ -13,7 +13,6 @@ from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 
-_STACK_ON_GPU = 8  # what `stack: auto` means there; reasoned from an idle GPU, not measured
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
 
@@ -245,31 +244,32 @@ class Resources(Part):
     """What a trial runs on. No part of a trial's identity: none of it changes a result."""
 
     executor: Literal["gang", "per_trial", "local"] = "gang"
-    workers: int | None = Field(
+    workers: int | Literal["auto"] | None = Field(
         default=None,
-        ge=1,
-        description="processes a trial; default: training.num_workers",
+        description="processes a trial; default: training.num_workers; auto: one where there are"
+        " trials enough to fill the machine, more where there are few",
     )
     slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
     cpus_per_worker: int = Field(default=1, ge=1)
-    gpus_per_worker: float = Field(default=0.0, ge=0)
+    gpus_per_worker: float | Literal["auto"] = Field(
+        default=0.0, description="auto: a share that a measured step keeps busy"
+    )
     stack: int | Literal["auto"] = Field(
-        default=1, description="trials of one shape that a worker trains together, in one pass"
+        default=1,
+        description="trials of one shape that a worker trains together, in one pass; auto: as many"
+        " as fill a GPU, by a measured step, and one on a CPU",
     )
 
-    @property
-    def stack_size(self) -> int:
-        """Trials a stack. `auto`: one on a CPU, where a stack saves nothing for large models and up
-        to 30 % of the processor for small ones (docs/stacking.md), but keeps a core busy alone
-        while others have run out of trials.
-        """
-        if self.stack == "auto":
-            return _STACK_ON_GPU if self.gpus_per_worker > 0 and self.workers == 1 else 1
-        return self.stack
-
-    @field_validator("slots", "stack")
+    @field_validator("gpus_per_worker")
     @classmethod
-    def _positive(cls, count: int | str) -> int | str:
+    def _not_negative(cls, share: float | str) -> float | str:
+        if isinstance(share, float) and share < 0:
+            raise ValueError(f"expected auto or at least 0, got {share:g}")
+        return share
+
+    @field_validator("slots", "stack", "workers")
+    @classmethod
+    def _positive(cls, count: int | str | None) -> int | str | None:
         if isinstance(count, int) and count < 1:
             raise ValueError(f"expected auto or at least 1, got {count}")
         return count

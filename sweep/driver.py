@@ -18,6 +18,7 @@ from sweep.budget import EpsilonBudget, SweepBudget
 from sweep.delivery import Delivery
 from sweep.events import GO_ON, TrialEvent, Verdict
 from sweep.ledger import Entry, Ledger, entry_for
+from sweep.packing import Packing
 from sweep.plan import PlannedTrial
 from sweep.privacy_cards import write_card
 from sweep.results_table import Progress
@@ -63,6 +64,7 @@ class Driver:
         folder: SweepFolder,
         trials: Mapping[str, Paid],
         *,
+        packing: Packing,
         ledger: Ledger,
         delivery: Delivery | None,
         total_filter: RdpFilter | None = None,
@@ -81,7 +83,7 @@ class Driver:
             seconds=budget.seconds,
             accelerator_hours=budget.accelerator_hours,
         )
-        self._resources = folder.space().resources
+        self._packing = packing
         records = folder.records(running=False)
         self._seconds_of = {record.plan.id: record.seconds for record in records}
         self._total = budget.total
@@ -121,7 +123,7 @@ class Driver:
     @property
     def accelerator_hours(self) -> float:
         """Hours of one GPU that the trials have had so far; 0 without GPUs."""
-        share = self._resources.gpus_per_worker / 3600
+        share = self._packing.gpus_per_worker / 3600
         return share * math.fsum(
             seconds * self._num_processes(trial_id)
             for trial_id, seconds in self._seconds_of.items()
@@ -129,11 +131,11 @@ class Driver:
         )
 
     def _num_processes(self, trial_id: str) -> int:
-        logical = int(self._trials[trial_id].trial.config["training"]["num_workers"])
-        return min(self._resources.workers or logical, logical)
+        config = self._trials[trial_id].trial.config
+        return self._packing.processes(int(config["training"]["num_workers"]))
 
     def _permits_time(self) -> Verdict:
-        hours = self.accelerator_hours if self._resources.gpus_per_worker else 0.0
+        hours = self.accelerator_hours if self._packing.gpus_per_worker else 0.0
         return self._sweep.permits_epoch(seconds=self.seconds, accelerator_hours=hours)
 
     def refusal(self, paid: Paid) -> str | None:

@@ -109,6 +109,7 @@ class RunSettings:
     slots: int | None = None  # trials at a time; None: as many as the CPUs (and GPUs) carry
     cpus_per_worker: int = 1
     gpus_per_worker: float = 0.0
+    memory_per_worker: int = 0  # bytes, as measured; 0: not known
     cpus: int | None = None  # of the local cluster; None: what this process may use
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Scheduler = "none"

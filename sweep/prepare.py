@@ -10,6 +10,7 @@ from search_spaces.space import SearchSpace
 from sweep import cost, search_probe, store
 from sweep import plan as planning
 from sweep.accounting import accounting, is_at_hand
+from sweep.footprints import Footprints
 from sweep.plan import Plan
 from sweep.settings import Settings
 from sweep.store import SweepFolder
@@ -51,16 +52,13 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
         notes.append(f"The data set of {space.name} is not at hand: {changed} instead.")
     plan = planning.make(
-        space, account=accounting(settings), seconds_of=cost.estimator(settings.home)
+        space,
+        account=accounting(settings),
+        seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
     )
     if space.search.is_adaptive:
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
         notes += search_probe.notes(space, plan, home=settings.home)
-    if space.resources.stack_size > 1:
-        notes.append(
-            f"Up to {space.resources.stack_size} trials that differ only in clip norm, noise,"
-            " learning rate and seed are trained as one stack."
-        )
     if plan.merged:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})

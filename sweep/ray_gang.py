@@ -71,12 +71,12 @@ def run_on_ray(
         if settings.address is not None:
             place = source.folder if source is not None else jobs[0].folder.parent.parent
             ray_session.require_shared(place)
-        cpus, gpus = ray_session.cluster_size()
+        size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
         groups = [(workers, list(group)) for workers, group in by_workers]
         if last and not any(workers == last for workers, _ in groups):
             groups.append((last, []))
-        slots = [_slots(workers, settings, cpus=cpus, gpus=gpus) for workers, _ in groups]
+        slots = [_slots(workers, settings, size) for workers, _ in groups]
         for (workers, group), at_a_time in zip(groups, slots, strict=True):
             own = source if workers == last else None
             if not group and (own is None or not own.num_left):
@@ -334,14 +334,16 @@ class _RayDesk:
         ray.get(self._broker.last_words.remote(trial_id, attempt, reason))
 
 
-def _slots(workers: int, settings: RunSettings, *, cpus: float, gpus: float) -> int:
+def _slots(workers: int, settings: RunSettings, size: ray_session.ClusterSize) -> int:
     return choose_slots(
         workers=workers,
         cpus_per_worker=settings.cpus_per_worker,
         gpus_per_worker=settings.gpus_per_worker,
         slots=settings.slots,
-        cpus=cpus,
-        gpus=gpus,
+        cpus=size.cpus,
+        gpus=size.gpus,
+        memory_per_worker=settings.memory_per_worker,
+        memory=size.memory,
     )
 
 

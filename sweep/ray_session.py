@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +163,22 @@ def _sees(path: str) -> bool:
     return os.path.exists(path)
 
 
-def cluster_size() -> tuple[float, float]:
-    """CPUs and GPUs of the cluster that this process is connected to."""
+@dataclass(frozen=True, kw_only=True)
+class ClusterSize:
+    """CPUs, GPUs and bytes of memory."""
+
+    cpus: float
+    gpus: float
+    memory: float
+
+
+def cluster_size() -> ClusterSize:
+    """Of the cluster that this process is connected to."""
     import ray
 
     resources = ray.cluster_resources()
-    return float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
+    cpus, gpus, memory = (float(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
+    return ClusterSize(cpus=cpus, gpus=gpus, memory=memory or math.inf)
 
 
 def trial_resources() -> dict[str, float]:

@@ -1,9 +1,10 @@
-"""How many trials fit on a machine at a time, and the refusal where not even one does. Pure."""
+"""How many trials fit on a machine at a time, and the refusal where not even one does."""
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainables.errors import InvalidInput
@@ -17,8 +18,11 @@ def choose_slots(
     slots: int | None,
     cpus: float,
     gpus: float,
+    memory_per_worker: int = 0,
+    memory: float = math.inf,
 ) -> int:
-    """Trials at a time on `cpus` and `gpus`: as many as fit, or the `slots` that were asked for.
+    """Trials at a time on `cpus`, `gpus` and `memory` bytes: as many as fit, or the `slots` that
+    were asked for. A process whose need of memory is not known has 0.
 
     Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
 
@@ -50,7 +54,47 @@ def choose_slots(
                 f" slots={slots or 1} * workers={workers} * gpus_per_worker={gpus_per_worker:g}"
             )
         fits = min(fits, fits_gpu)
+    if memory_per_worker > 0 and not math.isinf(memory):
+        # What was measured is no promise: one trial is always tried, and a person's number stands.
+        fits = max(1, min(fits, math.floor(memory / (workers * memory_per_worker))))
     return slots or fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What trials share: CPUs, bytes of memory that are free, GPUs and the bytes of each."""
+
+    cpus: float
+    memory_bytes: int
+    gpus: int = 0
+    gpu_bytes: int = 0
+
+
+def this_machine(*, with_gpus: bool) -> Machine:
+    """This one, without a tenth of its free memory; its GPUs where they are asked for, which takes
+    the import of torch.
+    """
+    import psutil
+
+    free = psutil.virtual_memory().available
+    machine = Machine(cpus=machine_cpus(), memory_bytes=int(0.9 * min(free, _container_bytes())))
+    if not with_gpus:
+        return machine
+    import torch
+
+    gpus = torch.cuda.device_count()
+    each = [torch.cuda.get_device_properties(i).total_memory for i in range(gpus)]
+    return replace(machine, gpus=gpus, gpu_bytes=min(each, default=0))
+
+
+def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """Bytes that this process' container may still take; infinite without a limit."""
+    try:
+        limit = (cgroup / "memory.max").read_text().strip()
+        used = int((cgroup / "memory.current").read_text())
+        return math.inf if limit == "max" else max(0, int(limit) - used)
+    except (OSError, ValueError):
+        return math.inf
 
 
 def machine_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

@@ -13,7 +13,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
 from sweep import continuation, cost, leakage, store
 from sweep.accounting import accounting
@@ -21,14 +20,17 @@ from sweep.delivery import Delivery
 from sweep.driver import Driver, Paid
 from sweep.events import Interrupted, JobSource, RunSettings, TrialJob
 from sweep.execute import run_trials
+from sweep.footprints import Footprints
 from sweep.ledger import FILE, Ledger
+from sweep.pack_trials import packing_for
+from sweep.packing import Packing
 from sweep.plan import PlannedTrial
 from sweep.prepare import Prepared
 from sweep.ray_metrics import recorded
 from sweep.resources import choose_slots, machine_cpus
 from sweep.results_table import Progress
 from sweep.search_filter import filter_delta, filter_of, looks_at_results
-from sweep.search_jobs import ChosenJobs
+from sweep.search_jobs import ChosenJobs, workers_of
 from sweep.search_source import earlier_records
 from sweep.settings import Settings
 from sweep.stacks import stacked
@@ -61,10 +63,12 @@ def start(
     budget_total: float | None = None,
     function: str = _TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Run a new sweep to its end.
 
-    `budget_total` bounds what a data set has spent in all sweeps, this one included.
+    `budget_total` bounds what a data set has spent in all sweeps, this one included; `say` is told
+    of what takes long before the first trial.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
@@ -72,19 +76,25 @@ def start(
     """
     prepared.plan.require_trials()
     store.require_free(settings.home, prepared.space.name)
-    _require_resources(prepared.space.resources, prepared.plan.to_run, address=address)
+    packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address, say=say)
+    _require_resources(prepared.space, packing, prepared.plan.to_run, address=address)
     for trial in prepared.plan.to_run:
         training_data(parse(trial.config), settings)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total)
     total_filter(prepared.space, settings)
     executed = _run_settings(
-        prepared.space, settings, jobs=prepared.plan.to_run, address=address, function=function
+        prepared.space,
+        settings,
+        packing,
+        jobs=prepared.plan.to_run,
+        address=address,
+        function=function,
     )
     with _started(settings, executed) as tracker:
         facts = {**about(command), "budget_total": budget_total}
         folder = store.create(settings.home, prepared.space, prepared.plan, about=facts)
-        return _execute(folder, settings, tracker, executed=executed, watch=watch)
+        return _execute(folder, settings, tracker, packing=packing, executed=executed, watch=watch)
 
 
 def resume(
@@ -108,13 +118,23 @@ def resume(
     waiting = [record.plan for record in folder.records() if record.status in _UNFINISHED]
     waiting += stopped
     space = folder.space()
-    _require_resources(space.resources, waiting, address=address)
+    planned = folder.plan().to_run
+    packing = packing_for(space, planned, settings, address=address)
+    _require_resources(space, packing, waiting, address=address)
     executed = _run_settings(
-        space, settings, jobs=folder.plan().to_run, address=address, function=function
+        space, settings, packing, jobs=planned, address=address, function=function
     )
     anything = bool(waiting) or space.search.is_adaptive
     with _started(settings, executed) if anything else tracking(settings) as tracker:
-        return _execute(folder, settings, tracker, executed=executed, watch=watch, stopped=stopped)
+        return _execute(
+            folder,
+            settings,
+            tracker,
+            packing=packing,
+            executed=executed,
+            watch=watch,
+            stopped=stopped,
+        )
 
 
 def _started(settings: Settings, executed: RunSettings) -> AbstractContextManager[Any]:
@@ -153,6 +173,7 @@ def _execute(
     settings: Settings,
     tracker: Any,
     *,
+    packing: Packing,
     executed: RunSettings,
     watch: Watch,
     stopped: Sequence[PlannedTrial] = (),
@@ -169,6 +190,7 @@ def _execute(
         driver = Driver(
             folder,
             trials,
+            packing=packing,
             ledger=ledger,
             delivery=delivery,
             total_filter=total_filter(space, settings),
@@ -180,23 +202,24 @@ def _execute(
         if space.search.is_adaptive:
             source = ChosenJobs(
                 folder,
+                workers=workers_of(space, packing),
                 account=accounting(settings),
-                seconds_of=cost.estimator(settings.home),
+                seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
                 earlier=earlier_records(space, settings.home),
                 trials=trials,
                 driver=driver,
                 pay=lambda trial: _paid([trial], settings, ledger)[trial.id],
-                job=lambda trial: _job(folder, space, trial),
+                job=lambda trial: _job(folder, packing, trial),
             )
         jobs = {
-            record.plan.id: _job(folder, space, record.plan, epochs_done=record.epochs_done)
+            record.plan.id: _job(folder, packing, record.plan, epochs_done=record.epochs_done)
             for record in folder.records(running=False)
             if record.status in _UNFINISHED
         }
         chosen = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
         others = stacked(
             [job for job in jobs.values() if job not in chosen],
-            at_most=space.resources.stack_size,
+            at_most=packing.stack,
             key_of=_stack_key,
         )
         try:
@@ -230,13 +253,13 @@ def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:
 
 
 def _job(
-    folder: SweepFolder, space: SearchSpace, trial: PlannedTrial, *, epochs_done: int = 0
+    folder: SweepFolder, packing: Packing, trial: PlannedTrial, *, epochs_done: int = 0
 ) -> TrialJob:
     return TrialJob(
         trial_id=trial.id,
         config=trial.config,
         folder=folder.start_folder(trial.id),
-        workers=_workers(space.resources, trial),
+        workers=_workers(packing, trial),
         epochs_done=epochs_done,
     )
 
@@ -286,24 +309,22 @@ def _progress(record: store.TrialRecord) -> Progress:
     )
 
 
-def _workers(resources: Resources, trial: PlannedTrial) -> int:
-    """Processes of a trial: as many as asked for, but no more than it has logical workers."""
-    logical = int(trial.config["training"]["num_workers"])
-    return min(resources.workers or logical, logical)
+def _workers(packing: Packing, trial: PlannedTrial) -> int:
+    return packing.processes(int(trial.config["training"]["num_workers"]))
 
 
 def _require_resources(
-    resources: Resources, trials: Sequence[PlannedTrial], *, address: str | None
+    space: SearchSpace, packing: Packing, trials: Sequence[PlannedTrial], *, address: str | None
 ) -> None:
     """Raises: InvalidInput where the workers of a trial do not fit on this machine."""
-    if address is not None or resources.executor == "local":
+    if address is not None or space.resources.executor == "local":
         return
-    for workers in {_workers(resources, trial) for trial in trials}:
+    for workers in {_workers(packing, trial) for trial in trials}:
         choose_slots(
             workers=workers,
-            cpus_per_worker=resources.cpus_per_worker,
+            cpus_per_worker=packing.cpus_per_worker,
             gpus_per_worker=0.0,
-            slots=None if resources.slots == "auto" else resources.slots,
+            slots=packing.slots,
             cpus=machine_cpus(),
             gpus=0.0,
         )
@@ -312,17 +333,18 @@ def _require_resources(
 def _run_settings(
     space: SearchSpace,
     settings: Settings,
+    packing: Packing,
     *,
     jobs: Sequence[PlannedTrial],
     address: str | None,
     function: str,
 ) -> RunSettings:
-    resources = space.resources
     return RunSettings(
-        executor=resources.executor,
-        slots=None if resources.slots == "auto" else resources.slots,
-        cpus_per_worker=resources.cpus_per_worker,
-        gpus_per_worker=resources.gpus_per_worker,
+        executor=space.resources.executor,
+        slots=packing.slots,
+        cpus_per_worker=packing.cpus_per_worker,
+        gpus_per_worker=packing.gpus_per_worker,
+        memory_per_worker=packing.memory_per_worker,
         address=address,
         scheduler=space.search.scheduler,
         metric=goals.AFTER_AN_EPOCH[space.task],

@@ -9,6 +9,7 @@ from search_spaces.expansion import point_at
 from search_spaces.space import SearchSpace
 from sweep.driver import Driver, Paid
 from sweep.events import TrialJob
+from sweep.packing import Packing
 from sweep.plan import Account, PlannedTrial
 from sweep.search_domains import branches
 from sweep.search_source import SearchSource
@@ -17,14 +18,15 @@ from trainables.config import TrialConfig
 
 
 class ChosenJobs:
-    """A `JobSource`. `pay` finds what a trial costs, `job` makes it runnable; what is chosen is put
-    into `trials`, which the driver reads.
+    """A `JobSource` of trials with `workers` processes each. `pay` finds what a trial costs, `job`
+    makes it runnable; what is chosen is put into `trials`, which the driver reads.
     """
 
     def __init__(
         self,
         folder: SweepFolder,
         *,
+        workers: int,
         account: Account,
         seconds_of: Callable[[TrialConfig, int], float | None],
         earlier: Sequence[TrialRecord],
@@ -35,7 +37,7 @@ class ChosenJobs:
     ) -> None:
         space = folder.space()
         self.folder = folder.path
-        self.workers = workers_of(space)
+        self.workers = workers
         self._seeds = max(1, len(space.repeats))
         self._trials = trials
         self._pay = pay
@@ -62,10 +64,10 @@ class ChosenJobs:
         return replace(self._job(trial), workers=self.workers)
 
 
-def workers_of(space: SearchSpace) -> int:
+def workers_of(space: SearchSpace, packing: Packing) -> int:
     """Processes of each trial that an adaptive search chooses: the same for all, so that one group
     of processes serves them.
     """
     points = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
     logical = [int(p.config.training.num_workers) for p in points if p.config is not None]
-    return min([space.resources.workers or max(logical, default=1), *logical])
+    return min([packing.workers or max(logical, default=1), *logical])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Annotated
+
 import typer
 
 from sweep.commands._shared import JsonFlag, Set, Space, console, overrides, print_json
@@ -11,17 +14,53 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command()
-    def plan(space: Space, assignments: Set = [], as_json: JsonFlag = False) -> None:  # noqa: B006  typer copies it
+    def plan(
+        space: Space,
+        assignments: Set = [],  # noqa: B006  typer copies it
+        measure: Annotated[
+            bool,
+            typer.Option(
+                "--measure",
+                help="First take a few steps of each kind of trial, to know seconds and memory;"
+                " they are kept for later plans and runs, the steps are thrown away.",
+            ),
+        ] = False,
+        as_json: JsonFlag = False,
+    ) -> None:
         """List a space's trials, the refused ones and why, each epsilon; run nothing."""
+        from sweep.footprints import Footprints
+        from sweep.pack_trials import machine_for, packing_for, sentence
+        from sweep.packing import wants_measuring
         from sweep.prepare import prepare
         from sweep.results_table import plan_table
         from sweep.settings import from_environment
+        from trainables.config import parse
 
-        prepared = prepare(space, overrides=overrides(assignments), settings=from_environment())
+        settings, given = from_environment(), overrides(assignments)
+        prepared = prepare(space, overrides=given, settings=settings)
+        screen = console(stderr=True)
+        if measure:
+            trials = (*prepared.plan.to_run, *(t for t in prepared.plan.probes if t.runs))
+            Footprints(settings).measure(
+                [parse(trial.config) for trial in trials],
+                say=lambda text: screen.print(text, style="dim", markup=False, soft_wrap=True),
+            )
+            prepared = prepare(space, overrides=given, settings=settings)
+        resources, trials = prepared.space.resources, prepared.plan.to_run
+        known = measure or not wants_measuring(resources, machine_for(resources))
+        packing = packing_for(prepared.space, trials, settings) if known else None
         if as_json:
-            print_json({**prepared.plan.to_dict(), "notes": list(prepared.notes)})
+            print_json(
+                {
+                    **prepared.plan.to_dict(),
+                    "notes": list(prepared.notes),
+                    "packing": None if packing is None else asdict(packing),
+                }
+            )
             return
         out = console()
         out.print(plan_table(prepared.plan))
         for note in prepared.notes:
             out.print(note, style="yellow", markup=False)
+        if packing is not None:
+            out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)

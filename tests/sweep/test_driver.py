@@ -15,6 +15,7 @@ from sweep.accounting import accounting
 from sweep.driver import Driver, Paid, furthest, ledger_name, spent_after
 from sweep.events import TrialEvent, Verdict
 from sweep.ledger import FILE, Entry, Ledger
+from sweep.packing import Packing
 from sweep.privacy_cards import read_card
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
@@ -27,7 +28,8 @@ from trainables.result import EpochReport, TrialResult
 class Stage:
     """A sweep on disk and the driver of it; `again` is the next process after a crash."""
 
-    def __init__(self, folder: Path, **fields: Any) -> None:
+    def __init__(self, folder: Path, *, packing: Packing = Packing(), **fields: Any) -> None:  # noqa: B008  frozen
+        self._packing = packing
         self._settings = settings_in(folder)
         space = space_in(folder, **fields)
         plan = planning.make(space, account=accounting(self._settings))
@@ -47,7 +49,7 @@ class Stage:
             )
             for trial in self.folder.plan().trials
         }
-        return Driver(self.folder, trials, ledger=self.ledger, delivery=None)
+        return Driver(self.folder, trials, packing=self._packing, ledger=self.ledger, delivery=None)
 
     def entries(self, trial_id: str) -> list[Entry]:
         return furthest(entry for entry in self.ledger.entries() if entry.trial == trial_id)
@@ -279,7 +281,7 @@ def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path: Pa
     stage = Stage(
         tmp_path,
         budget={"accelerator_hours": 0.35 / 3600},
-        resources={"workers": 2, "gpus_per_worker": 0.5},
+        packing=Packing(workers=2, gpus_per_worker=0.5),
     )
     for trial, epochs in ((stage.first, 3), (stage.second, 0)):
         assert stage.driver(started(trial)).go_on

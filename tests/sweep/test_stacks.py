@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from search_spaces.parts import Resources
 from sweep import runner
 from sweep.driver import Driver, furthest
 from sweep.events import TrialEvent, TrialJob, Verdict
@@ -76,11 +75,6 @@ def test_a_job_of_several_processes_is_in_no_stack() -> None:
 def test_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         spaces.parse({"name": "s", **fields})
-
-
-def test_auto_is_one_trial_where_there_is_no_gpu() -> None:
-    assert Resources(stack="auto", workers=1).stack_size == 1
-    assert Resources(stack="auto", workers=1, gpus_per_worker=0.5).stack_size > 1
 
 
 def _one_after_another(

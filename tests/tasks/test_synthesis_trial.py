@@ -17,7 +17,9 @@ from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.metrics.mauve import of_texts
+from trainables.probing import measure
 from trainables.result import EpochReport
+from trainables.tasks import synthesis
 from trainables.tasks._synthesis_setup import prepare
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -331,3 +333,20 @@ def test_a_count_of_private_records_is_told(tmp_path: Path) -> None:
     assert "counted on the private records" in reasons[0]
     declared = tiny(place, **{"data.name": "pair_lines", "data.num_records": 100})
     assert num_private_records(corpus, declared.data, declared.synthesis) == (100, ())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_trial_can_be_measured_by_a_few_steps_that_leave_nothing(
+    name: str, tmp_path: Path
+) -> None:
+    config = tiny(write_pairs(tmp_path), **METHODS[name])
+    folder, cache = tmp_path / "probe", tmp_path / "cache"
+    made = synthesis.probe(config, folder=folder, data_dir=tmp_path, cache_dir=cache)
+    assert len(made.stages) == (2 if name == "two stages" else 1)
+    found = measure(lambda: made)
+    assert found.seconds_step > 0
+    assert found.seconds_at_end > 0
+    steps = sum(stage.num_steps for stage in made.stages)
+    assert found.seconds(steps=steps, epochs=2) > steps * found.seconds_step
+    assert not list(tmp_path.rglob("*.safetensors")), "no weights, and no model of public text"
+    assert not (folder / "checkpoint").exists()

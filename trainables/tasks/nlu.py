@@ -14,14 +14,17 @@ from safetensors.torch import save_file
 from torch import nn
 
 from trainables import accountants, catalogue, evidence
-from trainables.communication import Communicator
+from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig
 from trainables.engines import GradientSource
 from trainables.metrics import summarize
+from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
+
+_PROBED = 512  # records whose inference stands for that of all
 
 
 def run(
@@ -106,6 +109,22 @@ def run(
         notes=(setup.model.provenance, *leakage.notes),
         seconds=seconds,
     )
+
+
+def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
+    """The pieces of a trial of one process; `folder` is for what they leave behind."""
+    setup = prepare(config, comm=Alone(), data_dir=data_dir, cache_dir=cache_dir)
+    judged = np.union1d(setup.split.test, _leakage.judged(setup).records)
+    return Probe(
+        stages=(Stage.of(setup.engine, setup.mechanism),),
+        after_epoch=_inference(setup, setup.split.validation),
+        at_end=_inference(setup, judged),
+    )
+
+
+def _inference(setup: Setup, ids: np.ndarray) -> Piece:
+    some = spread(ids, _PROBED)
+    return Piece(times=len(ids) / max(1, len(some)), work=lambda: setup.infer(some))
 
 
 def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from trainables import accountants
-from trainables.communication import Communicator
-from trainables.config import TrialConfig
+from trainables.communication import Alone, Communicator
+from trainables.config import TrialConfig, parse
 from trainables.data.texts import EncodedTexts
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
@@ -23,6 +23,7 @@ from trainables.metrics import generation as scores
 from trainables.metrics.loss_filter import judge
 from trainables.models._lm_source import save_lm
 from trainables.parse.graph import is_well_formed
+from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _facts
 from trainables.tasks._parsers import parser_of
@@ -32,6 +33,7 @@ from trainables.training import Trained, train
 
 GENERATED = "synthetic.jsonl"
 ABOUT = "synthesis.json"
+_PROBED = 16  # texts whose drawing stands for that of all
 
 
 def run(
@@ -93,6 +95,38 @@ def run(
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(*setup.notes, *notes),
         seconds=seconds,
+    )
+
+
+def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
+    """The pieces of a trial of one process; `folder` is for what they leave behind.
+
+    Models that have read nothing stand for those that read public text, and the corpus' own
+    programs for a parser's: both are made once and kept for later trials, so they are no part of a
+    trial's cost. Such models seldom end a text, so the figure for drawing is a high one.
+    """
+    fields = config.model_dump(mode="json")
+    fields["synthesis"] |= {"pretrain_epochs": 0, "parses": "gold"}
+    setup = prepare(
+        parse(fields), comm=Alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir
+    )
+    synthesis, few = setup.config.synthesis, min(_PROBED, config.synthesis.num_generated)
+
+    def drawn() -> None:
+        drawer = ModelDrawer(dict(setup.model.items()), setup.source.tokenizer, synthesis, seed=0)
+        setup.method.draw(
+            drawer,
+            Plan(number=few, num_beams=synthesis.num_beams, seed=0, frequencies=setup.frequencies),
+        )
+
+    return Probe(
+        stages=tuple(
+            Stage.of(engine, engine.mechanism()) for engine in setup.engine.parts.values()
+        ),
+        after_epoch=Piece(times=1, work=setup.validate),
+        at_end=Piece(
+            times=0 if synthesis.only is not None else synthesis.num_generated / few, work=drawn
+        ),
     )
 
 

@@ -1,0 +1,181 @@
+"""How trials share a machine: processes, slots, shares of an accelerator, stacks."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces.parts import Resources
+from sweep import cost, prepare
+from sweep.footprints import Footprints
+from sweep.pack_trials import packing_for, sentence
+from sweep.packing import Packing, pack
+from sweep.resources import Machine, choose_slots
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.config import parse
+from trainables.errors import InvalidInput
+from trainables.footprint import Footprint
+
+GIB = 2**30
+SMALL = Footprint(
+    seconds_prepare=1, seconds_step=0.01, seconds_after_epoch=1, seconds_at_end=1,
+    memory_bytes=GIB, device_bytes=GIB, device_busy=0.1,
+)  # fmt: skip
+LARGE = Footprint(
+    seconds_prepare=1, seconds_step=1, seconds_after_epoch=1, seconds_at_end=1,
+    memory_bytes=8 * GIB, device_bytes=60 * GIB, device_busy=0.97,
+)  # fmt: skip
+CPUS = Machine(cpus=8, memory_bytes=32 * GIB)
+GPUS = Machine(cpus=32, memory_bytes=256 * GIB, gpus=2, gpu_bytes=80 * GIB)
+AUTO: Any = "auto"
+
+
+def test_many_trials_are_packed_and_few_are_spread() -> None:
+    def workers(trials: int) -> int | None:
+        packed = pack(Resources(workers="auto"), logical=4, trials=trials, machine=CPUS)
+        return packed.workers
+
+    assert workers(20) == 1  # eight at a time, one process each
+    assert workers(8) == 1
+    assert workers(4) == 2
+    assert workers(2) == workers(1) == 4
+
+
+@given(
+    logical=st.integers(1, 12),
+    trials=st.integers(1, 40),
+    cpus=st.integers(1, 16),
+    memory=st.integers(1, 64),
+)
+def test_what_is_chosen_always_fits_and_shares_workers_evenly(
+    logical: int, trials: int, cpus: int, memory: int
+) -> None:
+    machine = Machine(cpus=cpus, memory_bytes=memory * GIB)
+    packed = pack(
+        Resources(workers="auto"),
+        logical=logical,
+        trials=trials,
+        machine=machine,
+        footprint=SMALL,
+    )
+    assert packed.workers is not None
+    assert logical % packed.workers == 0
+    slots = packed.slots_on(machine, logical=logical)
+    assert slots * packed.workers <= cpus
+    assert slots == 1 or slots * packed.workers * GIB <= memory * GIB
+
+
+def test_slots_are_bounded_by_what_a_process_was_seen_to_take() -> None:
+    def slots(asked: int | None, memory: float) -> int:
+        return choose_slots(
+            workers=2, cpus_per_worker=1, gpus_per_worker=0, slots=asked, cpus=16, gpus=0,
+            memory_per_worker=4 * GIB, memory=memory,
+        )  # fmt: skip
+
+    assert slots(None, math.inf) == 8
+    assert slots(None, 24 * GIB) == 3
+    assert slots(None, 4 * GIB) == 1  # one is always tried
+    assert slots(5, 24 * GIB) == 5  # a person's number stands
+
+
+def test_an_idle_gpu_is_shared_or_stacked_and_a_busy_one_is_not() -> None:
+    asked = Resources(workers=1, gpus_per_worker="auto")
+    small = pack(asked, logical=1, trials=40, machine=GPUS, footprint=SMALL)
+    assert small.gpus_per_worker == pytest.approx(1 / 10)  # ten at 10 % each
+    assert small.slots_on(GPUS, logical=1) == 20
+    large = pack(asked, logical=1, trials=40, machine=GPUS, footprint=LARGE)
+    assert large.gpus_per_worker == 1.0
+    stacked = pack(
+        asked.model_copy(update={"stack": "auto"}),
+        logical=1, trials=40, machine=GPUS, footprint=SMALL,
+    )  # fmt: skip
+    assert stacked.stack == 10
+    assert stacked.gpus_per_worker == 1.0  # the stack fills it
+    assert stacked.memory_per_worker == 10 * GIB
+
+
+def test_device_memory_bounds_a_share() -> None:
+    hungry = Footprint(**{**SMALL.__dict__, "device_bytes": 30 * GIB})
+    asked = Resources(workers=1, gpus_per_worker="auto")
+    packed = pack(asked, logical=1, trials=40, machine=GPUS, footprint=hungry)
+    assert packed.gpus_per_worker == 1 / 2  # two of 30.5 in nine tenths of 80
+
+
+def test_without_a_gpu_auto_asks_for_none() -> None:
+    asked = Resources(workers=1, gpus_per_worker="auto", stack="auto")
+    packed = pack(asked, logical=1, trials=9, machine=CPUS)
+    assert (packed.gpus_per_worker, packed.stack) == (0.0, 1)
+
+
+def test_a_share_is_not_guessed() -> None:
+    asked = Resources(workers=1, gpus_per_worker="auto")
+    with pytest.raises(InvalidInput, match="no step has been measured"):
+        pack(asked, logical=1, trials=9, machine=GPUS)
+
+
+@pytest.mark.parametrize("field", ["workers", "gpus_per_worker"])
+def test_a_cluster_is_told_numbers(field: str, tmp_path: Path) -> None:
+    space = space_in(tmp_path, resources={field: "auto"})
+    with pytest.raises(InvalidInput, match=f"resources.{field} as a number with --address"):
+        packing_for(space, (), settings_in(tmp_path), address="127.0.0.1:1")
+
+
+def test_seconds_of_a_sweep_shrink_with_slots_and_less_than_with_processes() -> None:
+    assert Packing(workers=1).seconds(100, slots=4, logical=2) == 25
+    assert Packing(workers=2).seconds(100, slots=1, logical=2) == pytest.approx(70)
+
+
+def test_measured_steps_become_the_plan_of_later_commands(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    base = {
+        "model": {"name": "clc", "word_buckets": 64, "word_dim": 8, "hidden_size": 8,
+                  "char_filters": 8, "char_dim": 4, "num_layers": 1},
+        "training": {"epochs": 3, "expected_batch_size": 30},
+    }  # fmt: skip
+    space = space_in(tmp_path, base=base, resources={"workers": "auto"})
+    before = prepare.prepare_space(space, settings=settings)
+    assert before.plan.seconds is None
+    configs = [parse(trial.config) for trial in before.plan.to_run]
+    heard: list[str] = []
+    found = Footprints(settings).measure(configs, say=heard.append)
+    assert len(found) == len(heard) == 2  # SGD, and two noises of one cost
+    for footprint in found:
+        assert 0 < footprint.seconds_step < 5
+        assert 50 * 2**20 < footprint.memory_bytes < 8 * GIB
+    after = prepare.prepare_space(space, settings=settings)
+    assert after.plan.seconds is not None
+    assert after.plan.seconds >= 9 * min(f.seconds_step for f in found)
+    packed = packing_for(space, after.plan.to_run, settings)
+    assert packed.memory_per_worker == max(f.memory_bytes for f in found)
+    text = sentence(after.plan, Resources(workers="auto"), packed)
+    assert "at a time, 1 process each" in text or "2 processes each" in text
+    assert " in all." in text
+    assert not any(tmp_path.glob("**/weights.safetensors")), "the steps are thrown away"
+
+
+def test_a_damaged_measurement_is_none(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    config = parse({})
+    kept = Footprints(settings)
+    assert kept.known(config) is None
+    kept._folder.mkdir(parents=True)
+    kept._path(config).write_text('{"seconds_step": 1')
+    assert kept.known(config) is None
+
+
+def test_steps_cost_the_same_whatever_they_learn() -> None:
+    base = parse({"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.0}})
+    fields = base.model_dump(mode="json")
+
+    def kind(**changes: dict[str, Any]) -> str:
+        return cost.kind_of({k: {**v, **changes.get(k, {})} if isinstance(v, dict) else v
+                             for k, v in fields.items()})  # fmt: skip
+
+    assert kind() == kind(privacy={"noise_multiplier": 2.0}, training={"learning_rate": 0.1})
+    assert kind() != kind(training={"expected_batch_size": 8})
+    assert kind() != kind(training={"precision": "bf16"})

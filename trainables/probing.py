@@ -1,0 +1,136 @@
+"""What one process of a trial needs, from a few of its steps that are taken and thrown away.
+
+A task takes a trial apart into pieces whose costs add up to the whole (`Probe`); `measure` pays for
+a part of each. No weight, loss or draw leaves here: seconds and bytes do.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainables.engines import Engine
+from trainables.footprint import Footprint, peak_memory
+from trainables.privacy.mechanism import Mechanism
+
+_WARM_UP = 2
+_STEPS = 8  # measured ones of each stage
+_PATIENCE = 20.0  # seconds for the steps of one stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """`num_steps` steps of a trial that are alike; `take(i)` takes the i-th, in order from 0."""
+
+    num_steps: int
+    take: Callable[[int], object]
+
+    @classmethod
+    def of(cls, engine: Engine, mechanism: Mechanism) -> Stage:
+        """All steps of an engine."""
+        per_epoch = mechanism.steps_in(0)
+        return cls(
+            num_steps=mechanism.steps,
+            take=lambda number: engine.step(number // per_epoch, number % per_epoch),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Work that stands for `times` as much of it."""
+
+    times: float
+    work: Callable[[], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A trial of one process, ready for its first step: its steps, what follows each epoch, what
+    follows all.
+    """
+
+    stages: tuple[Stage, ...]
+    after_epoch: Piece
+    at_end: Piece
+
+
+def measure(prepare: Callable[[], Probe]) -> Footprint:
+    """The footprint of the trial that `prepare` makes ready, on this process' threads.
+
+    For a process that does nothing else: its memory is what is counted.
+    """
+    on_device = torch.cuda.is_available()
+    started = time.perf_counter()
+    probe = prepare()
+    prepared = time.perf_counter() - started
+    per_stage = [_median_step(stage) for stage in probe.stages]
+    total = sum(stage.num_steps for stage in probe.stages)
+    weighted = sum(
+        stage.num_steps * each for stage, each in zip(probe.stages, per_stage, strict=True)
+    )
+    return Footprint(
+        seconds_prepare=prepared,
+        seconds_step=weighted / max(1, total),
+        seconds_after_epoch=_whole(probe.after_epoch),
+        seconds_at_end=_whole(probe.at_end),
+        memory_bytes=peak_memory(),
+        device_bytes=torch.cuda.max_memory_reserved() if on_device else 0,
+        device_busy=_busy(probe.stages[-1]) if on_device else 0.0,
+    )
+
+
+def spread(ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """At most `most` of `ids`, evenly over their order.
+
+    >>> spread(np.arange(10), 3).tolist()
+    [0, 4, 9]
+    """
+    if len(ids) <= most:
+        return ids
+    return ids[np.linspace(0, len(ids) - 1, most).astype(np.int64)]
+
+
+def _median_step(stage: Stage) -> float:
+    """Seconds; at least one step is measured, and after the first also where patience ends."""
+    times: list[float] = []
+    for number in range(min(_WARM_UP + _STEPS, stage.num_steps)):
+        times.append(_seconds(lambda: stage.take(number)))  # noqa: B023  called at once
+        if sum(times) > _PATIENCE:
+            break
+    return _settled(times)
+
+
+def _settled(times: Sequence[float]) -> float:
+    """The median without the warm-up, where more than that was measured."""
+    return statistics.median(times[_WARM_UP:] or times[-1:] or [0.0])
+
+
+def _whole(piece: Piece) -> float:
+    return piece.times * _seconds(piece.work) if piece.times > 0 else 0.0
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def _busy(stage: Stage) -> float:
+    """Share of one more step in which the accelerator ran a kernel."""
+    number = _WARM_UP + _STEPS  # the first that was not taken
+    if number >= stage.num_steps:
+        return 1.0  # a trial of a few steps is not worth sharing an accelerator for
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    seconds = 0.0
+    with torch.profiler.profile(activities=activities) as profile:
+        seconds = _seconds(lambda: stage.take(number))
+    kernels: float = sum(row.self_device_time_total for row in profile.key_averages()) / 1e6
+    return min(1.0, kernels / max(seconds, 1e-9))
