@@ -22,7 +22,7 @@ from trainables.config import ModelConfig, SynthesisConfig
 from trainables.errors import InvalidInput
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import PARSES, UTTERANCES, Drawn, Plan
-from trainables.models._lm_source import load_lm
+from trainables.models._lm_folder import load_lm
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import plain
 from trainables.seeding import stream_seed
@@ -95,6 +95,10 @@ def open_trained(folder: Path) -> Trained:
         try:
             about = json.loads(file.read_text(encoding="utf-8"))
             fields = about["mechanism"]
+            ModelConfig.model_validate(about["model"])
+            SynthesisConfig.model_validate(about["synthesis"])
+            if not {"stages", "frequencies", "fingerprint", "provenance"} <= about.keys():
+                raise KeyError
             lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
             return Trained(place, about, Mechanism(**{**fields, **lists}))
         except (ValueError, KeyError, TypeError):

@@ -12,7 +12,8 @@ from trainables.config import ModelConfig, SynthesisConfig
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported
 from trainables.models._hub_lm import HubLm
-from trainables.models._lm_source import load_lm, save_lm, source_of
+from trainables.models._lm_folder import load_lm, save_lm
+from trainables.models._lm_source import source_of
 from trainables.privacy.clipping import clipped_sum as definition
 
 

@@ -1,24 +1,22 @@
-"""Where a causal LM's weights and tokenizer come from, and how a trained one becomes a folder."""
+"""Where a causal LM's first weights and its tokenizer come from."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.config import ModelConfig, SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.errors import InvalidInput
-from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe, train_bpe
-from trainables.models.causal_lm import CausalLm, LmSizes, build
+from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, train_bpe
+from trainables.models.causal_lm import build
 
 _SMOLLM2 = "SmolLM2-135M-Instruct"
 
@@ -97,6 +95,22 @@ def source_of(
     return LmSource(tokenizer_of_it, load, f"weights of {name}", False)
 
 
+def tokenizer_of(encoder: str) -> PretrainedTokenizer:
+    """The tokenizer beside pretrained weights.
+
+    Raises: InvalidInput where there is none.
+    """
+    return _tokenizer(*_place(encoder))
+
+
+def base_model(encoder: str, *, positions: int) -> nn.Module:
+    """The pretrained weights that `encoder` names, as a model of this project.
+
+    Raises: InvalidInput where they can be found neither here nor on the hub.
+    """
+    return _load(*_place(encoder), positions=positions)
+
+
 def _place(encoder: str) -> tuple[str, dict[str, Any], str]:
     if encoder != "smollm2":
         return encoder, {}, encoder
@@ -155,61 +169,3 @@ def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> 
     if found.config.model_type == "gpt2":
         return _gpt2.causal_lm(found, positions=positions)
     return _hub_lm.HubLm(found, provenance=f"weights of {name}")
-
-
-def save_lm(models: dict[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
-    """Write models that share a tokenizer. A model of the hub keeps only what was trained."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    tensors, sizes = {}, {}
-    for stage, model in models.items():
-        whole = isinstance(model, CausalLm)
-        if isinstance(model, CausalLm):
-            sizes[stage] = model.sizes.to_dict()
-        kept = {n for n, p in model.named_parameters() if whole or p.requires_grad}
-        for name, tensor in model.state_dict().items():
-            if whole or name in kept:
-                tensors[f"{stage}.{name}"] = tensor.detach().cpu().contiguous().clone()
-    save_file(tensors, str(folder / "weights.safetensors"))
-    (folder / "sizes.json").write_text(json.dumps(sizes, indent=1), encoding="utf-8")
-    if isinstance(tokenizer, PublicBpe):
-        tokenizer.save(folder)
-
-
-def load_lm(
-    folder: Path, stages: Sequence[str], config: ModelConfig, synthesis: SynthesisConfig
-) -> tuple[dict[str, nn.Module], Tokenizer]:
-    """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
-
-    Raises: InvalidInput where the folder lacks weights or a tokenizer, or they do not fit.
-    """
-    file, sizes_file = folder / "weights.safetensors", folder / "sizes.json"
-    if not file.is_file() or not sizes_file.is_file():
-        raise InvalidInput(f"expected weights of a causal LM in {folder}, got none")
-    if config.encoder == "scratch":
-        tokenizer: Tokenizer = load_bpe(folder)
-        source = None
-    else:
-        source = source_of(config, synthesis, public=(), seed=0)
-        tokenizer = source.tokenizer
-    tensors = load_file(str(file))
-    sizes = json.loads(sizes_file.read_text(encoding="utf-8"))
-    models: dict[str, nn.Module] = {}
-    for stage in stages:
-        model: Any
-        if stage in sizes:
-            model = CausalLm(LmSizes(**sizes[stage]))
-        else:
-            assert source is not None
-            model = source.make()
-        if synthesis.lora_rank is not None:
-            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
-        own = {
-            name.removeprefix(f"{stage}."): tensor
-            for name, tensor in tensors.items()
-            if name.startswith(f"{stage}.")
-        }
-        wrong = model.load_state_dict(own, strict=False).unexpected_keys
-        if wrong or not own:
-            raise InvalidInput(f"expected weights of the stage {stage} in {folder}, got others")
-        models[stage] = model.eval()
-    return models, tokenizer

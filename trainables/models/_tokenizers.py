@@ -118,3 +118,8 @@ class PretrainedTokenizer:
         marks = (self.begin, self.separator, self.end)
         text: str = self._inner.decode([i for i in ids if i not in marks])
         return text.strip()
+
+    def save(self, folder: Path) -> None:
+        """Write what `transformers` reads a tokenizer from."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._inner.save_pretrained(str(folder))

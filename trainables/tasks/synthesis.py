@@ -21,7 +21,7 @@ from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
 from trainables.metrics.loss_filter import judge
-from trainables.models._lm_source import save_lm
+from trainables.models._lm_folder import save_lm
 from trainables.parse.graph import is_well_formed
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult

@@ -1,0 +1,176 @@
+"""A trained LM's folder is enough to draw from, and one that is not whole is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from tests.models._texts import EVERY, encoded
+from tests.models.test_hub_lm import llama
+from trainables.config import ModelConfig, SynthesisConfig
+from trainables.errors import InvalidInput
+from trainables.models._lm_folder import load_lm, save_lm
+from trainables.models._lm_source import source_of
+from trainables.models._tokenizers import train_bpe
+from trainables.models.causal_lm import build
+
+SMALL = ModelConfig(
+    name="causal_lm", hidden_size=16, num_layers=1, num_heads=2, intermediate_size=24
+)
+SYNTHESIS = SynthesisConfig(max_tokens=48, vocabulary_size=300)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = train_bpe(["hello you", "hello there"], size=300)
+    model = build(SMALL, vocabulary=tokenizer.size, positions=48, seed=0)
+    save_lm({"utterances": model}, tokenizer, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def load(folder: Path) -> nn.Module:
+    return load_lm(folder, ("utterances",), SMALL, SYNTHESIS)[0]["utterances"]
+
+
+def test_what_was_saved_is_read(folder: Path) -> None:
+    saved = load_file(folder / "weights.safetensors")
+    for name, tensor in load(folder).state_dict().items():
+        torch.testing.assert_close(tensor, saved[f"utterances.{name}"], rtol=0, atol=0)
+
+
+def without(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        tensors = load_file(folder / "weights.safetensors")
+        del tensors[name]
+        save_file(tensors, folder / "weights.safetensors")
+
+    return change
+
+
+def all_but_one(folder: Path) -> None:
+    name, tensor = next(iter(load_file(folder / "weights.safetensors").items()))
+    save_file({name: tensor}, folder / "weights.safetensors")
+
+
+def with_a_stranger(folder: Path) -> None:
+    tensors = load_file(folder / "weights.safetensors")
+    save_file({**tensors, "utterances.more": torch.zeros(1)}, folder / "weights.safetensors")
+
+
+def of_another_shape(folder: Path) -> None:
+    tensors = load_file(folder / "weights.safetensors")
+    tensors["utterances.norm.weight"] = torch.zeros(3)
+    save_file(tensors, folder / "weights.safetensors")
+
+
+def not_a_number(folder: Path) -> None:
+    tensors = load_file(folder / "weights.safetensors")
+    tensors["utterances.norm.weight"][0] = torch.nan
+    save_file(tensors, folder / "weights.safetensors")
+
+
+def written(name: str, data: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_bytes(data) and None
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (without("utterances.norm.bias"), "got 1 too few and 0 others"),
+        (all_but_one, "too few and 0 others"),
+        (with_a_stranger, "got 0 too few and 1 others"),
+        (of_another_shape, "of the model's shapes"),
+        (not_a_number, "expected finite weights"),
+        (written("weights.safetensors", b"nothing"), "got a damaged file"),
+        (written("sizes.json", b"{}"), "sizes of the stage utterances"),
+        (written("sizes.json", b'{"utterances": {"vocabulary": 300, "width": "x"}}'), "sizes of"),
+        (written("sizes.json", b"[]"), "got a damaged file"),
+        (written("sizes.json", b"{"), "got a damaged file"),
+        (lambda folder: (folder / "sizes.json").unlink(), "got no sizes.json"),
+        (written("tokenizer.json", b"{}"), "expected a tokenizer in"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(
+    change: Callable[[Path], None], match: str, folder: Path
+) -> None:
+    change(folder)
+    with pytest.raises(InvalidInput, match=match) as problem:
+        load(folder)
+    assert "\n" not in str(problem.value)
+
+
+def base_in(folder: Path, *, seed: int = 0, gpt2: bool = False) -> None:
+    """Weights and tokenizer as `transformers` keeps them."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    if gpt2:
+        torch.manual_seed(seed)
+        small = GPT2Config(vocab_size=32, n_embd=16, n_layer=1, n_head=2, n_positions=64)
+        GPT2LMHeadModel(small).save_pretrained(folder)
+    else:
+        inner = llama(adapted=False).inner
+        with torch.no_grad():
+            next(inner.parameters()).add_(seed)
+        inner.save_pretrained(folder)
+    words = {"<end>": 0, "\n": 1, "a": 2, "b": 3}
+    PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel(words, unk_token="a")), eos_token="<end>"
+    ).save_pretrained(folder)
+
+
+def trained_in(folder: Path, *, base: Path, rank: int | None) -> tuple[nn.Module, SynthesisConfig]:
+    config = ModelConfig(name="causal_lm", encoder=str(base))
+    synthesis = SynthesisConfig(lora_rank=rank, max_tokens=48)
+    source = source_of(config, synthesis, public=(), seed=0)
+    model = source.make()
+    if rank is not None:
+        model.adapt(rank=rank, alpha=synthesis.lora_alpha)  # type: ignore[operator]  # LmModule
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            nn.init.normal_(parameter, std=0.1)
+    save_lm({"utterances": model}, source.tokenizer, folder)
+    return model, synthesis
+
+
+@pytest.mark.parametrize("rank", [None, 2], ids=["whole", "adapters"])
+def test_a_trained_gpt2_needs_nothing_but_its_folder(rank: int | None, tmp_path: Path) -> None:
+    base, kept = tmp_path / "gpt2", tmp_path / "kept"
+    base_in(base, gpt2=True)
+    model, synthesis = trained_in(kept, base=base, rank=rank)
+    shutil.rmtree(base)
+    config = ModelConfig(name="causal_lm", encoder=str(base))
+    models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
+    assert (tokenizer.end, tokenizer.separator) == (0, 1)
+    batch = encoded(prompted=False).batch(EVERY)
+    found: nn.Module = models["utterances"]
+    torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))  # type: ignore[operator]  # LmModule
+
+
+def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
+    base, kept = tmp_path / "llama", tmp_path / "kept"
+    base_in(base)
+    model, synthesis = trained_in(kept, base=base, rank=2)
+    config = ModelConfig(name="causal_lm", encoder=str(base))
+    assert json.loads((kept / "base.json").read_text())["weights"] == f"weights of {base}"
+    base.rename(tmp_path / "elsewhere")
+    with pytest.raises(InvalidInput, match=r"the weights that the adapters in .* belong on in .*"):
+        load_lm(kept, ("utterances",), config, synthesis)
+    shutil.copytree(tmp_path / "elsewhere", kept / "base")  # the folder may carry them
+    models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
+    assert (tokenizer.end, tokenizer.separator) == (0, 1)
+    batch = encoded(prompted=False).batch(EVERY)
+    found: nn.Module = models["utterances"]
+    torch.testing.assert_close(found.losses(batch), model.losses(batch))  # type: ignore[operator]  # LmModule
+    shutil.rmtree(kept / "base")
+    base_in(kept / "base", seed=1)
+    with pytest.raises(InvalidInput, match=r"the weights that .* were trained on, got others"):
+        load_lm(kept, ("utterances",), config, synthesis)

@@ -1,0 +1,160 @@
+"""A trained causal LM as a folder: its weights, sizes and tokenizer.
+
+Nothing else is needed to draw from it, but for adapters on a model of `transformers` that is no
+GPT-2: the folder has the adapters, and `base.json` says which weights they belong on. Those are
+looked for in the folder's own `base`, then where `model.encoder` says, and must be the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from trainables.config import ModelConfig, SynthesisConfig
+from trainables.data.texts import Tokenizer
+from trainables.errors import InvalidInput
+from trainables.models._lm_source import base_model, tokenizer_of
+from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe
+from trainables.models.causal_lm import CausalLm, LmSizes
+
+_WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
+_TOKENIZER, _BASE = "tokenizer", "base"  # folders
+
+
+def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
+    """Write models that share a tokenizer. A model of the hub keeps only what was trained."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tensors, sizes = {}, {}
+    for stage, model in models.items():
+        if isinstance(model, CausalLm):
+            sizes[stage] = model.sizes.to_dict()
+        for name, tensor in model.state_dict().items():
+            tensors[f"{stage}.{name}"] = tensor.detach().cpu().contiguous().clone()
+    save_file(tensors, str(folder / _WEIGHTS))
+    (folder / _SIZES).write_text(json.dumps(sizes, indent=1), encoding="utf-8")
+    adapted = [model for stage, model in models.items() if stage not in sizes]
+    if adapted:
+        about = {"weights": adapted[0].provenance, "digest": _digest(adapted[0])}
+        (folder / _BASE_FILE).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    if isinstance(tokenizer, PublicBpe):
+        tokenizer.save(folder)
+    elif isinstance(tokenizer, PretrainedTokenizer):
+        tokenizer.save(folder / _TOKENIZER)
+
+
+def load_lm(
+    folder: Path, stages: Sequence[str], config: ModelConfig, synthesis: SynthesisConfig
+) -> tuple[dict[str, nn.Module], Tokenizer]:
+    """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
+
+    Raises: InvalidInput where the folder lacks weights or a tokenizer, they are damaged, or the
+    weights are not all those of the models and no others.
+    """
+    tensors, sizes = _read(folder)
+    if config.encoder == "scratch":
+        tokenizer: Tokenizer = load_bpe(folder)
+    elif (folder / _TOKENIZER).is_dir():
+        tokenizer = tokenizer_of(str(folder / _TOKENIZER))
+    else:  # an export from before tokenizers were kept
+        tokenizer = tokenizer_of(config.encoder)
+    models: dict[str, nn.Module] = {}
+    for stage in stages:
+        if config.encoder == "scratch" or stage in sizes:
+            model: Any = _of_sizes(folder, sizes.get(stage), stage)
+        else:
+            model = _of_base(folder, config, positions=synthesis.max_tokens)
+        if synthesis.lora_rank is not None:
+            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
+        if stage not in sizes:
+            _refuse_another_base(folder, model)
+        prefix = f"{stage}."
+        own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+        _load(model, own, where=f"of the stage {stage} in {folder / _WEIGHTS}")
+        models[stage] = model.eval()
+    return models, tokenizer
+
+
+def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    for name in (_WEIGHTS, _SIZES):
+        if not (folder / name).is_file():
+            raise InvalidInput(f"expected weights of a causal LM in {folder}, got no {name}")
+    try:
+        tensors = load_file(str(folder / _WEIGHTS))
+    except (OSError, ValueError, SafetensorError):
+        raise InvalidInput(f"expected weights in {folder / _WEIGHTS}, got a damaged file") from None
+    try:
+        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        sizes = None
+    if not isinstance(sizes, dict):
+        raise InvalidInput(f"expected sizes in {folder / _SIZES}, got a damaged file")
+    return tensors, sizes
+
+
+def _of_sizes(folder: Path, sizes: Any, stage: str) -> CausalLm:
+    try:
+        return CausalLm(LmSizes(**sizes))
+    except (InvalidInput, TypeError, ValueError, RuntimeError, ZeroDivisionError):
+        raise InvalidInput(
+            f"expected the sizes of the stage {stage} in {folder / _SIZES}, got none that fit"
+        ) from None
+
+
+def _of_base(folder: Path, config: ModelConfig, *, positions: int) -> nn.Module:
+    own = folder / _BASE
+    encoder = str(own) if own.is_dir() else config.encoder
+    try:
+        return base_model(encoder, positions=positions)
+    except InvalidInput:
+        raise InvalidInput(
+            f"expected the weights that the adapters in {folder} belong on in {own} or at"
+            f" model.encoder={config.encoder!r}, got none that load"
+        ) from None
+
+
+def _refuse_another_base(folder: Path, model: nn.Module) -> None:
+    file = folder / _BASE_FILE
+    if not file.is_file():  # an export from before the base was written down
+        return
+    try:
+        wanted = json.loads(file.read_text(encoding="utf-8"))["digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InvalidInput(f"expected the digest of the base in {file}, got none") from None
+    if wanted != _digest(model):
+        raise InvalidInput(
+            f"expected the weights that the adapters in {folder} were trained on, got others"
+        )
+
+
+def _digest(model: nn.Module) -> str:
+    """SHA-256 of the weights that are not trained, 64 hex digits."""
+    digest = hashlib.sha256()
+    for name, tensor in model.named_parameters():
+        if not tensor.requires_grad:
+            digest.update(f"{name} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
+    """All tensors of a model's state, and no others: what lacks would stay random."""
+    wanted = model.state_dict()
+    missing, other = wanted.keys() - own.keys(), own.keys() - wanted.keys()
+    if missing or other:
+        raise InvalidInput(
+            f"expected the {len(wanted)} weights {where}, got {len(missing)} too few and"
+            f" {len(other)} others"
+        )
+    for name, tensor in own.items():
+        if tensor.shape != wanted[name].shape or tensor.dtype != wanted[name].dtype:
+            raise InvalidInput(f"expected weights {where} of the model's shapes, got others")
+        if not tensor.isfinite().all():
+            raise InvalidInput(f"expected finite weights {where}, got others")
+    model.load_state_dict(own)
