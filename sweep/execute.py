@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
+from sweep import ray_session
 from sweep.events import Events, JobSource, RunSettings, TrialJob
 from sweep.resources import choose_slots, machine_cpus
 from trainables.errors import InvalidInput
+
+
+def require_executor(settings: RunSettings) -> None:
+    """What can be known of the executor before anything is started.
+
+    Raises: InvalidInput for a scheduler where trials run one after another, so that nothing runs
+    beside one that it could be compared with; where nothing answers at the cluster's address.
+    """
+    if settings.executor == "local":
+        if settings.scheduler != "none":
+            raise InvalidInput(
+                f"expected scheduler none with executor local, got scheduler={settings.scheduler!r}"
+            )
+    elif settings.address is not None:
+        ray_session.require_answer(settings.address)
+
+
+def require_room(
+    settings: RunSettings, *, workers: Iterable[int], writes: Sequence[Path], reads: Sequence[Path]
+) -> None:
+    """What can be known of a cluster once Ray is up. `writes` and `reads` are folders that the
+    trials need.
+
+    Raises: InvalidInput where the workers of a trial do not fit, or where a node of a cluster that
+    was running already does not see the same folders as this process.
+    """
+    if settings.executor == "local":
+        return
+    size = ray_session.cluster_size()
+    for count in sorted(set(workers)):
+        ray_session.slots(count, settings, size)
+    if settings.address is not None:
+        ray_session.require_shared(writes=writes, reads=reads)
 
 
 def run_trials(
@@ -33,6 +68,7 @@ def run_trials(
         raise InvalidInput(f"expected distinct trial ids, got {twice[0]!r} twice")
     if not jobs and source is None:
         return
+    require_executor(settings)
     if settings.executor == "local":
         from sweep.local import run_local
 

@@ -19,7 +19,6 @@ from sweep.events import (
 )
 from sweep.worker_loop import Workplace, work
 from trainables.communication import Alone, Communicator
-from trainables.errors import InvalidInput
 from trainables.result import EpochReport, TrialResult
 
 
@@ -33,13 +32,8 @@ def run_local(
 ) -> None:
     """Run every job to its end with one process each, whatever its `workers`.
 
-    Raises: InvalidInput where a scheduler is asked for (nothing runs beside a trial that it could
-    be compared with); Interrupted on Ctrl-C, or after an event when `stop_asked`.
+    Raises: Interrupted on Ctrl-C, or after an event when `stop_asked`.
     """
-    if settings.scheduler != "none":
-        raise InvalidInput(
-            f"expected scheduler none with executor local, got scheduler={settings.scheduler!r}"
-        )
     place = Workplace(
         function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
     )

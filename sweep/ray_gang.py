@@ -36,7 +36,6 @@ from sweep.events import (
     TrialJob,
     Verdict,
 )
-from sweep.resources import choose_slots
 from sweep.stacks import sizes
 from sweep.worker_loop import Workplace, load_function, one_line, work
 from trainables.errors import InvalidInput, SweepError
@@ -68,15 +67,12 @@ def run_on_ray(
     last = source.workers if source is not None else 0
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), _signals() as signalled:
-        if settings.address is not None:
-            place = source.folder if source is not None else jobs[0].folder.parent.parent
-            ray_session.require_shared(place)
         size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
         groups = [(workers, list(group)) for workers, group in by_workers]
         if last and not any(workers == last for workers, _ in groups):
             groups.append((last, []))
-        slots = [_slots(workers, settings, size) for workers, _ in groups]
+        slots = [ray_session.slots(workers, settings, size) for workers, _ in groups]
         for (workers, group), at_a_time in zip(groups, slots, strict=True):
             own = source if workers == last else None
             if not group and (own is None or not own.num_left):
@@ -332,19 +328,6 @@ class _RayDesk:
 
     def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
         ray.get(self._broker.last_words.remote(trial_id, attempt, reason))
-
-
-def _slots(workers: int, settings: RunSettings, size: ray_session.ClusterSize) -> int:
-    return choose_slots(
-        workers=workers,
-        cpus_per_worker=settings.cpus_per_worker,
-        gpus_per_worker=settings.gpus_per_worker,
-        slots=settings.slots,
-        cpus=size.cpus,
-        gpus=size.gpus,
-        memory_per_worker=settings.memory_per_worker,
-        memory=size.memory,
-    )
 
 
 @contextmanager

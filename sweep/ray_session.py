@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import os
+import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sweep.events import RunSettings
-from sweep.resources import machine_cpus
+from sweep.resources import choose_slots, machine_cpus
 from trainables.errors import InvalidInput, SweepError
 
 # A Tune trial holds one of these and nothing else: it only speaks for its workers, so it can never
@@ -126,41 +127,92 @@ def _start_local(**options: Any) -> None:
             return
 
 
-def require_shared(*folders: Path) -> None:
-    """Check that every node of the cluster sees the same folders as this process.
+def require_answer(address: str, *, timeout: float = 5.0) -> None:
+    """Check that something listens at a cluster's address: Ray itself would wait for minutes.
 
-    Raises: InvalidInput naming the first folder and node where it does not.
+    Raises: InvalidInput where nothing does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto", or a form that Ray judges at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"expected address to be that of a running Ray cluster, got {address!r}:"
+            f" nothing answers there ({getattr(error, 'strerror', None) or type(error).__name__})"
+        ) from None
+
+
+def require_shared(
+    *, writes: Sequence[Path], reads: Sequence[Path] = (), timeout: float = 120.0
+) -> None:
+    """Check that every node of the cluster sees the same folders as this process. In each of
+    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it are
+    compared, and one that does not exist here is not needed.
+
+    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
+    answered after `timeout` seconds.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    for folder in folders:
-        mark = folder / f".shared-{uuid.uuid4().hex}"
-        try:
+    marks = {folder: folder / f".shared-{uuid.uuid4().hex}" for folder in writes}
+    listed = [(folder, _names(folder)) for folder in reads if folder.is_dir()]
+    asked: list[tuple[Path, str, list[str] | None]]
+    asked = [(folder, str(mark), None) for folder, mark in marks.items()]
+    asked += [(folder, str(folder), names) for folder, names in listed]
+    try:
+        for folder, mark in marks.items():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             mark.write_text("seen\n", encoding="utf-8")
-            asked = {
-                node["NodeManagerAddress"]: ray.remote(_sees)
-                .options(
-                    num_cpus=0,
-                    scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-                )
-                .remote(str(mark))
-                for node in nodes
-            }
-            for address, answer in asked.items():
-                if not ray.get(answer):
+        # By its id: several nodes may have one address.
+        answers = {
+            ray.remote(_sees_all)
+            .options(
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            )
+            .remote([(path, names) for _, path, names in asked]): f"node {node['NodeID'][:8]}"
+            f" ({node['NodeManagerAddress']})"
+            for node in ray.nodes()
+            if node["Alive"]
+        }
+        _, silent = ray.wait(list(answers), num_returns=len(answers), timeout=timeout)
+        if silent:
+            raise InvalidInput(
+                f"expected every node of the cluster to answer within {timeout:g} seconds:"
+                f" {answers[silent[0]]} did not"
+            )
+        for answer, node in answers.items():
+            try:
+                found = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                raise SweepError(f"{node} could not be asked ({type(error).__name__})") from None
+            for (folder, *_), seen in zip(asked, found, strict=True):
+                if not seen:
                     raise InvalidInput(
                         f"expected {folder} to be on storage that every node shares:"
-                        f" node {address} does not see it"
+                        f" {node} does not see it as it is here"
                     )
-        finally:
+    finally:
+        for mark in marks.values():
             mark.unlink(missing_ok=True)
 
 
-def _sees(path: str) -> bool:
-    """Whether a file is there; runs on a node of the cluster."""
-    return os.path.exists(path)
+def _sees_all(asked: list[tuple[str, list[str] | None]]) -> list[bool]:
+    """Whether each path is there, with these names in it; runs on a node of the cluster."""
+    return [
+        os.path.exists(path) if names is None else _names(Path(path)) == names
+        for path, names in asked
+    ]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +231,23 @@ def cluster_size() -> ClusterSize:
     resources = ray.cluster_resources()
     cpus, gpus, memory = (float(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
     return ClusterSize(cpus=cpus, gpus=gpus, memory=memory or math.inf)
+
+
+def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
+    """Trials of `workers` processes at a time on a cluster.
+
+    Raises: InvalidInput where not one fits, or not as many as were asked for.
+    """
+    return choose_slots(
+        workers=workers,
+        cpus_per_worker=settings.cpus_per_worker,
+        gpus_per_worker=settings.gpus_per_worker,
+        slots=settings.slots,
+        cpus=size.cpus,
+        gpus=size.gpus,
+        memory_per_worker=settings.memory_per_worker,
+        memory=size.memory,
+    )
 
 
 def trial_resources() -> dict[str, float]:

@@ -7,14 +7,14 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from search_spaces.space import SearchSpace
-from sweep import continuation, cost, leakage, store
+from sweep import continuation, cost, leakage, preflight, store
 from sweep.accounting import accounting
 from sweep.delivery import Delivery
 from sweep.driver import Driver, Paid
@@ -27,7 +27,6 @@ from sweep.packing import Packing
 from sweep.plan import PlannedTrial
 from sweep.prepare import Prepared
 from sweep.ray_metrics import recorded
-from sweep.resources import choose_slots, machine_cpus
 from sweep.results_table import Progress
 from sweep.search_filter import filter_delta, filter_of, looks_at_results
 from sweep.search_jobs import ChosenJobs, workers_of
@@ -40,6 +39,7 @@ from sweep.training_data import training_data
 from trainables import goals
 from trainables.accountants import RdpFilter, Release, release
 from trainables.config import parse
+from trainables.errors import InvalidInput
 
 _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
 _TRIAL_FUNCTION = "trainables.trial:run"
@@ -76,14 +76,15 @@ def start(
     """
     prepared.plan.require_trials()
     store.require_free(settings.home, prepared.space.name)
+    preflight.require_executor(prepared.space, address)
     packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address, say=say)
-    _require_resources(prepared.space, packing, prepared.plan.to_run, address=address)
+    preflight.require_resources(prepared.space, packing, prepared.plan.to_run, address=address)
     for trial in prepared.plan.to_run:
         training_data(parse(trial.config), settings)
     if budget_total is not None:
         _require_total(prepared, settings, budget_total)
     total_filter(prepared.space, settings)
-    executed = _run_settings(
+    executed = preflight.run_settings(
         prepared.space,
         settings,
         packing,
@@ -92,9 +93,16 @@ def start(
         function=function,
     )
     with _started(settings, executed) as tracker:
+        preflight.require_room(prepared.space, packing, prepared.plan.to_run, settings, executed)
         facts = {**about(command), "budget_total": budget_total}
         folder = store.create(settings.home, prepared.space, prepared.plan, about=facts)
-        return _execute(folder, settings, tracker, packing=packing, executed=executed, watch=watch)
+        try:
+            return _execute(
+                folder, settings, tracker, packing=packing, executed=executed, watch=watch
+            )
+        except InvalidInput:
+            _undo(folder, tracker)
+            raise
 
 
 def resume(
@@ -105,9 +113,11 @@ def resume(
     address: str | None = None,
     function: str = _TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Go on with a sweep: what has ended well is kept, the rest goes on from its last epoch, and so
-    do the stopped trials whose ids `take_up` holds, up to their planned epochs.
+    do the stopped trials whose ids `take_up` holds, up to their planned epochs. A tracking server
+    that does not answer is told to `say`, and delivered to when it is back.
 
     Raises: InvalidInput where it is running already, for a trial that cannot be taken up or has no
     budget left, or as `start`; Interrupted.
@@ -118,14 +128,23 @@ def resume(
     waiting = [record.plan for record in folder.records() if record.status in _UNFINISHED]
     waiting += stopped
     space = folder.space()
+    preflight.require_executor(space, address)
     planned = folder.plan().to_run
     packing = packing_for(space, planned, settings, address=address)
-    _require_resources(space, packing, waiting, address=address)
-    executed = _run_settings(
+    preflight.require_resources(space, packing, waiting, address=address)
+    executed = preflight.run_settings(
         space, settings, packing, jobs=planned, address=address, function=function
     )
-    anything = bool(waiting) or space.search.is_adaptive
-    with _started(settings, executed) if anything else tracking(settings) as tracker:
+
+    def away(reason: str) -> None:
+        say(f"MLflow is away ({reason}): results are kept on disk and delivered when it is back.")
+
+    # A search that goes on starts a Ray of its own, once it has found something to choose.
+    at_once = bool(waiting) or (address is not None and space.search.is_adaptive)
+    started = _started(settings, executed, away) if at_once else tracking(settings, away=away)
+    with started as tracker:
+        if at_once:
+            preflight.require_room(space, packing, waiting, settings, executed)
         return _execute(
             folder,
             settings,
@@ -137,11 +156,22 @@ def resume(
         )
 
 
-def _started(settings: Settings, executed: RunSettings) -> AbstractContextManager[Any]:
+def _started(
+    settings: Settings, executed: RunSettings, away: Callable[[str], None] | None = None
+) -> AbstractContextManager[Any]:
     """The tracker, and Ray where the trials need it."""
     if executed.executor == "local":
-        return tracking(settings)
-    return tracking_and_ray(settings, executed)
+        return tracking(settings, away=away)
+    return tracking_and_ray(settings, executed, away=away)
+
+
+def _undo(folder: SweepFolder, tracker: Any) -> None:
+    """A sweep that was refused before any trial began leaves its name to the next."""
+    if any((folder.path / "trials").glob("*/config.yaml")):
+        return
+    with suppress(*tracker.away):
+        tracker.delete(folder)
+    folder.delete()
 
 
 _UNFINISHED = ("planned", "running", "interrupted", "failed")
@@ -205,7 +235,7 @@ def _execute(
                 workers=workers_of(space, packing),
                 account=accounting(settings),
                 seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
-                earlier=earlier_records(space, settings.home),
+                earlier=earlier_records(space, settings.home, folder=folder),
                 trials=trials,
                 driver=driver,
                 pay=lambda trial: _paid([trial], settings, ledger)[trial.id],
@@ -223,6 +253,10 @@ def _execute(
             key_of=_stack_key,
         )
         try:
+            if source is not None and not jobs:
+                # Ray need not start for a search that is over.
+                first = source.next()
+                source, others = (None, []) if first is None else (source, [first])
             run_trials(
                 chosen,
                 events=driver,
@@ -259,7 +293,7 @@ def _job(
         trial_id=trial.id,
         config=trial.config,
         folder=folder.start_folder(trial.id),
-        workers=_workers(packing, trial),
+        workers=preflight.workers(packing, trial),
         epochs_done=epochs_done,
     )
 
@@ -306,53 +340,6 @@ def _progress(record: store.TrialRecord) -> Progress:
         epochs=record.plan.epochs,
         validation=goals.validated(record.metrics),
         epsilon=record.metrics.get("epsilon_spent"),
-    )
-
-
-def _workers(packing: Packing, trial: PlannedTrial) -> int:
-    return packing.processes(int(trial.config["training"]["num_workers"]))
-
-
-def _require_resources(
-    space: SearchSpace, packing: Packing, trials: Sequence[PlannedTrial], *, address: str | None
-) -> None:
-    """Raises: InvalidInput where the workers of a trial do not fit on this machine."""
-    if address is not None or space.resources.executor == "local":
-        return
-    for workers in {_workers(packing, trial) for trial in trials}:
-        choose_slots(
-            workers=workers,
-            cpus_per_worker=packing.cpus_per_worker,
-            gpus_per_worker=0.0,
-            slots=packing.slots,
-            cpus=machine_cpus(),
-            gpus=0.0,
-        )
-
-
-def _run_settings(
-    space: SearchSpace,
-    settings: Settings,
-    packing: Packing,
-    *,
-    jobs: Sequence[PlannedTrial],
-    address: str | None,
-    function: str,
-) -> RunSettings:
-    return RunSettings(
-        executor=space.resources.executor,
-        slots=packing.slots,
-        cpus_per_worker=packing.cpus_per_worker,
-        gpus_per_worker=packing.gpus_per_worker,
-        memory_per_worker=packing.memory_per_worker,
-        address=address,
-        scheduler=space.search.scheduler,
-        metric=goals.AFTER_AN_EPOCH[space.task],
-        grace_epochs=space.search.grace_epochs,
-        max_epochs=max((trial.epochs for trial in jobs), default=1),
-        function=function,
-        data_dir=settings.data_dir,
-        cache_dir=settings.cache_dir,
     )
 
 

@@ -46,6 +46,14 @@ def register(app: typer.Typer) -> None:
         folder = store.open_sweep(settings.home, name)
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
-        with watching(name, console(stderr=True), quiet=as_json) as watch:
-            done = runner.resume(folder, settings, take_up=take_up, address=address, watch=watch)
+        screen = console(stderr=True)
+        with watching(name, screen, quiet=as_json) as watch:
+            done = runner.resume(
+                folder,
+                settings,
+                take_up=take_up,
+                address=address,
+                watch=watch,
+                say=lambda text: screen.print(text, markup=False, soft_wrap=True),
+            )
         finish(done, as_json=as_json, export=False)

@@ -24,7 +24,7 @@ STOPPED = "stopped by the scheduler"
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
     """A finished sweep whose second trial was stopped after one epoch of three."""
-    monkeypatch.setattr(runner, "tracking", lambda settings: nullcontext(NoTracker()))
+    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
     prepared = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path))
     loser = prepared.plan.trials[1].id
     answer = Driver.__call__

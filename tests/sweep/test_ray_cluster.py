@@ -71,9 +71,64 @@ def test_two_nodes_run_one_sweep(cluster: Any, tmp_path: Path) -> None:
 def test_storage_that_a_node_does_not_share_is_one_line(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both nodes have one address: each is asked all the same."""
+    home, data = tmp_path / "home", tmp_path / "data"
+    data.mkdir()
+    (data / "atis").mkdir()
+    asked = []
     with ray_session.session(RunSettings(address=cluster.address)):
-        ray_session.require_shared(tmp_path)
-        assert list(tmp_path.iterdir()) == [], "the mark is gone"
-        monkeypatch.setattr(ray_session, "_sees", lambda path: False)
-        with pytest.raises(InvalidInput, match=r"on storage that every node shares: node .* does"):
-            ray_session.require_shared(tmp_path)
+        ray_session.require_shared(writes=[home], reads=[data, tmp_path / "none"])
+        assert list(home.iterdir()) == [], "the mark is gone"
+        real = ray_session._sees_all
+
+        def one_blind(paths: Any) -> list[bool]:
+            node = importlib.import_module("ray").get_runtime_context().get_node_id()
+            return [node != blind or wanted is None for _, wanted in paths]
+
+        for node in importlib.import_module("ray").nodes():
+            blind = node["NodeID"]
+            asked.append(blind)
+            monkeypatch.setattr(ray_session, "_sees_all", one_blind)
+            with pytest.raises(InvalidInput, match=rf"{data} to be on .* node {blind[:8]} .* does"):
+                ray_session.require_shared(writes=[home], reads=[data])
+        monkeypatch.setattr(ray_session, "_sees_all", real)
+        (data / "snips").mkdir()
+        ray_session.require_shared(writes=[home], reads=[data])
+    assert len(asked) == 2
+
+
+def test_a_node_that_does_not_answer_is_one_line(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asleep(paths: Any) -> list[bool]:
+        importlib.import_module("time").sleep(30)
+        return [True] * len(paths)
+
+    monkeypatch.setattr(ray_session, "_sees_all", asleep)
+    with (
+        ray_session.session(RunSettings(address=cluster.address)),
+        pytest.raises(InvalidInput, match=r"answer within 3 seconds: node .* did not"),
+    ):
+        ray_session.require_shared(writes=[tmp_path], timeout=3.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_that_do_not_fit_the_cluster_leave_the_name_free(
+    cluster: Any, tmp_path: Path
+) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text(SPACE.replace("workers: 2", "workers: 2, slots: 9"))
+    command = ["run", str(space), "--address", cluster.address, "--name", "wide"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sweep", *command],
+        capture_output=True,
+        text=True,
+        timeout=540,
+        cwd=ROOT,
+        env={**os.environ, "SWEEP_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "slots * workers * cpus_per_worker <= 2 CPUs" in done.stderr
+    assert not (tmp_path / "home" / "wide").exists()

@@ -1,14 +1,18 @@
-"""Bringing up a local Ray on a machine that is slow to do so."""
+"""Bringing up a local Ray on a machine that is slow to do so; a cluster that is not there."""
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
 import ray
 
 from sweep import ray_session
-from trainables.errors import SweepError
+from sweep.events import RunSettings
+from sweep.execute import require_executor
+from trainables.errors import InvalidInput, SweepError
 
 
 def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[Any]:
@@ -45,3 +49,25 @@ def test_any_other_failure_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ValueError, match="no such option"):
         ray_session._start_local()
     assert len(calls) == 1
+
+
+@pytest.fixture
+def silent_port() -> int:
+    """A port at which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}", "localhost:{}"])
+def test_an_address_that_does_not_answer_is_refused_at_once(silent_port: int, form: str) -> None:
+    address, started = form.format(silent_port), time.monotonic()
+    with pytest.raises(InvalidInput, match=rf"got '{address}': nothing answers there"):
+        require_executor(RunSettings(executor="gang", address=address))
+    assert time.monotonic() - started < 10
+
+
+def test_an_address_that_answers_is_tried(silent_port: int) -> None:
+    with socket.create_server(("127.0.0.1", silent_port)):
+        ray_session.require_answer(f"127.0.0.1:{silent_port}")
+    ray_session.require_answer("auto")  # Ray looks for it

@@ -24,6 +24,7 @@ from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
 from sweep import notebook, runner, select, store
 from sweep.events import Interrupted
+from sweep.execute import run_trials
 from sweep.export import export_trial
 from sweep.ledger import FILE, Ledger
 from sweep.mlflow_tracking import EXPERIMENT
@@ -306,6 +307,45 @@ def test_a_server_that_goes_away_in_mid_sweep_is_caught_up_with(place: Path) -> 
     assert len({found.data.tags["trial"] for found in runs}) == 4
 
 
+def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(place: Path) -> None:
+    settings = settings_in(place)
+    prepared = prepare_space(space_in(place), settings=settings)
+    with pytest.raises(Interrupted):
+        runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
+    folder = store.open_sweep(settings.home, "toy")
+    remote, said = replace(settings, tracking_uri="http://127.0.0.1:9"), list[str]()
+    run = runner.resume(folder, remote, function=TOY, say=said.append)
+    assert [record.status for record in folder.records()] == ["done"] * 3
+    assert "http://127.0.0.1:9 does not answer" in str(run.tracking_problem)
+    assert ["MLflow is away" in line for line in said] == [True]
+    assert "KILLED" in {found.info.status for found in Runs(place).find()}, "as it was left"
+    assert runner.resume(folder, settings, function=TOY).tracking_problem is None
+    assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
+
+
+def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sweep import late_tracking
+
+    settings = settings_in(place)
+    prepared = prepare_space(space_in(place), settings=settings)
+    with pytest.raises(Interrupted):
+        runner.start(prepared, settings, function=TOY, watch=interrupted_after(2))
+    real, tries = late_tracking.Tracker, list[int]()
+
+    def away_at_first(settings: Any) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise InvalidInput("the server is away")
+        return real(settings)
+
+    monkeypatch.setattr(late_tracking, "Tracker", away_at_first)
+    run = runner.resume(store.open_sweep(settings.home, "toy"), settings, function=TOY)
+    assert (run.tracking_problem, len(tries)) == (None, 3)
+    assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
+
+
 def test_a_trial_that_breaks_is_told_and_the_others_go_on(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
@@ -436,6 +476,55 @@ def test_a_server_that_does_not_answer_is_refused_at_once(refused: Path) -> None
     with pytest.raises(InvalidInput, match=r"tracking server http://127.0.0.1:9 does not answer"):
         runner.start(prepared, settings, function=TOY)
     assert time.monotonic() - started < 10
+
+
+def test_a_scheduler_without_ray_is_refused_with_nothing_written(refused: Path) -> None:
+    with pytest.raises(InvalidInput, match="scheduler none with executor local, got scheduler='as"):
+        run_toy(refused, search={"scheduler": "asha"})
+
+
+def test_an_address_that_does_not_answer_is_refused_with_nothing_written(refused: Path) -> None:
+    settings = settings_in(refused)
+    space = space_in(refused, resources={"executor": "gang", "workers": 1})
+    started = time.monotonic()
+    with pytest.raises(InvalidInput, match=r"got '127\.0\.0\.1:9': nothing answers there"):
+        runner.start(prepare_space(space, settings=settings), settings, address="127.0.0.1:9")
+    assert time.monotonic() - started < 10
+
+
+def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "run_trials", Refusing(after=0))
+        with pytest.raises(InvalidInput, match="no room"):
+            run_toy(place)
+    assert store.names(settings_in(place).home) == []
+    assert Runs(place).find() == []
+    assert run_toy(place).folder.name == "toy"
+
+
+def test_what_is_refused_after_a_trial_keeps_what_there_is(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "run_trials", Refusing(after=1))
+    with pytest.raises(InvalidInput, match="no room"):
+        run_toy(place)
+    (name,) = store.names(settings_in(place).home)
+    records = store.open_sweep(settings_in(place).home, name).records()
+    assert [record.status for record in records] == ["done", "planned", "planned"]
+
+
+class Refusing:
+    """An executor that runs so many jobs and then says that there is no room."""
+
+    def __init__(self, *, after: int) -> None:
+        self._after = after
+
+    def __call__(self, jobs: Any, **named: Any) -> None:
+        if jobs:
+            run_trials(jobs[: self._after], **named)
+            raise InvalidInput("no room")
 
 
 def test_a_name_that_exists_is_refused_before_the_store_is_opened(refused: Path) -> None:

@@ -72,7 +72,7 @@ class NoTracker:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for sweeps."""
-    monkeypatch.setattr(runner, "tracking", lambda settings: nullcontext(NoTracker()))
+    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
     return tmp_path
 
 

@@ -103,7 +103,7 @@ def _one_after_another(
 
 def _run(place: Path, monkeypatch: pytest.MonkeyPatch, *, stack: int) -> SweepFolder:
     place.mkdir()
-    monkeypatch.setattr(runner, "tracking", lambda settings: nullcontext(NoTracker()))
+    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
     monkeypatch.setattr(runner, "_stack_key", lambda job: job.config["engine"])
     monkeypatch.setattr(stacked_trial, "run_stacked", _one_after_another)
     resources = {"executor": "local", "workers": 1, "stack": stack}

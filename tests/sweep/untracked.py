@@ -25,5 +25,5 @@ class NoTracker:
 def run_untracked(folder: Path, **fields: Any) -> SweepFolder:
     """`run_toy` that writes to the disk alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "tracking", lambda settings: nullcontext(NoTracker()))
+        patch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
         return run_toy(folder, **fields).folder
