@@ -34,6 +34,7 @@ _LABELS = {
     "training.expected_batch_size": "B",
     "training.num_workers": "N",
 }
+_FIGURES = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 
 
@@ -166,19 +167,35 @@ class Plan:
         }
 
 
-def from_dict(fields: dict[str, Any]) -> Plan:
-    """The plan that `to_dict` wrote."""
-    numbers = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
-    trials = []
-    for row in fields["trials"]:
-        read = {key: float(row[key]) for key in numbers if isinstance(row[key], str)}
-        trials.append(PlannedTrial(**{**row, **read, "warnings": tuple(row["warnings"])}))
-    return Plan(
-        name=fields["name"],
-        merged=fields["merged"],
-        trials=tuple(trials),
-        to_choose=fields.get("to_choose", 0),
-    )
+def from_dict(fields: Any) -> Plan:
+    """The plan that `to_dict` wrote.
+
+    Raises: InvalidData for anything else.
+    """
+    try:
+        return Plan(
+            name=str(fields["name"]),
+            merged=int(fields["merged"]),
+            trials=tuple(trial_from(row) for row in fields["trials"]),
+            to_choose=int(fields.get("to_choose", 0)),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidData(
+            "expected a sweep's plan.json as it was written, with name, merged and trials;"
+            " got one that is damaged"
+        ) from None
+
+
+def trial_from(row: Any) -> PlannedTrial:
+    """The trial whose fields `to_dict` wrote.
+
+    Raises: InvalidData for anything else.
+    """
+    try:
+        read = {key: float(row[key]) for key in _FIGURES if isinstance(row[key], str)}
+        return PlannedTrial(**{**row, **read, "warnings": tuple(row["warnings"])})
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidData("expected the fields of a planned trial, got damaged ones") from None
 
 
 def make(

@@ -16,7 +16,7 @@ from sweep.accounting import accounting
 from sweep.plan import Plan
 from sweep.settings import Settings
 from tests.sweep.sweeps import settings_in
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 
 BASE = {
     "data": {"name": "atis"},
@@ -145,6 +145,12 @@ def test_a_plan_survives_json(settings: Settings) -> None:
         budget={"epsilon": 1000},
     )
     assert planning.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+@pytest.mark.parametrize("damaged", [{}, [], None, {"name": "s", "merged": 0, "trials": [{}]}])
+def test_what_is_no_plan_is_refused_as_damaged_data(damaged: Any) -> None:
+    with pytest.raises(InvalidData, match=r"expected .* got .*damaged"):
+        planning.from_dict(damaged)
 
 
 def test_the_cost_is_known_where_every_trial_has_one(settings: Settings) -> None:
