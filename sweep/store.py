@@ -42,6 +42,9 @@ from trainables.result import EpochReport, TrialResult
 
 Status = Literal["planned", "refused", "running", "interrupted", "done", "stopped", "failed"]
 _NOT_SWEEPS = ("cache",)
+_RESULT = frozenset(
+    ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +189,8 @@ class SweepFolder:
         if not path.exists():
             return None
         document: dict[str, Any] = read_json(path)
+        if not isinstance(document, dict) or not _RESULT <= document.keys():
+            raise InvalidData(f"expected a trial's result in {path}, got a damaged one")
         return document
 
     def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
@@ -361,7 +366,10 @@ def _taken(home: Path, name: str) -> InvalidInput:
 
 
 def _created(folder: Path) -> tuple[float, str]:
-    return float(read_json(folder / "sweep.json").get("created", 0.0)), folder.name
+    try:
+        return float(read_json(folder / "sweep.json").get("created", 0.0)), folder.name
+    except (InvalidData, AttributeError, TypeError, ValueError):
+        return 0.0, folder.name  # a damaged sweep has a name all the same
 
 
 def _place(home: Path, name: str) -> Path:

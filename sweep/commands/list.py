@@ -12,28 +12,31 @@ def register(app: typer.Typer) -> None:
 
     @app.command("list")
     def list_sweeps(as_json: JsonFlag = False) -> None:
-        """List all sweeps, oldest first."""
+        """List all sweeps, oldest first; one whose files are damaged is named as such."""
         import time
         from collections import Counter
+        from typing import Any
 
         from rich.table import Table
+        from rich.text import Text
 
         from sweep import store
         from sweep.settings import from_environment
+        from trainables.errors import InvalidInput
 
         home = from_environment().home
-        rows = []
+        rows: list[dict[str, Any]] = []
         for name in store.names(home):
             folder = store.open_sweep(home, name)
-            counts = Counter(record.status for record in folder.records())
-            rows.append(
-                {
-                    "name": name,
-                    "running": folder.is_running,
-                    "created": folder.about()["created"],
-                    "trials": dict(counts),
-                }
-            )
+            row = {"name": name, "running": folder.is_running, "created": None, "trials": {}}
+            rows.append(row)
+            try:
+                counts = Counter(record.status for record in folder.records())
+                row |= {"created": float(folder.about()["created"]), "trials": dict(counts)}
+            except InvalidInput as problem:
+                row["problem"] = str(problem)
+            except (KeyError, TypeError, ValueError):
+                row["problem"] = f"expected sweep.json in {folder.path} as it was written"
         if as_json:
             print_json({"home": str(home), "sweeps": rows})
             return
@@ -42,8 +45,12 @@ def register(app: typer.Typer) -> None:
             return
         table = Table("sweep", "made", "state", "trials", title=str(home))
         for row in rows:
-            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
+            made = "?"
+            if row["created"] is not None:
+                made = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
             state = "running" if row["running"] else "at rest"
             trials = ", ".join(f"{count} {status}" for status, count in row["trials"].items())
-            table.add_row(row["name"], made, state, trials)
+            if "problem" in row:
+                state, trials = "damaged", row["problem"]
+            table.add_row(row["name"], made, state, Text(trials))
         console().print(table)

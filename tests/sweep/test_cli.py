@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import resource
+import shutil
 import socket
 import subprocess
 import sys
@@ -292,6 +293,39 @@ def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
     assert answer(capsys, "delete", "toy", "--yes")[0] == 0
     assert json.loads(answer(capsys, "list", "--json")[1])["sweeps"] == []
     assert json.loads(answer(capsys, "ledger", "--json")[1])["datasets"][0]["num_trials"] == 3
+
+
+DAMAGES = [
+    ("plan.json", "{}"),
+    ("plan.json", "{"),
+    ("plan.json", "[]"),
+    ("sweep.json", "{}"),
+    ("sweep.json", "{"),
+    ("trials/*/result.json", "{}"),
+]
+
+
+def test_a_damaged_sweep_is_named_in_the_list_and_hides_no_other(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_toy(place)
+    shutil.copytree(place / "home" / "toy", place / "home" / "whole")
+    for file, content in DAMAGES:
+        (path, *_) = (place / "home" / "toy").glob(file)
+        before = path.read_text()
+        path.write_text(content)
+        code, out, err = answer(capsys, "list", "--json")
+        assert (code, err) == (0, "")
+        rows = {row["name"]: row for row in json.loads(out)["sweeps"]}
+        assert rows["whole"]["trials"] == {"done": 3}
+        assert "problem" not in rows["whole"]
+        assert rows["toy"]["problem"].startswith("expected ")
+        code, out, _ = answer(capsys, "list")
+        assert code == 0
+        assert "damaged" in out
+        if file != "sweep.json":
+            assert "expected" in refusal(capsys, "show", "toy")
+        path.write_text(before)
 
 
 def test_a_corpus_is_written_out_and_read_again(
