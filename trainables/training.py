@@ -37,7 +37,8 @@ class EpochEngine(Protocol):
 class Learner(Protocol):
     """What the loop trains: an engine over a model, and a way to measure it between epochs.
 
-    `objective` names the metric of `validate()` whose smallest value marks the best epoch.
+    An epoch may train a part of the weights alone: the best epoch of each part is found among
+    those that trained it.
     """
 
     @property
@@ -48,9 +49,10 @@ class Learner(Protocol):
     def engine(self) -> EpochEngine:
         """Takes the steps."""
 
-    @property
-    def objective(self) -> str:
-        """Name of a metric."""
+    def judged(self, epoch: int) -> tuple[str, str]:
+        """For an epoch (from 0) the metric of `validate()` whose smallest value marks the best one,
+        and how the names of the weights begin that the epoch trains ("": all of them).
+        """
 
     def validate(self) -> dict[str, float]:
         """Metrics on the validation part, equal on every process."""
@@ -58,13 +60,20 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """How far training came. The model holds the weights of the best epoch."""
+    """How far training came. The model holds the weights of the best epoch of each part that was
+    trained; `best_epochs` has it by the part's name (see `Learner.judged`), counted from 1.
+    """
 
     epochs_done: int
-    best_epoch: int
+    best_epochs: dict[str, int]
     stopped_early: bool
     epoch_seconds: tuple[float, ...]
     history: tuple[dict[str, float], ...]
+
+    @property
+    def best_epoch(self) -> int:
+        """Of the part that was trained last."""
+        return max(self.best_epochs.values())
 
 
 def train(
@@ -84,14 +93,16 @@ def train(
     history: list[dict[str, float]] = []
     seconds: list[float] = []
     best = {name: tensor.clone() for name, tensor in learner.model.state_dict().items()}
-    best_epoch, go_on = 0, True
+    best_epochs: dict[str, int] = {}
+    go_on = True
     saved = checkpoint.load(folder) if folder is not None else None
     if saved is not None:
         learner.model.load_state_dict(saved.part("model"))
         learner.engine.load_state_dict(saved.part("engine"))
         best = saved.part("best")
         history, seconds = saved.state["history"], saved.state["epoch_seconds"]
-        best_epoch = saved.state["best_epoch"]
+        # A checkpoint from before stages were judged apart has one epoch for all weights.
+        best_epochs = saved.state.get("best_epochs") or {"": saved.state["best_epoch"]}
         go_on = _ask(report, history, seconds, comm)
     while go_on and len(history) < epochs:
         epoch = len(history)
@@ -102,17 +113,20 @@ def train(
         seconds.append(time.perf_counter() - started)
         metrics |= learner.validate()
         history.append(metrics)
-        objective = [row[learner.objective] for row in history]
-        if min(objective) == objective[-1] or best_epoch == 0:
-            best_epoch = len(history)
-            best = {name: tensor.clone() for name, tensor in learner.model.state_dict().items()}
+        name, part = learner.judged(epoch)
+        before = best_epochs.get(part)
+        # Never the weights from before the part's first epoch, and of two equal epochs the later.
+        if before is None or metrics[name] <= history[before - 1][name]:
+            best_epochs[part] = len(history)
+            state = learner.model.state_dict()
+            best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
         if folder is not None and comm.rank == 0:
-            checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epoch))
+            checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epochs))
         go_on = _ask(report, history, seconds, comm)
     learner.model.load_state_dict(best)
     return Trained(
         epochs_done=len(history),
-        best_epoch=best_epoch,
+        best_epochs=best_epochs,
         stopped_early=len(history) < epochs,
         epoch_seconds=tuple(seconds),
         history=tuple(history),
@@ -139,7 +153,7 @@ def _snapshot(
     best: dict[str, torch.Tensor],
     history: list[dict[str, float]],
     seconds: list[float],
-    best_epoch: int,
+    best_epochs: dict[str, int],
 ) -> checkpoint.Checkpoint:
     """All that another process needs to go on after the last epoch."""
     parts = {
@@ -150,7 +164,7 @@ def _snapshot(
     state: dict[str, Any] = {
         "history": history,
         "epoch_seconds": seconds,
-        "best_epoch": best_epoch,
+        "best_epochs": best_epochs,
     }
     tensors = {
         f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()

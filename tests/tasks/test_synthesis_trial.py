@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.tasks._pairs import made_pairs, run_trial, tiny, write_pairs
 from trainables.communication import Alone
@@ -131,6 +132,27 @@ def test_a_trial_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert seen == [1, 2, 3]  # the last epoch again, then what was left
     assert done.metrics["steps"] == 15
     assert (tmp_path / "trial" / "synthetic.jsonl").exists()
+
+
+def test_what_is_released_has_seen_the_private_steps_of_both_stages(tmp_path: Path) -> None:
+    """Also where noise drowns the second stage, whose loss is best before its first step."""
+    changes = {"privacy.noise_multiplier": 300.0, "training.epochs": 3}
+    config = tiny(write_pairs(tmp_path), **METHODS["two stages"], **changes)
+    found = run_trial(config, tmp_path).metrics
+    assert found["best_epoch_parses"] == 1
+    assert (found["best_epoch_utterances"] or 0) >= 2
+    assert found["best_epoch"] == found["best_epoch_utterances"]
+    losses = [found[f"validation_loss_{stage}"] or 0 for stage in ("parses", "utterances")]
+    assert found["validation_loss"] == pytest.approx(sum(losses))
+    weights = load_file(tmp_path / "trial" / "model" / "weights.safetensors")
+    public = {}
+    for place in (tmp_path / "cache").glob("lm-*"):
+        tensors = load_file(place / "weights.safetensors")
+        public |= {f"{place.name}.{name}": tensor for name, tensor in tensors.items()}
+    assert len(public) == len(weights)
+    for name in (n for n in weights if n.endswith("word.weight")):
+        own = weights[name]
+        assert not any(own.equal(t) for t in public.values() if t.shape == own.shape), name
 
 
 def test_the_histogram_is_released_once(tmp_path: Path) -> None:

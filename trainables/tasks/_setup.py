@@ -40,7 +40,10 @@ class Setup:
     mechanism: Mechanism
     engine: Engine
     comm: Communicator
-    objective: str = "validation_ser"
+
+    def judged(self, epoch: int) -> tuple[str, str]:
+        """See `training.Learner`."""
+        return "validation_ser", ""
 
     def infer(self, ids: np.ndarray) -> Inference:
         """One pass over records, shared among the processes."""

@@ -48,8 +48,12 @@ class SynthesisSetup:
     frequencies: dict[str, float]
     comm: Communicator
     notes: tuple[str, ...]
-    objective: str = "validation_loss"
     public_text: dict[str, Any] = field(default_factory=dict)
+
+    def judged(self, epoch: int) -> tuple[str, str]:
+        """See `training.Learner`: each stage by its own loss, among the epochs that train it."""
+        stage, _ = self.engine.stage_of(epoch)
+        return f"validation_loss_{stage}", f"{stage}."
 
     def validate(self) -> dict[str, float]:
         """Mean token loss of each stage on held-out records, and their sum."""

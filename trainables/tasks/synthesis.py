@@ -74,7 +74,6 @@ def run(
         "evaluate": time.perf_counter() - generated,
         "total": time.perf_counter() - started,
     }
-    best = trained.history[trained.best_epoch - 1]
     metrics: dict[str, float | None] = {
         **figures,
         "epsilon": summary.epsilon,
@@ -83,8 +82,7 @@ def run(
         "delta": summary.delta,
         "noise_multiplier": setup.mechanism.noise_multiplier,
         "steps": float(setup.mechanism.first(trained.epochs_done).steps),
-        "best_epoch": float(trained.best_epoch),
-        **{name: value for name, value in best.items() if name.startswith("validation_loss")},
+        **_of_best_epochs(setup, trained),
         **{f"seconds_{name}": value for name, value in seconds.items()},
     }
     return TrialResult(
@@ -96,6 +94,26 @@ def run(
         notes=(*setup.notes, *notes),
         seconds=seconds,
     )
+
+
+def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]:
+    """Where each stage's kept weights come from, and their losses on held-out records.
+
+    `best_epoch` is that of the stage that was trained last.
+    """
+    best = {stage: trained.best_epochs.get(f"{stage}.") for stage in setup.model}
+    losses = {
+        # A stage that no epoch trained is what it was.
+        stage: trained.history[(epoch or 1) - 1][f"validation_loss_{stage}"]
+        for stage, epoch in best.items()
+    }
+    stages = {f"best_epoch_{stage}": float(epoch) for stage, epoch in best.items() if epoch}
+    return {
+        "best_epoch": float(trained.best_epoch),
+        **(stages if len(best) > 1 else {}),
+        "validation_loss": sum(losses.values()),
+        **{f"validation_loss_{stage}": loss for stage, loss in losses.items()},
+    }
 
 
 def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:

@@ -1,0 +1,101 @@
+"""The training loop keeps the best epoch of each part among the epochs that trained it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from trainables.communication import Alone
+from trainables.training import Trained, train
+
+
+class Staged:
+    """Each epoch sets the weight of its stage to the epoch's number; losses are given."""
+
+    def __init__(self, stages: list[str], losses: list[dict[str, float]]) -> None:
+        self.stages, self.losses = stages, losses
+        parts = {stage: nn.Linear(1, 1, bias=False) for stage in dict.fromkeys(stages)}
+        self.model = nn.ModuleDict(parts)
+        for part in parts.values():
+            nn.init.constant_(part.weight, -1.0)
+        self.engine: Any = self
+        self._done = 0
+
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        part = self.model[self.stages[epoch]]
+        assert isinstance(part, nn.Linear)
+        nn.init.constant_(part.weight, epoch + 1)
+        self._done = epoch + 1
+        return {}
+
+    def judged(self, epoch: int) -> tuple[str, str]:
+        return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
+
+    def validate(self) -> dict[str, float]:
+        return {f"loss_{stage}": value for stage, value in self.losses[self._done - 1].items()}
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        pass
+
+    def kept(self) -> dict[str, float]:
+        state = self.model.state_dict()
+        return {stage: float(state[f"{stage}.weight"]) for stage in self.model}
+
+
+def run(learner: Staged, *, folder: Path | None = None, until: int = 99) -> Trained:
+    return train(
+        learner,
+        epochs=len(learner.stages),
+        seed=0,
+        folder=folder,
+        comm=Alone(),
+        report=lambda epoch: epoch.epochs_done < until,
+    )
+
+
+# The second stage never comes back to the loss that its public weights had in epochs 1 and 2.
+WORSE = [
+    {"parses": 2.0, "utterances": 3.0},
+    {"parses": 1.0, "utterances": 3.0},
+    {"parses": 1.0, "utterances": 6.0},
+    {"parses": 1.0, "utterances": 4.0},
+    {"parses": 1.0, "utterances": 5.0},
+]
+STAGES = ["parses", "parses", "utterances", "utterances", "utterances"]
+
+
+def test_a_stage_that_was_trained_is_kept_trained() -> None:
+    learner = Staged(STAGES, WORSE)
+    trained = run(learner)
+    assert learner.kept() == {"parses": 2, "utterances": 4}
+    assert trained.best_epochs == {"parses.": 2, "utterances.": 4}
+    assert trained.best_epoch == 4
+
+
+@pytest.mark.parametrize("until", [1, 2, 3, 4])
+def test_it_is_the_same_after_an_interruption(until: int, tmp_path: Path) -> None:
+    run(Staged(STAGES, WORSE), folder=tmp_path, until=until)
+    learner = Staged(STAGES, WORSE)
+    trained = run(learner, folder=tmp_path)
+    assert learner.kept() == {"parses": 2, "utterances": 4}
+    assert trained.best_epochs == {"parses.": 2, "utterances.": 4}
+
+
+def test_a_stage_that_no_epoch_trained_stays_as_it_was() -> None:
+    learner = Staged(STAGES, WORSE)
+    trained = run(learner, until=1)
+    assert learner.kept() == {"parses": 1, "utterances": -1}
+    assert trained.best_epochs == {"parses.": 1}
+
+
+def test_of_equal_epochs_the_later_is_kept() -> None:
+    learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
+    assert run(learner).best_epoch == 3
+    assert learner.kept() == {"all": 3}
