@@ -140,6 +140,13 @@ class _Round:
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
                 self._feed()
             self._say_goodbye(*self._gangs, self._tuner)
+        except ray.exceptions.RayError as error:
+            # The Tune trials of a broker that died end of themselves.
+            self._say_goodbye(self._tuner)
+            raise SweepError(
+                f"Ray broke down ({type(error).__name__}); what was acknowledged is kept:"
+                f" `sweep resume {self._sweep}` goes on"
+            ) from None
         except BaseException:
             # Workers in the middle of an epoch end with their cluster. Tune must have ended
             # before: its loop would go on talking to a Ray that is gone.

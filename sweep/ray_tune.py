@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -32,9 +33,18 @@ _POLL_SECONDS = 5.0
 
 
 def speak_for_workers(config: dict[str, Any]) -> None:
-    """The Tune trial of the job `config["trial"]` at the broker `config["broker"]`."""
-    broker = ray.get_actor(config["broker"], namespace=NAMESPACE)
-    trial_id = config["trial"]
+    """The Tune trial of the job `config["trial"]` at the broker `config["broker"]`. It ends when
+    the broker is gone: there is nobody left to speak to.
+    """
+    with suppress(ray.exceptions.ActorDiedError):
+        try:
+            broker = ray.get_actor(config["broker"], namespace=NAMESPACE)
+        except ValueError:
+            return
+        _speak(broker, config["trial"])
+
+
+def _speak(broker: Any, trial_id: str) -> None:
     ray.get(broker.enter.remote(trial_id))
     seen = passed = 0
     while True:
