@@ -138,24 +138,35 @@ class Driver:
         hours = self.accelerator_hours if self._packing.gpus_per_worker else 0.0
         return self._sweep.permits_epoch(seconds=self.seconds, accelerator_hours=hours)
 
-    def refusal(self, paid: Paid) -> str | None:
-        """Why another trial may not begin: all its epochs, and all that is still to come of the
-        trials that have begun, must fit into the sweep's total. None: it may.
+    def refusal(self, *others: Paid) -> str | None:
+        """Why other trials may not begin: all their epochs, and all that is still to come of the
+        trials that have begun, must fit into the sweep's total. None: they may.
         """
-        if self._total is None or paid.trial.baseline:
+        asked = [paid for paid in others if not paid.trial.baseline]
+        if self._total is None or not asked:
             return None
         with self._lock:
             unended = [
                 release(other.mechanism)
-                for other in (*self._trials.values(), paid)
+                for other in (*self._trials.values(), *asked)
                 if not other.trial.baseline and other.trial.id not in self._ended
             ]
             spent = [
                 entry.release
                 for (trial_id, *_), entry in self._furthest.items()
-                if trial_id in self._ended and not self._trials[trial_id].trial.baseline
+                if trial_id in self._ended and not self._is_baseline(trial_id)
             ]
-        return self._over_total([*spent, *unended], delta=paid.mechanism.delta)
+        delta = min(paid.mechanism.delta for paid in asked)
+        return self._over_total([*spent, *unended], delta=delta)
+
+    def time_is_up(self) -> str | None:
+        """Why no trial may begin any more, whatever it costs; None: one may."""
+        verdict = self._permits_time()
+        return None if verdict.go_on else verdict.reason
+
+    def _is_baseline(self, trial_id: str) -> bool:
+        """A trial that the plan no longer has is counted."""
+        return trial_id in self._trials and self._trials[trial_id].trial.baseline
 
     def close(self) -> None:
         """Write down how long the sweep has run."""
@@ -187,7 +198,7 @@ class Driver:
         trial = paid.trial
         verdict = self._permits_time()
         if not verdict.go_on:
-            return verdict
+            return self._deny(paid, verdict)
         place = self._folder.start_trial(trial)
         rows = self._folder.epochs(trial.id)
         kept = any(place.glob("checkpoint*")) or any(place.glob(".checkpoint*"))
@@ -196,9 +207,15 @@ class Driver:
         attempt = _Attempt(number=number, first_epoch=done, earlier=self._repeated(trial.id, done))
         self._attempts[trial.id] = attempt
         verdict = self._permit(paid, attempt, done)
-        if verdict.go_on:
-            self._ahead.submit(look_ahead, paid.mechanism, done)
-        self._show(paid, "running" if verdict.go_on else "stopped")
+        if not verdict.go_on:
+            return self._deny(paid, verdict)
+        self._ahead.submit(look_ahead, paid.mechanism, done)
+        self._show(paid, "running")
+        return verdict
+
+    def _deny(self, paid: Paid, verdict: Verdict) -> Verdict:
+        self._folder.deny_trial(paid.trial.id, reason=verdict.reason)
+        self._show(paid, "planned")
         return verdict
 
     def _repeated(self, trial_id: str, done: int) -> list[Release]:
@@ -311,9 +328,7 @@ class Driver:
             return GO_ON
         counted = {**self._furthest, _key(entry): entry}
         releases = [
-            e.release
-            for (trial_id, *_), e in counted.items()
-            if trial_id in self._trials and not self._trials[trial_id].trial.baseline
+            e.release for (trial_id, *_), e in counted.items() if not self._is_baseline(trial_id)
         ]
         delta = min(e.delta for e in counted.values())
         reason = self._over_total(releases, delta=delta)

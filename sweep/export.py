@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict
+from collections.abc import Collection
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,9 @@ def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
         return None
     everything = Ledger(folder.path.parent / FILE).entries()
     mine = [entry for entry in everything if entry.sweep == ledger_name(folder)]
-    entries = furthest(mine)
+    # A baseline is exempt from the sweep's budgets; what it gives away stands beside the total.
+    exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
+    entries = furthest(entry for entry in mine if entry.trial not in exempt)
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
     if entries:
         delta = min(entry.delta for entry in entries)
@@ -98,8 +101,27 @@ def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
         except CannotAnalyze as problem:
             refused = str(problem)
         else:
+            beside = _beside_total(folder, {entry.trial for entry in mine} & exempt)
+            total = replace(total, unaccounted=(*total.unaccounted, *beside))
             card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
     return card
+
+
+def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
+    """What the sweep's total leaves out, in sentences."""
+    found = []
+    if baselines:
+        found.append(
+            f"{len(baselines)} baseline{'s' if len(baselines) > 1 else ''} of the sweep, exempt"
+            " from its budgets: whoever sees what such a trial released has its epsilon beside this"
+            " one, without noise infinity"
+        )
+    if changes := folder.about().get("changes"):
+        found.append(
+            f"the space was changed {len(changes)} times after trials had run: the total holds"
+            " where the changes did not go by their results"
+        )
+    return found
 
 
 def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:

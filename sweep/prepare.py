@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from search_spaces import space as spaces
@@ -11,11 +13,15 @@ from sweep import cost, search_probe, store
 from sweep import plan as planning
 from sweep.accounting import accounting, is_at_hand
 from sweep.footprints import Footprints
-from sweep.plan import Plan
+from sweep.plan import Plan, PlannedTrial
+from sweep.plan_total import within_total
+from sweep.search_filter import looks_at_results
 from sweep.settings import Settings
 from sweep.store import SweepFolder
 from trainables.config import parse
 from trainables.errors import InvalidInput
+
+_NOTHING: Mapping[str, PlannedTrial] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +50,12 @@ def prepare(
     return prepare_space(space, settings=settings)
 
 
-def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
-    """The plan of a space that has been read."""
+def prepare_space(
+    space: SearchSpace, *, settings: Settings, begun: Mapping[str, PlannedTrial] = _NOTHING
+) -> Prepared:
+    """The plan of a space that has been read. What has `begun` has spent: it stays in the plan, and
+    so in budgets, tables and MLflow, also where the space lacks or refuses it.
+    """
     notes: list[str] = []
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
@@ -56,6 +66,9 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
         account=accounting(settings),
         seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
     )
+    plan = _with_begun(plan, begun)
+    if not space.search.is_adaptive:  # which asks for room before each choice
+        plan = within_total(plan, space, account=accounting(settings), begun=begun)
     if space.search.is_adaptive:
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
         notes += search_probe.notes(space, plan, home=settings.home)
@@ -68,11 +81,12 @@ def prepare_space(space: SearchSpace, *, settings: Settings) -> Prepared:
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
     """Put a changed space in the place of a sweep's; its finished trials are kept.
 
-    Trials that have begun stay in the plan, also where the new space lacks them.
-
-    Raises: InvalidInput that says what changed, unless `accept`; where the sweep is running.
+    Raises: InvalidInput that says what changed, unless `accept`; where the sweep is running; for a
+    change of what a privacy filter rests on.
     """
-    prepared = prepare(source, overrides={}, settings=settings, name=folder.name)
+    space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
+    begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
+    prepared = prepare_space(space, settings=settings, begun=begun)
     found = store.changes(folder.space(), prepared.space)
     if not found:
         return
@@ -82,12 +96,39 @@ def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool
             " (--accept-changes goes on with it)"
         )
     folder.require_at_rest()
-    kept = {trial.id for trial in prepared.plan.trials}
-    begun = [r for r in folder.records() if r.status not in ("planned", "refused")]
-    lost = [record.plan for record in begun if record.plan.id not in kept]
-    # What has run has spent: it stays in the plan, and so in the tables and in MLflow.
-    trials = (*prepared.plan.trials, *lost)
-    folder.replace_plan(prepared.space, replace(prepared.plan, trials=trials))
+    if begun:
+        _require_same_choosing(folder.space(), prepared.space)
+        folder.note_changes(found)
+    folder.replace_plan(prepared.space, prepared.plan)
+
+
+def _with_begun(plan: Plan, begun: Mapping[str, PlannedTrial]) -> Plan:
+    # A refused row may lack figures; what was permitted by another accountant is asked again.
+    kept = {i: replace(trial, epsilon_budget=None) for i, trial in begun.items()}
+    planned = {trial.id for trial in plan.trials}
+    trials = [kept.get(t.id, t) if not t.runs else t for t in plan.trials]
+    lost = [trial for trial_id, trial in kept.items() if trial_id not in planned]
+    return replace(plan, trials=(*trials, *lost))
+
+
+def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
+    """Raises: InvalidInput where trials of a sweep that looks at results have run and it would now
+    choose, stop or filter in another way: what it has spent is known by the old one alone.
+    """
+    if not (looks_at_results(old) or looks_at_results(new)):
+        return
+    for name, before, after in (
+        ("search.strategy", old.search.strategy, new.search.strategy),
+        ("search.scheduler", old.search.scheduler, new.search.scheduler),
+        ("search.objectives", old.search.objectives, new.search.objectives),
+        ("budget.total", old.budget.total, new.budget.total),
+    ):
+        if before != after:
+            raise InvalidInput(
+                f"expected {name}={before} as it was: trials have run, and what a sweep that looks"
+                f" at results has spent is only known by rules fixed before the first; got {after}"
+                " (a new sweep can have it)"
+            )
 
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:

@@ -37,6 +37,9 @@ class ChosenJobs:
     ) -> None:
         space = folder.space()
         self.folder = folder.path
+        self._folder = folder
+        folder.deny_search(None)
+        self._driver = driver
         self.workers = workers
         self._seeds = max(1, len(space.repeats))
         self._trials = trials
@@ -47,7 +50,7 @@ class ChosenJobs:
             account=account,
             seconds_of=seconds_of,
             earlier=earlier,
-            admits=lambda trial: driver.refusal(pay(trial)),
+            admits=lambda asked: driver.refusal(*map(pay, asked)),
         )
 
     @property
@@ -56,7 +59,10 @@ class ChosenJobs:
         return self._source.num_left * self._seeds
 
     def next(self) -> TrialJob | None:
-        """The next job; None: there is none."""
+        """The next job; None: there is none, or no time for it."""
+        if (reason := self._driver.time_is_up()) is not None:
+            self._folder.deny_search(reason)
+            return None
         trial = self._source.next()
         if trial is None:
             return None

@@ -24,14 +24,16 @@ from trainables.config import TrialConfig
 
 _PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
 _LAST_PATIENCE = 200  # and draws by chance, before the search ends
-_FULL = 8  # configurations in a row for which the sweep's total has no room: it is spent
+_CHEAP = 40  # draws by chance for something that there is room for
+_FULL = 8  # configurations in a row for which the sweep's total has no room: chance goes on
 _LEAKAGE = ("mia_shadow_auc", "mia_loss_threshold_auc")
 
 
 class SearchSource:
     """Chooses the trials of one sweep. Not for several threads.
 
-    `admits` says why a planned trial may not run for all that the sweep has spent, None: it may.
+    `admits` says why the seeds of a configuration may not run for all that the sweep has spent,
+    None: they may.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class SearchSource:
         account: Account,
         seconds_of: Callable[[TrialConfig, int], float | None],
         earlier: Sequence[TrialRecord] = (),
-        admits: Callable[[PlannedTrial], str | None] = lambda trial: None,
+        admits: Callable[[Sequence[PlannedTrial]], str | None] = lambda trials: None,
     ) -> None:
         self._folder = folder
         self._space = folder.space()
@@ -62,7 +64,12 @@ class SearchSource:
         """Configurations that are still to be chosen."""
         if self.exhausted:
             return 0
-        return max(0, (self._space.search.num_samples or 0) - _num_chosen(self._folder.plan()))
+        plan = self._folder.plan()
+        left = (self._space.search.num_samples or 0) - _num_chosen(plan)
+        if self._space.budget.trials is not None:
+            seeds = max(1, len(self._space.repeats))
+            left = min(left, (self._space.budget.trials - len(plan.to_run)) // seeds)
+        return max(0, left)
 
     @property
     def is_over(self) -> bool:
@@ -82,13 +89,15 @@ class SearchSource:
         records = [self._folder.record(trial, running=True) for trial in plan.trials]
         told = [*self._warm, *told_of(self._space, records)]
         known = {trial.group for trial in plan.trials} | self._warm_groups
-        full = 0
+        full, asked_before = 0, len(told)
         for attempt in range(_PATIENCE + _LAST_PATIENCE):
-            if full == _FULL:
+            # Where the sampler keeps asking for more than there is room for, chance finds what is
+            # cheap enough, if anything is.
+            if full == _FULL + _CHEAP:
                 break
-            by_chance = attempt >= _PATIENCE
+            by_chance = attempt >= _PATIENCE or full >= _FULL
             suggestion = search.suggest(
-                self._space, told, draw=len(told) + attempt, at_random=by_chance
+                self._space, told, draw=asked_before + attempt, at_random=by_chance
             )
             points = point_at(self._space, suggestion.variant, suggestion.values)
             group = _group(points[0])
@@ -98,6 +107,8 @@ class SearchSource:
             trials = self._judged(points)
             if (reason := self._refusal(trials)) is not None:
                 full += 1
+                if full > _FULL:
+                    continue  # the plan shows enough of them
                 trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
             plan = replace(plan, trials=(*plan.trials, *trials))
             if trials[0].runs:
@@ -115,22 +126,44 @@ class SearchSource:
 
     def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
         """Why a permitted configuration may not run in this sweep."""
-        for trial in trials:
-            if trial.runs and (reason := self._admits(trial)) is not None:
-                return reason
+        running = [trial for trial in trials if trial.runs]
+        return self._admits(running) if running else None
+
+
+def ended_early(folder: SweepFolder) -> str | None:
+    """Why a search that is over chose fewer configurations than it was asked for, in a sentence."""
+    space, plan = folder.space(), folder.plan()
+    asked, chosen = space.search.num_samples or 0, _num_chosen(plan)
+    if not space.search.is_adaptive or chosen >= asked or folder.is_running:
         return None
+    limit = space.budget.trials
+    if limit is not None and limit - len(plan.to_run) < max(1, len(space.repeats)):
+        why = f"budget.trials={limit} reached"
+    elif (denied := folder.search_denied()) is not None:
+        why = denied
+    else:
+        refused = [t for t in plan.trials if not t.runs and t.refused_by == "budget"]
+        why = str(refused[-1].reason) if refused else "no new point is left"
+    return f"The search ended after {chosen} of {asked} configurations: {why}."
 
 
-def earlier_records(space: SearchSpace, home: Path) -> list[TrialRecord]:
+def earlier_records(
+    space: SearchSpace, home: Path, *, folder: SweepFolder | None = None
+) -> list[TrialRecord]:
     """The finished trials of the sweeps in `search.warm_start` that are points of this space: equal
-    to one in all but the seed and what is measured.
+    to one in all but the seed and what is measured. With the `folder` of the sweep that starts from
+    them: as they were when it began, whatever became of those sweeps.
 
     Raises: InvalidInput for a sweep that is not there.
     """
+    if folder is not None and (kept := folder.earlier_trials()) is not None:
+        return kept
     found = []
     for name in space.search.warm_start:
         records = store.open_sweep(home, name).records()
         found += [r for r in records if r.status in select.FINISHED and _is_point(space, r)]
+    if folder is not None and found:
+        folder.keep_earlier_trials(found)
     return found
 
 

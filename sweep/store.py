@@ -6,6 +6,8 @@
       sweep.json        when, by which command, with which versions
       lock              held by the process that runs the sweep
       clock.json        wall-clock that it has run, over its resumes
+      search_denied.json  why its search chooses no more, as the budgets stand
+      earlier_trials.json  what its search was told of other sweeps
       stop              its presence asks that process to stop
       trials/<id>/
         config.yaml     fields of the TrialConfig; `sweep run` accepts it
@@ -13,6 +15,7 @@
         result.json     what was measured, once the trial has ended well
         stopped.json    its result before `sweep resume --continue` took it up again
         failed.json     why it broke
+        denied.json     why it may not begin, as the budgets stand
         ...             checkpoint, weights and signals, by the trial itself
 
 Folders are the owner's alone (0700). A trial's status is read off these files, never kept beside.
@@ -26,7 +29,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +48,9 @@ _NOT_SWEEPS = ("cache",)
 _RESULT = frozenset(
     ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
 )
+_DENIED = "denied.json"
+_EARLIER = "earlier_trials.json"
+_SEARCH_DENIED = "search_denied.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +177,56 @@ class SweepFolder:
         folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", _yaml(trial.config))
-        (folder / "failed.json").unlink(missing_ok=True)
+        for earlier in ("failed.json", _DENIED):
+            (folder / earlier).unlink(missing_ok=True)
         return folder
+
+    def has_begun(self, trial_id: str) -> bool:
+        """Whether the trial was ever permitted an epoch."""
+        place = self.trial_folder(trial_id)
+        if (place / _DENIED).exists():
+            return bool(self.epochs(trial_id))
+        return (place / "config.yaml").exists()
+
+    def deny_trial(self, trial_id: str, *, reason: str) -> None:
+        """Write down why a trial that was due may not spend its next epoch."""
+        write_json(self.start_folder(trial_id) / _DENIED, {"reason": reason})
+
+    def deny_search(self, reason: str | None) -> None:
+        """Write down why a search may choose no further trial; None: it may."""
+        path = self.path / _SEARCH_DENIED
+        if reason is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_json(path, {"reason": reason})
+
+    def search_denied(self) -> str | None:
+        """Why the search may choose no further trial; None: nothing is known against it."""
+        path = self.path / _SEARCH_DENIED
+        return str(read_json(path)["reason"]) if path.exists() else None
+
+    def keep_earlier_trials(self, records: Sequence[TrialRecord]) -> None:
+        """Keep what was known of other sweeps' trials when this one began."""
+        write_json(self.path / _EARLIER, [asdict(record) for record in records])
+
+    def earlier_trials(self) -> list[TrialRecord] | None:
+        """What `keep_earlier_trials` kept; None: nothing."""
+        path = self.path / _EARLIER
+        if not path.exists():
+            return None
+        rows = read_json(path)
+        plans = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
+        return [
+            TrialRecord(
+                **{
+                    **row,
+                    "plan": plan,
+                    "metrics": {name: _float(value) for name, value in row["metrics"].items()},
+                    "notes": tuple(row["notes"]),
+                }
+            )
+            for row, plan in zip(rows, planning.from_dict(plans).trials, strict=True)
+        ]
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Write a trial's result down."""
@@ -214,13 +268,17 @@ class SweepFolder:
         failed = self.trial_folder(trial.id) / "failed.json"
         status: Status
         reason = trial.reason
-        if not trial.runs:
+        denied = self.trial_folder(trial.id) / _DENIED
+        if not trial.runs and result is None:
             status = "refused"
         elif result is not None:
             status = "stopped" if result["stopped_early"] else "done"
             reason = result["reason"]
         elif failed.exists():
             status, reason = "failed", read_json(failed)["reason"]
+        elif denied.exists():
+            status = "interrupted" if rows else "planned"
+            reason = read_json(denied)["reason"]
         elif (self.trial_folder(trial.id) / "config.yaml").exists():
             status = "running" if running else "interrupted"
         else:
@@ -257,6 +315,12 @@ class SweepFolder:
     def write_seconds_run(self, seconds: float) -> None:
         """Write the wall-clock down."""
         write_json(self.path / "clock.json", {"seconds": seconds})
+
+    def note_changes(self, changes: Sequence[str]) -> None:
+        """Keep for ever that the space was changed after trials had run."""
+        about = self.about()
+        noted = [*about.get("changes", ()), {"time": time.time(), "what": list(changes)}]
+        write_json(self.path / "sweep.json", {**about, "changes": noted})
 
     def replace_plan(self, space: SearchSpace, plan: planning.Plan) -> None:
         """Put a changed space and its plan in the place of the old ones; trials are kept."""

@@ -10,10 +10,12 @@ import typer
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from sweep.runner import Run
-    from sweep.store import SweepFolder
+    from sweep.store import SweepFolder, TrialRecord
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
@@ -137,13 +139,19 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
     records = folder.records(running=False)
     exported = _export_best(folder) if export else None
     if as_json:
-        extra = {"tracking_problem": done.tracking_problem, "exported": exported}
+        extra = {
+            "tracking_problem": done.tracking_problem,
+            "exported": exported,
+            "unrun": unrun(folder, records),
+        }
         print_json({**summary(folder), **extra})
     else:
         out = console()
         out.print(results_table(folder.name, records))
         for sentence in violations(records):
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
+        for sentence in unrun(folder, records):
+            out.print(sentence, style="yellow", markup=False, soft_wrap=True)
         out.print(f"results: {folder.path} (`sweep show {folder.name}`)", markup=False)
         if exported is not None:
             out.print(f"best: {exported} (`sweep run {exported}/config.yaml`)", markup=False)
@@ -162,6 +170,22 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
         from trainables.errors import TrialFailed
 
         raise TrialFailed(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")
+
+
+def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
+    """Why less was run than was asked for, in sentences."""
+    from collections import Counter
+
+    from sweep.search_source import ended_early
+
+    waiting = [r for r in records if r.status in ("planned", "interrupted") and r.reason]
+    found = [
+        f"{number} of {len(records)} trials did not run to their end: {reason}."
+        for reason, number in Counter(str(record.reason) for record in waiting).items()
+    ]
+    if (sentence := ended_early(folder)) is not None:
+        found.append(sentence)
+    return found
 
 
 def _export_best(folder: SweepFolder) -> str | None:
