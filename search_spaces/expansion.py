@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from search_spaces import constraints
-from search_spaces.parts import Axis, Variant
+from search_spaces.parts import Axis, Constraint, Variant
 from search_spaces.space import SearchSpace, set_path
 from trainables.config import TrialConfig, first_problem
 from trainables.errors import InvalidInput
@@ -32,7 +32,8 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 6
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One point of a space: `config` is None where the fields make no config; `reason` says why
-    the point is refused, and `rule` which constraint did it.
+    the point is refused, and `rule` which constraint did it. `broken` has the reason of every
+    constraint that refuses it.
     """
 
     variant: str
@@ -42,6 +43,7 @@ class Point:
     config: TrialConfig | None = None
     reason: str | None = None
     rule: str | None = None
+    broken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +143,29 @@ def _judge(
             raise InvalidInput(first_problem(error)) from None
         return replace(point, reason=first_problem(error), rule="config")
     point = replace(point, config=config)
-    names = config.model_dump(mode="json")
-    for constraint in space.constraints:
-        if constraints.names(constraint.require) & PLANNED_NAMES:
-            continue
-        if not constraints.holds(constraint.require, names):
-            reason = constraint.reason or f"constraint {constraint.require}"
-            return replace(point, reason=reason, rule=constraint.require)
-    return point
+    mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
+    broken = broken_of(mine, config.model_dump(mode="json"))
+    if not broken:
+        return point
+    reasons = tuple(constraint.why for constraint in broken)
+    return replace(point, reason=reasons[0], rule=broken[0].require, broken=reasons)
+
+
+def broken_of(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:
+    """The constraints that do not hold of `names`, in order.
+
+    Raises: InvalidInput as `constraints.holds`, unless an earlier one is broken already.
+    """
+    broken: list[Constraint] = []
+    for constraint in rules:
+        try:
+            if not constraints.holds(constraint.require, names):
+                broken.append(constraint)
+        except InvalidInput:
+            # A constraint may rest on those before it, such as one that a field is no null.
+            if not broken:
+                raise
+    return broken
 
 
 def _refuse_hopeless(points: list[Point]) -> None:

@@ -147,6 +147,11 @@ class Constraint(Part):
             raise ValueError(f"expected an expression: {problem}") from None
         return text
 
+    @property
+    def why(self) -> str:
+        """What a refused point is told: `reason`, else the expression."""
+        return self.reason or f"constraint {self.require}"
+
 
 Objective = Literal[
     "validation_ser",

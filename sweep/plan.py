@@ -10,31 +10,21 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
 from search_spaces import constraints
-from search_spaces.expansion import PLANNED_NAMES, Point, expand
+from search_spaces.expansion import PLANNED_NAMES, Point, broken_of, expand
 from search_spaces.space import SearchSpace
+from sweep.trial_names import label, short
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 
-# What a table has room for: the paper's letters, and the usual ones.
-_LABELS = {
-    "privacy.max_grad_norm": "C",
-    "privacy.noise_multiplier": "z0",
-    "privacy.noise_multiplier.target_epsilon": "epsilon",
-    "privacy.noise_decay": "decay",
-    "privacy.noise_decay.kind": "decay",
-    "privacy.noise_decay.tau": "tau",
-    "training.learning_rate": "lr",
-    "training.expected_batch_size": "B",
-    "training.num_workers": "N",
-}
 _FIGURES = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
+_MOST_SAID = 3
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 
 
@@ -59,7 +49,8 @@ class Account(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTrial:
-    """One trial of a plan. `reason` says why it is refused; None: it will run.
+    """One trial of a plan. `reason` says why it is refused; None: it will run. `broken` has each
+    limit that refuses it, with its reason, as far as they were asked.
 
     `group` is equal for trials that differ by their seed alone. `epsilon` is the sound figure
     (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs.
@@ -88,6 +79,7 @@ class PlannedTrial:
     seconds: float | None = None
     reason: str | None = None
     refused_by: RefusedBy | None = None
+    broken: tuple[tuple[RefusedBy, str], ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -138,20 +130,26 @@ class Plan:
         asked = asked or list(self.trials)
         if any(trial.runs for trial in asked):
             return
-        kind, count = Counter(_kind(trial) for trial in asked).most_common(1)[0]
-        worst, example = kind[0], next(trial for trial in asked if _kind(trial) == kind)
+        # A point may break several limits: each is counted in all that it refuses.
+        reasons = [_limits(trial) for trial in asked]
+        counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
+        said = "; ".join(
+            f"{count} by {limit[0]}: {next(found[limit] for found in reasons if limit in found)}"
+            for limit, count in counts
+        )
+        if sum(count for _, count in counts) > len(asked):
+            said += "; a point may break several"
         cheapest = min(
             (t.epsilon_budget for t in asked if t.epsilon_budget is not None),
             default=None,
         )
         hint = (
             f"; the smallest epsilon of any trial is {cheapest:.4g}"
-            if worst == "budget" and cheapest is not None
+            if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
             else ""
         )
         raise InvalidInput(
-            f"all {len(asked)} points that are no baseline are refused, {count} by {worst}:"
-            f" {example.reason}{hint}"
+            f"all {len(asked)} points that are no baseline are refused, {said}{hint}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,7 +191,9 @@ def trial_from(row: Any) -> PlannedTrial:
     """
     try:
         read = {key: float(row[key]) for key in _FIGURES if isinstance(row[key], str)}
-        return PlannedTrial(**{**row, **read, "warnings": tuple(row["warnings"])})
+        broken = tuple((kind, str(reason)) for kind, reason in row.get("broken", ()))
+        lists = {"warnings": tuple(row["warnings"]), "broken": broken}
+        return PlannedTrial(**{**row, **read, **lists})
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidData("expected the fields of a planned trial, got damaged ones") from None
 
@@ -212,10 +212,7 @@ def make(
     where a size must be read from data that cannot be.
     """
     expansion = expand(space)
-    trials = [
-        plan_point(space, point, account=account, seconds_of=seconds_of)
-        for point in expansion.points
-    ]
+    trials = plan_points(space, expansion.points, account=account, seconds_of=seconds_of)
     return Plan(
         name=space.name,
         trials=_within_count(space, trials),
@@ -231,14 +228,44 @@ def group_of(config: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
+def plan_points(
+    space: SearchSpace,
+    points: Sequence[Point],
+    *,
+    account: Account,
+    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
+) -> list[PlannedTrial]:
+    """Each point as a trial. Where none may run but baselines, each is held against every limit,
+    so that the plan can say which of them bites most.
+    """
+
+    def planned(*, every_limit: bool) -> list[PlannedTrial]:
+        return [
+            plan_point(
+                space, point, account=account, seconds_of=seconds_of, every_limit=every_limit
+            )
+            for point in points
+        ]
+
+    trials = planned(every_limit=False)
+    asked = [trial for trial in trials if not trial.baseline]
+    if not asked or any(trial.runs for trial in asked):
+        return trials
+    return planned(every_limit=True)
+
+
 def plan_point(
     space: SearchSpace,
     point: Point,
     *,
     account: Account,
     seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
+    every_limit: bool = False,
 ) -> PlannedTrial:
-    """One point as a trial, with its figures, or with the reason why it is refused."""
+    """One point as a trial, with its figures, or with the reason why it is refused.
+
+    A point that a constraint refuses is accounted for only with `every_limit`.
+    """
     config = point.config
     fields = config.model_dump(mode="json") if config is not None else point.fields
     name = ", ".join((point.variant, *(f"{label(p)}={short(v)}" for p, v in point.values.items())))
@@ -256,8 +283,9 @@ def plan_point(
     )
     if config is None:
         return replace(trial, reason=point.reason, refused_by="config")
-    if point.reason is not None:
-        return replace(trial, reason=point.reason, refused_by="constraint")
+    broken: list[tuple[RefusedBy, str]] = [("constraint", reason) for reason in point.broken]
+    if broken and not every_limit:
+        return _refused(trial, broken)
     try:
         accounted = account(config, accountant=None, careful=False)
         if _near_limit(space, point, accounted=accounted):
@@ -266,7 +294,7 @@ def plan_point(
     except InvalidData:
         raise  # a damaged file is no property of a point
     except InvalidInput as problem:
-        return replace(trial, reason=str(problem), refused_by="mechanism")
+        return _refused(trial, [*broken, ("mechanism", str(problem))])
     summary = accounted.summary
     trial = replace(
         trial,
@@ -281,7 +309,19 @@ def plan_point(
         warnings=summary.warnings,
         seconds=seconds_of(config, accounted.mechanism.steps),
     )
-    return _within_epsilon(space, _within_constraints(space, trial))
+    broken += [("constraint", reason) for reason in _broken_constraints(space, trial)]
+    over = _over_epsilon(space, trial)
+    if over is not None:
+        broken.append(("budget", over))
+    return _refused(trial, broken)
+
+
+def _refused(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]]) -> PlannedTrial:
+    """The trial, refused by the first limit that it breaks, where it breaks one."""
+    if not broken:
+        return trial
+    kind, reason = broken[0]
+    return replace(trial, reason=reason, refused_by=kind, broken=tuple(broken))
 
 
 def _near_limit(space: SearchSpace, point: Point, *, accounted: Accounted) -> bool:
@@ -304,31 +344,24 @@ def _budgeted(
     return account(config, accountant=by, careful=False).summary.epsilon
 
 
-def _within_constraints(space: SearchSpace, trial: PlannedTrial) -> PlannedTrial:
-    """The constraints over what only the plan knows."""
-    for constraint in space.constraints:
-        if not constraints.names(constraint.require) & PLANNED_NAMES:
-            continue
-        known = {name: getattr(trial, name) for name in PLANNED_NAMES}
-        if not constraints.holds(constraint.require, {**trial.config, **known}):
-            reason = constraint.reason or f"constraint {constraint.require}"
-            return replace(trial, reason=reason, refused_by="constraint")
-    return trial
+def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
+    """The reasons of the broken constraints over what only the plan knows."""
+    mine = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
+    known = {name: getattr(trial, name) for name in PLANNED_NAMES}
+    return [constraint.why for constraint in broken_of(mine, {**trial.config, **known})]
 
 
-def _within_epsilon(space: SearchSpace, trial: PlannedTrial) -> PlannedTrial:
-    limit = space.budget.epsilon
-    if limit is None or trial.baseline or not trial.runs:
-        return trial
-    by = space.budget.accountant
+def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:
+    """Why a trial's epsilon is too much, where it is."""
+    limit, by = space.budget.epsilon, space.budget.accountant
+    if limit is None or trial.baseline:
+        return None
     if trial.epsilon_budget is None:
-        reason = f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
-        return replace(trial, reason=reason, refused_by="budget")
+        return f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
     if trial.epsilon_budget > limit:
         name = trial.accountant if by == "sound" else by
-        reason = f"epsilon {trial.epsilon_budget:.4g} ({name}) exceeds budget.epsilon={limit:g}"
-        return replace(trial, reason=reason, refused_by="budget")
-    return trial
+        return f"epsilon {trial.epsilon_budget:.4g} ({name}) exceeds budget.epsilon={limit:g}"
+    return None
 
 
 def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[PlannedTrial, ...]:
@@ -344,34 +377,13 @@ def _within_count(space: SearchSpace, trials: list[PlannedTrial]) -> tuple[Plann
     return tuple(kept)
 
 
-def label(path: str) -> str:
-    """A short name of a config's field.
-
-    >>> label("privacy.max_grad_norm"), label("training.seed")
-    ('C', 'seed')
-    """
-    return _LABELS.get(path, path.rsplit(".", 1)[-1])
-
-
-def _kind(trial: PlannedTrial) -> tuple[str, str]:
-    """What refused a trial: constraints are told apart, each has its own reason."""
-    return str(trial.refused_by), str(trial.reason) if trial.refused_by == "constraint" else ""
+def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
+    """The limits that refuse a trial and their reasons: each constraint is one of its own."""
+    found = trial.broken
+    if trial.reason is not None and trial.reason not in (reason for _, reason in found):
+        found = ((trial.refused_by or "config", trial.reason), *found)
+    return {(kind, reason if kind == "constraint" else ""): reason for kind, reason in found}
 
 
 def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def short(value: Any) -> str:
-    """A value of an axis as a table has room for it.
-
-    >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1})
-    ('for epsilon 8', 'linear:0.1')
-    """
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, dict) and set(value) == {"target_epsilon"}:
-        return f"for epsilon {short(value['target_epsilon'])}"
-    if isinstance(value, dict):
-        return ":".join(short(part) for part in value.values())
-    return str(value)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from search_spaces.space import SearchSpace
 from sweep import search, select
 from sweep.importance import Importance, varied_axes
-from sweep.plan import label, short
 from sweep.search_domains import branches, rank
 from sweep.search_source import told_of
 from sweep.store import TrialRecord
+from sweep.trial_names import label, short
 from trainables import goals
 from trainables.errors import InvalidInput
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from search_spaces.expansion import point_at
 from search_spaces.space import SearchSpace
 from sweep import search
-from sweep.plan import Account, Plan, PlannedTrial, plan_point
+from sweep.plan import Account, Plan, PlannedTrial, plan_points
 from sweep.search_filter import UNFILTERED
 from sweep.search_source import earlier_records
 from trainables.config import TrialConfig
@@ -26,13 +26,12 @@ def probes(
 
     Raises: InvalidInput for a space that is wrong in itself.
     """
-    found: dict[str, PlannedTrial] = {}
+    points = []
     for draw in range(_NUM_PROBES):
         suggestion = search.suggest(space, (), draw=draw, at_random=True)
-        point = point_at(space, suggestion.variant, suggestion.values)[0]
-        trial = plan_point(space, point, account=account, seconds_of=seconds_of)
-        found.setdefault(trial.id, trial)
-    return tuple(found.values())
+        points.append(point_at(space, suggestion.variant, suggestion.values)[0])
+    trials = plan_points(space, points, account=account, seconds_of=seconds_of)
+    return tuple({trial.id: trial for trial in trials}.values())
 
 
 def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:

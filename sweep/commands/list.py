@@ -28,7 +28,8 @@ def register(app: typer.Typer) -> None:
         rows: list[dict[str, Any]] = []
         for name in store.names(home):
             folder = store.open_sweep(home, name)
-            row = {"name": name, "running": folder.is_running, "created": None, "trials": {}}
+            row: dict[str, Any] = {"name": name, "running": folder.is_running}
+            row |= {"created": None, "trials": {}}
             rows.append(row)
             try:
                 counts = Counter(record.status for record in folder.records())

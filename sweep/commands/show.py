@@ -60,8 +60,8 @@ def register(app: typer.Typer) -> None:
 def _print_answers(folder: SweepFolder, records: list[TrialRecord]) -> None:
     """Which axis mattered, what the sweep cost together, what to try next."""
     from sweep.importance import importance
-    from sweep.plan import label
     from sweep.search_advice import advice
+    from sweep.trial_names import label
     from trainables.errors import InvalidInput
 
     out = console()

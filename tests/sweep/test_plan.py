@@ -125,6 +125,42 @@ def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings: Set
         plan.require_trials()
 
 
+def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> None:
+    """Each point breaks the first constraint of the file or the second; the budget refuses all,
+    though no point comes as far: it is what bites most.
+    """
+    plan = plan_of(
+        settings,
+        axes={Z0: [0.5, 1.0, 2.0], "training.seed": [0, 1]},
+        constraints=[
+            {"require": "privacy.noise_multiplier < 1", "reason": "too much noise"},
+            {"require": "privacy.noise_multiplier > 1.5", "reason": "too little noise"},
+            {"require": "epsilon_paper < 1e-6", "reason": "dear"},
+        ],
+        budget={"epsilon": 0.001},
+    )
+    assert {trial.refused_by for trial in plan.trials} == {"constraint"}
+    with pytest.raises(InvalidInput) as refused:
+        plan.require_trials()
+    assert str(refused.value).startswith(
+        "all 6 points that are no baseline are refused, 6 by constraint: dear; 6 by budget: epsilon"
+    )
+    assert "; 4 by constraint: too little noise" in str(refused.value)
+    assert "a point may break several" in str(refused.value)
+    assert "the smallest epsilon of any trial is" in str(refused.value)
+
+
+def test_a_constraint_that_rests_on_an_earlier_one_is_not_asked_without_it(
+    settings: Settings,
+) -> None:
+    """Such as one over a field that a guard before it keeps others from having."""
+    guarded = ["model.name == 'bert'", "model.nothing_such > 1"]
+    plan = plan_of(settings, constraints=guarded)
+    assert plan.trials[0].reason == "constraint model.name == 'bert'"
+    with pytest.raises(InvalidInput, match="nothing_such"):
+        plan_of(settings, constraints=guarded[1:])
+
+
 def test_a_baseline_alone_may_be_run(settings: Settings) -> None:
     plan_of(
         settings, variants=[{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}]

@@ -1,0 +1,42 @@
+"""Trials, fields and values by names that a table has room for. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# What a table has room for: the paper's letters, and the usual ones.
+_LABELS = {
+    "privacy.max_grad_norm": "C",
+    "privacy.noise_multiplier": "z0",
+    "privacy.noise_multiplier.target_epsilon": "epsilon",
+    "privacy.noise_decay": "decay",
+    "privacy.noise_decay.kind": "decay",
+    "privacy.noise_decay.tau": "tau",
+    "training.learning_rate": "lr",
+    "training.expected_batch_size": "B",
+    "training.num_workers": "N",
+}
+
+
+def label(path: str) -> str:
+    """A short name of a config's field.
+
+    >>> label("privacy.max_grad_norm"), label("training.seed")
+    ('C', 'seed')
+    """
+    return _LABELS.get(path, path.rsplit(".", 1)[-1])
+
+
+def short(value: Any) -> str:
+    """A value of an axis as a table has room for it.
+
+    >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1})
+    ('for epsilon 8', 'linear:0.1')
+    """
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict) and set(value) == {"target_epsilon"}:
+        return f"for epsilon {short(value['target_epsilon'])}"
+    if isinstance(value, dict):
+        return ":".join(short(part) for part in value.values())
+    return str(value)
