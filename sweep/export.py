@@ -22,6 +22,7 @@ from sweep.ledger import FILE, Ledger
 from sweep.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.search_filter import total_of
 from sweep.store import SweepFolder, TrialRecord
+from trainables.accountants import SweepSpend
 from trainables.data.records import LabelSchema
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy import card as cards
@@ -88,23 +89,31 @@ def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
     card = read_card(folder, trial_id)
     if card is None:
         return None
+    total, refused = spend_of(folder)
+    if total is not None:
+        card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
+    return card
+
+
+def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
+    """What the sweep's trials have released together, None where they do not compose (or released
+    nothing), and why its best trial has no cheaper price.
+    """
     everything = Ledger(folder.path.parent / FILE).entries()
     mine = [entry for entry in everything if entry.sweep == ledger_name(folder)]
     # A baseline is exempt from the sweep's budgets; what it gives away stands beside the total.
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     entries = furthest(entry for entry in mine if entry.trial not in exempt)
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
-    if entries:
-        delta = min(entry.delta for entry in entries)
-        try:
-            total = total_of(folder.space(), [entry.release for entry in entries], delta=delta)
-        except CannotAnalyze as problem:
-            refused = str(problem)
-        else:
-            beside = _beside_total(folder, {entry.trial for entry in mine} & exempt)
-            total = replace(total, unaccounted=(*total.unaccounted, *beside))
-            card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
-    return card
+    if not entries:
+        return None, refused
+    delta = min(entry.delta for entry in entries)
+    try:
+        total = total_of(folder.space(), [entry.release for entry in entries], delta=delta)
+    except CannotAnalyze as problem:
+        return None, str(problem)
+    beside = _beside_total(folder, {entry.trial for entry in mine} & exempt)
+    return replace(total, unaccounted=(*total.unaccounted, *beside)), refused
 
 
 def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:

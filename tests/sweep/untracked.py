@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,16 @@ class NoTracker:
         return ""
 
 
-def run_untracked(folder: Path, **fields: Any) -> SweepFolder:
-    """`run_toy` that writes to the disk alone."""
+@contextmanager
+def without_mlflow() -> Iterator[None]:
+    """Sweeps of the block write to the disk alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
+        yield
+
+
+def run_untracked(folder: Path, **fields: Any) -> SweepFolder:
+    """`run_toy` that writes to the disk alone."""
+    folder.mkdir(exist_ok=True)
+    with without_mlflow():
         return run_toy(folder, **fields).folder

@@ -1,0 +1,226 @@
+"""What a sweep may spend: before it starts, while it chooses, when it is extended, on its card."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweep import prepare, runner, search_source
+from sweep.accounting import accounting
+from sweep.driver import furthest, ledger_name
+from sweep.export import spend_of
+from sweep.ledger import FILE, Ledger
+from sweep.plan_total import within_total
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.untracked import run_untracked, without_mlflow
+from trainables.accountants import epsilon_sweep
+from trainables.errors import InvalidInput
+
+Z, LR = "privacy.noise_multiplier", "training.learning_rate"
+PRIVATE: dict[str, Any] = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
+EPSILONS = [{"target_epsilon": 8}, {"target_epsilon": 50}]
+
+
+def fields(**changes: Any) -> dict[str, Any]:
+    """A space of DP-SGD toys beside an SGD baseline."""
+    made = {
+        "base": PRIVATE,
+        "variants": [
+            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},
+            {"name": "dp"},
+        ],
+    }
+    return {**made, **changes}
+
+
+def searching(num_samples: int, **search: Any) -> dict[str, Any]:
+    return {"strategy": "tpe", "num_samples": num_samples, "objectives": ["epsilon"], **search}
+
+
+def spent(folder: SweepFolder) -> float:
+    """What the ledger says of the sweep without its baseline."""
+    exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
+    entries = Ledger(folder.path.parent / FILE).entries()
+    mine = [e for e in furthest(entries) if e.sweep == ledger_name(folder)]
+    return epsilon_sweep([e.release for e in mine if e.trial not in exempt], delta=1e-4).epsilon
+
+
+def extended(folder: SweepFolder, place: Path, **changes: Any) -> None:
+    """The sweep with a changed space, and run on."""
+    source = place / "changed.yaml"
+    source.write_text(yaml.safe_dump(space_in(place, **fields(**changes)).document()))
+    settings = settings_in(place)
+    prepare.extend(folder, str(source), settings=settings, accept=True)
+    with without_mlflow():
+        runner.resume(folder, settings, function=TOY)
+
+
+def statuses(folder: SweepFolder) -> list[str]:
+    return [record.status for record in folder.records()]
+
+
+def test_a_plan_refuses_what_its_total_has_no_room_for_and_spares_the_baseline(
+    tmp_path: Path,
+) -> None:
+    axes = {Z: [{"target_epsilon": e} for e in (8, 50, 8.5)]}
+    space = space_in(tmp_path, **fields(axes=axes, budget={"total": 20}))
+    plan = prepare.prepare_space(space, settings=settings_in(tmp_path)).plan
+    assert [trial.runs for trial in plan.trials] == [True, True, False, True]
+    (refused,) = plan.refused
+    assert refused.refused_by == "budget"
+    assert "with the 1 trials before it exceeds budget.total=20" in str(refused.reason)
+
+
+def test_what_has_begun_comes_before_what_has_not(tmp_path: Path) -> None:
+    space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
+    account = accounting(settings_in(tmp_path))
+    plan = prepare.prepare_space(space, settings=settings_in(tmp_path)).plan
+    limited = space.model_copy(update={"budget": space.budget.model_copy(update={"total": 51.0})})
+    _, cheap, dear = plan.trials
+    assert [t.runs for t in within_total(plan, limited, account=account).trials] == [1, 1, 0]
+    after = within_total(plan, limited, account=account, begun={dear.id})
+    assert [t.runs for t in after.trials] == [1, 0, 1]
+    both = within_total(plan, limited, account=account, begun={cheap.id, dear.id})
+    assert all(t.runs for t in both.trials), "what has run is not refused afterwards"
+
+
+def test_an_extension_neither_forgets_nor_overspends(tmp_path: Path) -> None:
+    folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
+    before = spent(folder)
+    axes = {Z: [*EPSILONS, {"target_epsilon": 7}]}
+    extended(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 0.1})
+    assert statuses(folder) == ["done", "done", "done", "refused"]
+    assert spent(folder) == before
+    extended(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 30})
+    assert statuses(folder) == ["done"] * 4
+    assert before < spent(folder) <= before + 30
+
+
+def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_path: Path) -> None:
+    folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS[:1]}))
+    extended(folder, tmp_path, axes={Z: EPSILONS})
+    total, _ = spend_of(folder)
+    assert total is not None
+    assert total.epsilon == pytest.approx(spent(folder))
+    assert total.num_releases == 2
+    baseline, change = total.unaccounted
+    assert "1 baseline of the sweep" in baseline
+    assert "changed 1 times after trials had run" in change
+
+
+@pytest.mark.parametrize(
+    ("named", "changes"),
+    [
+        ("search.strategy", {"search": {"strategy": "random", "num_samples": 3}}),
+        ("search.objectives", {"search": searching(3, objectives=["validation_ser"])}),
+        ("search.scheduler", {"search": searching(3, scheduler="median")}),
+        ("budget.total", {"search": searching(3), "budget": {"total": 300}}),
+    ],
+)
+def test_a_search_keeps_the_rules_it_began_with(
+    named: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    axes = {Z: {"choice": EPSILONS}, LR: {"range": {"low": 0.01, "high": 1, "num": 2}}}
+    given = {"axes": axes, "budget": {"total": 200}}
+    folder = run_untracked(tmp_path, **fields(**given, search=searching(2)))
+    with pytest.raises(InvalidInput, match=f"expected {named}=.* as it was"):
+        extended(folder, tmp_path, **{**given, **changes})
+    extended(folder, tmp_path, **given, search=searching(3))
+    assert statuses(folder).count("done") == 4, "more of the same it may have"
+
+
+def test_a_search_finds_what_there_is_room_for(tmp_path: Path) -> None:
+    axes = {
+        Z: {"choice": EPSILONS},
+        LR: {"range": {"low": 0.01, "high": 1, "log": True}},
+    }
+    for seed in range(3):
+        folder = run_untracked(
+            tmp_path / str(seed),
+            **fields(axes=axes, search=searching(3, seed=seed), budget={"total": 45}),
+        )
+        ran = [t for t in folder.plan().to_run if not t.baseline]
+        assert [trial.epsilon for trial in ran] == [pytest.approx(8, rel=1e-3)] * 3
+        assert search_source.ended_early(folder) is None
+
+
+def test_a_search_that_ends_early_says_why(tmp_path: Path) -> None:
+    axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
+    folder = run_untracked(
+        tmp_path / "trials", **fields(axes=axes, search=searching(5), budget={"trials": 3})
+    )
+    assert statuses(folder) == ["done"] * 3
+    assert search_source.ended_early(folder) == (
+        "The search ended after 2 of 5 configurations: budget.trials=3 reached."
+    )
+    folder = run_untracked(
+        tmp_path / "total", **fields(axes=axes, search=searching(5), budget={"total": 12})
+    )
+    assert statuses(folder).count("done") == 2
+    assert "after 1 of 5 configurations: no room left in budget.total=12" in str(
+        search_source.ended_early(folder)
+    )
+
+
+def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path: Path) -> None:
+    axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
+    folder = run_untracked(
+        tmp_path,
+        **fields(axes=axes, search=searching(2), budget={"total": 22}, repeats=3),
+    )
+    ran = [t for t in folder.plan().to_run if not t.baseline]
+    assert sorted(trial.seed for trial in ran) in ([], [0, 1, 2])
+    assert len({trial.group for trial in ran}) <= 1
+    assert spent(folder) <= 22
+
+
+def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> None:
+    given = fields(axes={Z: EPSILONS}, budget={"seconds": 1e-6})
+    folder = run_untracked(tmp_path, **given)
+    records = folder.records()
+    assert statuses(folder) == ["planned"] * 3
+    assert {record.reason for record in records} == {"budget.seconds=1e-06 reached"}
+    assert not any(folder.has_begun(record.plan.id) for record in records)
+    assert not Ledger(folder.path.parent / FILE).entries()
+    extended(folder, tmp_path, axes={Z: EPSILONS})
+    assert statuses(folder) == ["done"] * 3
+    assert [record.reason for record in folder.records()] == [None] * 3
+
+
+def test_a_search_out_of_time_chooses_nothing_more(tmp_path: Path) -> None:
+    axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
+    folder = run_untracked(
+        tmp_path, **fields(axes=axes, search=searching(5), budget={"seconds": 1e-6})
+    )
+    assert len(folder.plan().trials) == 1, "the baseline"
+    assert "after 0 of 5 configurations: budget.seconds=1e-06 reached" in str(
+        search_source.ended_early(folder)
+    )
+
+
+def test_a_warm_start_does_not_depend_on_what_becomes_of_its_source(tmp_path: Path) -> None:
+    axes = {LR: {"range": {"low": 0.01, "high": 1, "log": True}}, Z: EPSILONS[:1]}
+    given = fields(axes=axes, search=searching(2, warm_start=["toy"]))
+    first = run_untracked(tmp_path, **fields(axes=axes, search=searching(2)))
+    told = [r for r in first.records() if not r.plan.baseline]
+    second = run_untracked(tmp_path, **given, name="second")
+    first.delete()
+    space = second.space()
+    assert search_source.earlier_records(space, settings_in(tmp_path).home, folder=second) == [
+        replace(record, privacy=None) if record.privacy is None else record for record in told
+    ]
+    with without_mlflow():
+        runner.resume(second, settings_in(tmp_path), function=TOY)
+    assert statuses(second) == ["done"] * 3
+    with pytest.raises(InvalidInput, match="no sweep named toy"):
+        search_source.earlier_records(space, settings_in(tmp_path).home)
+
+
+def test_a_baseline_alone_has_no_total(tmp_path: Path) -> None:
+    folder = run_untracked(tmp_path, base=PRIVATE, variants=fields()["variants"][:1])
+    assert spend_of(folder)[0] is None
