@@ -58,6 +58,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         yield
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
+    _keep_off_stdout()
     packages = _packages()
     if settings.address is not None:
         try:
@@ -100,6 +101,17 @@ def session(settings: RunSettings) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _keep_off_stdout() -> None:
+    """Keep what Ray's daemons say of dead processes off stdout, where our JSON goes. It is in Ray's
+    logs, and what it means for a trial is told by the sweep.
+    """
+    from ray._private import worker
+
+    # No option of `ray.init` does it; a Ray without this function prints as it likes.
+    if hasattr(worker, "listen_error_messages"):
+        worker.listen_error_messages = lambda *args, **named: None
 
 
 def _start_local(**options: Any) -> None:

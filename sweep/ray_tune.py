@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.schedulers import (
     ASHAScheduler,
     FIFOScheduler,
@@ -61,11 +62,17 @@ def _speak(broker: Any, trial_id: str) -> None:
         ray.get(broker.acknowledge.remote(trial_id, seen))
 
 
-class _Notice(tune.Callback):  # type: ignore[misc]  # ray is untyped here
-    """Tells the broker, from the driver, that a Tune trial ended: its actor may be gone already."""
+class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
+    """Tells the broker, from the driver, that a Tune trial ended: its actor may be gone already. It
+    takes the place of the callback of Tune's that prints the trials on stdout.
+    """
 
     def __init__(self, broker: Any) -> None:
+        super().__init__()
         self._broker = broker
+
+    def on_trial_result(self, *args: Any, **info: Any) -> None:
+        """Printed by nobody: the driver shows its own table."""
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """The scheduler stopped it, or its workers had finished (then this changes nothing)."""
@@ -136,7 +143,8 @@ def run_tuner(
     """Run one Tune trial per job until all are over; `announced` brings the names of all jobs in
     place of `trial_ids`, and None when there are no more. `folder` takes Tune's own files.
     """
-    logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    # What breaks is told in our words: by the broker's events, or by what this raises.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     space: dict[str, Any] = {"broker": broker_name}
     if announced is None:
         space["trial"] = tune.grid_search(list(trial_ids))

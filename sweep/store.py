@@ -24,7 +24,6 @@ Folders are the owner's alone (0700). A trial's status is read off these files, 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -37,6 +36,7 @@ from typing import Any, Literal
 import yaml
 
 from search_spaces.space import SearchSpace, check_name, parse
+from sweep import locks
 from sweep import plan as planning
 from sweep.files import append_line, flush_folder, read_json, read_lines, write_json, write_text
 from trainables.errors import InvalidData, InvalidInput
@@ -76,6 +76,7 @@ class SweepFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._holds_lock = False
 
     @property
     def name(self) -> str:
@@ -118,30 +119,40 @@ class SweepFolder:
     def locked(self) -> Iterator[None]:
         """Be the process that runs the sweep. The lock falls with the process, however it ends.
 
-        Raises: InvalidInput where another one is.
+        Raises: InvalidInput where another one is, or where the sweep was deleted.
         """
-        with (self.path / "lock").open("a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise running_already(self.name) from None
+        with self._lock():
+            (self.path / "stop").unlink(missing_ok=True)
+            yield
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        """Hold the lock; this object may hold it already."""
+        if self._holds_lock:
+            yield
+            return
+        try:
+            file = (self.path / "lock").open("a+", encoding="utf-8")
+        except FileNotFoundError:
+            raise InvalidInput(f"no sweep named {self.name}: it was deleted") from None
+        with file:
+            if not locks.take(file):
+                raise running_already(self.name)
+            if os.fstat(file.fileno()).st_nlink == 0:
+                raise InvalidInput(f"no sweep named {self.name}: it was deleted")
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
-            (self.path / "stop").unlink(missing_ok=True)
-            yield
+            self._holds_lock = True
+            try:
+                yield
+            finally:
+                self._holds_lock = False
 
     @property
     def is_running(self) -> bool:
         """Whether a process holds the lock."""
-        try:
-            with (self.path / "lock").open("r", encoding="utf-8") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-        return False
+        return locks.is_held(self.path / "lock")
 
     def ask_to_stop(self) -> None:
         """Ask the running process to stop; it looks about once a second."""
@@ -243,7 +254,7 @@ class SweepFolder:
         if not path.exists():
             return None
         document: dict[str, Any] = read_json(path)
-        if not isinstance(document, dict) or not _RESULT <= document.keys():
+        if not isinstance(document, dict) or not document.keys() >= _RESULT:
             raise InvalidData(f"expected a trial's result in {path}, got a damaged one")
         return document
 
@@ -323,9 +334,13 @@ class SweepFolder:
         write_json(self.path / "sweep.json", {**about, "changes": noted})
 
     def replace_plan(self, space: SearchSpace, plan: planning.Plan) -> None:
-        """Put a changed space and its plan in the place of the old ones; trials are kept."""
-        write_json(self.path / "plan.json", plan.to_dict())
-        write_text(self.path / "space.yaml", _yaml(space.document()))
+        """Put a changed space and its plan in the place of the old ones; trials are kept.
+
+        Raises: InvalidInput where another process runs the sweep.
+        """
+        with self._lock():
+            write_json(self.path / "plan.json", plan.to_dict())
+            write_text(self.path / "space.yaml", _yaml(space.document()))
 
     def delete(self) -> None:
         """Remove the sweep and all that it made.
@@ -333,7 +348,11 @@ class SweepFolder:
         Raises: InvalidInput where it is running.
         """
         self.require_at_rest()
-        shutil.rmtree(self.path)
+        with self._lock():
+            # Gone at once: what is half removed must not be listed, or block the name.
+            gone = self.path.with_name(f".{self.name}.{os.getpid()}.{time.monotonic_ns()}")
+            self.path.rename(gone)
+            shutil.rmtree(gone)
 
     def require_at_rest(self) -> None:
         """Raises: InvalidInput where it is running."""
@@ -348,12 +367,7 @@ def create(
 
     Raises: InvalidInput for a name that exists already.
     """
-    place = _place(home, space.name)
-    taken = (
-        f"a sweep named {space.name} exists in {home}; expected another --name, or `sweep resume`"
-    )
-    if place.exists():
-        raise InvalidInput(taken)
+    place = require_free(home, space.name)
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import multiprocessing
 import os
 import signal
 import stat
+import threading
+import time
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -156,6 +160,62 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(folder: SweepFolder) -
     for end in (mine, theirs):
         end.close()
     process.close()
+
+
+def test_who_looks_whether_a_sweep_runs_does_not_keep_it_from_running(
+    folder: SweepFolder,
+) -> None:
+    """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not refused."""
+    (folder.path / "lock").touch()
+    with (folder.path / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        done_looking = threading.Timer(0.3, fcntl.flock, [looking, fcntl.LOCK_UN])
+        done_looking.start()
+        with folder.locked():
+            assert SweepFolder(folder.path).is_running
+        done_looking.join()
+    assert not folder.is_running
+
+
+def test_a_second_look_at_the_lock_is_quick(folder: SweepFolder) -> None:
+    with folder.locked():
+        started = time.monotonic()
+        with pytest.raises(InvalidInput, match="is running"), SweepFolder(folder.path).locked():
+            pass
+        assert time.monotonic() - started < 1
+
+
+def test_a_running_sweep_keeps_its_plan_and_its_folder(folder: SweepFolder) -> None:
+    other = SweepFolder(folder.path)
+    plan = folder.plan()
+    with folder.locked():
+        with pytest.raises(InvalidInput, match="running"):
+            other.replace_plan(other.space(), replace(plan, trials=()))
+        with pytest.raises(InvalidInput, match="running"):
+            other.delete()
+        folder.replace_plan(folder.space(), replace(plan, trials=plan.trials[:2]))
+    assert len(folder.plan().trials) == 2, "who holds the lock may"
+    other.replace_plan(other.space(), plan)
+    assert len(folder.plan().trials) == 3
+
+
+def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(
+    folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SweepFolder, "require_at_rest", lambda self: None)  # it was at rest
+    with folder.locked(), pytest.raises(InvalidInput, match="running"):
+        SweepFolder(folder.path).delete()
+    assert (folder.path / "plan.json").exists()
+
+
+def test_a_deleted_sweep_is_gone_for_who_found_it_before(folder: SweepFolder) -> None:
+    other = SweepFolder(folder.path)
+    with folder.locked():
+        pass
+    folder.delete()
+    assert [path.name for path in folder.path.parent.iterdir() if path.name != "cache"] == []
+    with pytest.raises(InvalidInput, match="no sweep named toy: it was deleted"), other.locked():
+        pass
 
 
 def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(folder: SweepFolder) -> None:
