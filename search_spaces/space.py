@@ -7,7 +7,9 @@ bare trial config, such as an exported one, is a space of one point.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,8 @@ _NLU_ALONE = frozenset({"validation_ser", "leakage"})
 _SYNTHESIS_ALONE = frozenset(
     {"mauve", "word_type_overlap", "function_type_overlap", "chi_square", "validation_loss"}
 )
+# The attacks whose AUC the objective `leakage` is, the first that a trial has.
+_LEAKAGE_BY = frozenset({"shadow", "loss_threshold"})
 
 
 class SearchSpace(Part):
@@ -137,6 +141,21 @@ class SearchSpace(Part):
                 raise ValueError(f"expected no objective {name} with task={self.task}")
         return self
 
+    @model_validator(mode="after")
+    def _leakage_is_measured(self) -> SearchSpace:
+        """A search by what no trial measures would be told of failures alone."""
+        if "leakage" not in self.search.objectives:
+            return self
+        for variant in self.variants or (Variant(name="all"),):
+            for attacks in () if variant.baseline else _attacks_of(self, variant):
+                if isinstance(attacks, list | tuple) and not _LEAKAGE_BY & {*map(str, attacks)}:
+                    raise ValueError(
+                        "expected evaluation.attacks with"
+                        f" {' or '.join(sorted(_LEAKAGE_BY))}, or none given, with the objective"
+                        f" leakage, got {list(attacks)}"
+                    )
+        return self
+
     @property
     def task(self) -> str:
         """What the trials do: the base's task, which variants and axes share."""
@@ -146,6 +165,24 @@ class SearchSpace(Part):
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
+    """Every `evaluation.attacks` that a point of the variant can have, as typed; None: default."""
+    shared = {} if variant.drop_axes == "all" else space.axes
+    axes = {p: a for p, a in shared.items() if p not in variant.drop_axes} | variant.axes
+    choices = [
+        [(path, value) for value in axis.values or ()]
+        for path, axis in axes.items()
+        if path in ("evaluation", "evaluation.attacks")
+    ]
+    for chosen in itertools.product(*choices):
+        for last in (space.override, {**space.fallback, **space.override}):
+            fields = dict(space.base)
+            for path, value in (*variant.fixed.items(), *chosen, *last.items()):
+                fields = set_path(fields, path, value)
+            evaluation = fields.get("evaluation")
+            yield evaluation.get("attacks") if isinstance(evaluation, dict) else None
 
 
 def renamed(space: SearchSpace, name: str) -> SearchSpace:

@@ -101,6 +101,41 @@ def test_a_wrong_space_is_refused_in_one_line(tmp_path: Path, document: Any, mes
     assert "\n" not in str(refused.value)
 
 
+LEAKAGE = {"strategy": "tpe", "num_samples": 4, "objectives": ["leakage"]}
+NO_ATTACK = {"evaluation.attacks": []}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"base": {"evaluation": {"attacks": []}}},
+        {"base": {"evaluation": {"attacks": ["blind"]}}},
+        {"override": NO_ATTACK},
+        {"fallback": NO_ATTACK},
+        {"axes": {"evaluation.attacks": [["shadow"], []]}},
+        {"variants": [{"name": "a"}, {"name": "b", "set": NO_ATTACK}]},
+    ],
+)
+def test_a_search_by_leakage_that_no_attack_measures_is_refused(fields: dict[str, Any]) -> None:
+    """Each of its points would be told as failed: the search would be blind."""
+    with pytest.raises(InvalidInput, match=r"evaluation.attacks with loss_threshold or shadow"):
+        spaces.parse({"name": "s", "search": LEAKAGE, **fields})
+    spaces.parse({"name": "s", "search": {**LEAKAGE, "objectives": ["validation_ser"]}, **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"base": {"evaluation": {"attacks": ["lira", "shadow"]}}},
+        {"base": {"evaluation": {"attacks": []}}, "override": {"evaluation.attacks": ["shadow"]}},
+        {"variants": [{"name": "sgd", "baseline": True, "set": NO_ATTACK}, {"name": "b"}]},
+    ],
+)
+def test_a_search_by_leakage_that_is_measured_stays(fields: dict[str, Any]) -> None:
+    spaces.parse({"name": "s", "search": LEAKAGE, **fields})
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(b"name: \xff\xfe")
