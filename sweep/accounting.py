@@ -9,7 +9,14 @@ from sweep.figure_cache import FigureCache, Figures, key_of
 from sweep.plan import Account, Accounted
 from sweep.settings import Settings
 from trainables import accountants, catalogue
-from trainables.config import DataConfig, SynthesisConfig, TargetEpsilon, TrialConfig
+from trainables.config import (
+    DataConfig,
+    PrivacyConfig,
+    SynthesisConfig,
+    TargetEpsilon,
+    TrainingConfig,
+    TrialConfig,
+)
 from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pair_split import num_private_records
 from trainables.data.pairs import PairCorpus, open_pairs
@@ -17,6 +24,7 @@ from trainables.data.schema import declared_training_size
 from trainables.data.sizes import num_training_records
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import build, with_other_stage
+from trainables.tasks._synthesis_checks import require_ready
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ def accounting(settings: Settings) -> Account:
     kept = FigureCache(settings.cache_dir)
 
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+        if config.task == "synthesis":
+            _require_ready(config, settings)
         size = size_of(config, settings)
         z = config.privacy.noise_multiplier
         target = z.target_epsilon if isinstance(z, TargetEpsilon) else None
@@ -113,6 +123,18 @@ def _size_of_pairs(
 ) -> TrainingSize:
     pairs = open_pair_data(config, settings)
     return TrainingSize(*num_private_records(pairs, config, synthesis))
+
+
+def _require_ready(config: TrialConfig, settings: Settings) -> None:
+    """Raises: InvalidInput where the trial would fail before its first step."""
+    parts = {"training": TrainingConfig(), "privacy": PrivacyConfig(), "engine": "sgd"}
+    _ready(config.model_copy(update=parts), settings)
+
+
+@lru_cache(maxsize=256)
+def _ready(config: TrialConfig, settings: Settings) -> None:
+    """Of a config whose mechanism is none of its business, so that it is looked at once."""
+    require_ready(config, open_pair_data(config.data, settings))
 
 
 @lru_cache(maxsize=16)

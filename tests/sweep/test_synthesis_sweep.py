@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sweep.store import open_sweep
 from sweep.synthesize import Filters, open_trained, write_utterances
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
+from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
@@ -114,6 +116,95 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
     )
     assert (code, err.count("\n")) == (2, 1)
     assert "expected a trained synthesis model" in err
+
+
+def pretrained_in(folder: Path) -> Path:
+    """A GPT-2 with a tokenizer, of hardly any size."""
+    from tests.models.test_lm_folder import base_in
+
+    base_in(folder, gpt2=True)
+    return folder
+
+
+def lacking(name: str) -> Callable[[Path], dict[str, Any]]:
+    """A pretrained model whose folder lacks a file."""
+
+    def change(folder: Path) -> dict[str, Any]:
+        place = pretrained_in(folder / "lm")
+        (place / name).unlink()
+        return {"model.encoder": str(place)}
+
+    return change
+
+
+NOT_READY: dict[str, tuple[Any, str]] = {
+    "no model": ({"model.encoder": "/nowhere"}, "that can be loaded, got '/nowhere'"),
+    "no tokenizer": (lacking("tokenizer.json"), "expected a tokenizer beside the model"),
+    "no weights": (lacking("model.safetensors"), "expected weights in model.encoder"),
+    "no sizes": (lacking("config.json"), "expected "),
+    "short": (
+        lambda folder: {
+            "model.encoder": str(pretrained_in(folder / "lm")),
+            "synthesis.max_tokens": 65,
+        },
+        "expected synthesis.max_tokens <= 64, got 65",
+    ),
+    "rank": (
+        lambda folder: {
+            "model.encoder": str(pretrained_in(folder / "lm")),
+            "synthesis.lora_rank": 17,
+        },
+        "expected 1 <= synthesis.lora_rank <= 16, got 17",
+    ),
+    "heads": ({"model.num_heads": 3}, "to be a multiple of model.num_heads=3, got 16"),
+    "rank from scratch": ({"synthesis.lora_rank": 17}, "synthesis.lora_rank <= 16, got 17"),
+    "domains": (
+        {"synthesis.method": "one_and_a_half_stage", "domain": None},
+        "expected data with domains for synthesis.prompt=domain",
+    ),
+    "programs": (
+        {**TWO_STAGES, "synthesis.parses": "parser", "lispress": None},
+        "expected programs of the public records",
+    ),
+    "gold": (
+        {**TWO_STAGES, "lispress": None},
+        "expected programs of the public records",
+    ),
+    "human": ({"synthesis.num_generated": 49}, "expected synthesis.num_generated <= 48, the human"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READY)
+def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
+    name: str, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes, match = NOT_READY[name]
+    changes = dict(changes(tmp_path) if callable(changes) else changes)
+    left_out = {field for field in ("domain", "lispress") if field in changes}
+    config = tiny(
+        write_pairs(tmp_path), **{path: v for path, v in changes.items() if path not in left_out}
+    )
+    for file in (tmp_path / "pairs").iterdir():
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        kept = [{k: v for k, v in row.items() if k not in left_out} for row in rows]
+        file.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    trial = tmp_path / "trial.yaml"
+    trial.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    capsys.readouterr()
+    code, _, err = run_line(capsys, "run", str(trial), "--name", "texts")
+    assert code == 2, err
+    line = err.strip().splitlines()[-1]
+    assert line.startswith("error: ")
+    assert match in line
+    assert not (settings.home / FILE).exists()
+
+
+def test_checks_know_the_default_width() -> None:
+    from trainables.models.causal_lm import sizes_of
+    from trainables.tasks._synthesis_checks import _DEFAULT_WIDTH
+
+    model = ModelConfig(name="causal_lm")
+    assert sizes_of(model, vocabulary=300, positions=16).width == _DEFAULT_WIDTH
 
 
 def stage_alone(folder: Path, stage: str) -> Path:

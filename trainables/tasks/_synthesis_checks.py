@@ -1,0 +1,80 @@
+"""What a synthesis trial needs beside its mechanism, looked at while it is planned: a setup that
+cannot run is refused before anything is paid for it.
+
+Free of torch for a model from scratch; the weights of a pretrained one are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from trainables import catalogue
+from trainables.config import ModelConfig, SynthesisConfig, TrialConfig
+from trainables.data.pair_split import PairSplit, split_pairs
+from trainables.data.pairs import PairCorpus
+from trainables.errors import InvalidInput
+
+_DEFAULT_WIDTH = 192  # of `models.causal_lm` from scratch, which a test compares with this
+
+
+def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
+    """Raises: InvalidInput for the first thing that the trial would fail by: domains or programs
+    that the data lacks, too little human text, sizes that do not fit, a model or tokenizer that is
+    not at hand.
+    """
+    require_data(config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis))
+    if config.model.encoder != "scratch":
+        from trainables.models._lm_source import require_source
+
+        require_source(config.model, config.synthesis)
+        return
+    _require_sizes(config.model, config.synthesis)
+
+
+def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
+    """Raises: InvalidInput where records lack what the method reads."""
+    method: Any = catalogue.entry("generation", synthesis.method, kind="method")
+    by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
+    if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
+        raise InvalidInput(
+            f"expected data with domains for synthesis.prompt=domain, got {corpus.name} without"
+        )
+    if method.READS_PROGRAMS or by_functions:
+        _require_programs(synthesis, corpus, split)
+    human = len(split.test) + len(split.reference)
+    if synthesis.num_generated > human:
+        raise InvalidInput(
+            f"expected synthesis.num_generated <= {human}, the human texts of {corpus.name} that"
+            f" they are compared with, got {synthesis.num_generated} (`sweep synthesize` draws any"
+            " number)"
+        )
+
+
+def _require_programs(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
+    def known(ids: Iterable[int]) -> bool:
+        return all(corpus.programs[i] for i in ids)
+
+    if not known(split.public):
+        raise InvalidInput(
+            f"expected programs of the public records of {corpus.name} for synthesis.method="
+            f"{synthesis.method}, got records without one"
+        )
+    if synthesis.parses == "gold" and not (known(split.private) and known(split.validation)):
+        raise InvalidInput(
+            "expected synthesis.parses=parser for records without programs, got gold"
+        )
+
+
+def _require_sizes(model: ModelConfig, synthesis: SynthesisConfig) -> None:
+    width = model.hidden_size or _DEFAULT_WIDTH
+    if width % model.num_heads:
+        raise InvalidInput(
+            f"expected model.hidden_size to be a multiple of model.num_heads={model.num_heads},"
+            f" got {width}"
+        )
+    most = min(width, model.intermediate_size)
+    if synthesis.lora_rank is not None and synthesis.lora_rank > most:
+        raise InvalidInput(
+            f"expected 1 <= synthesis.lora_rank <= {most}, got {synthesis.lora_rank}"
+        )
