@@ -191,7 +191,7 @@ class Driver:
             self._folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
             status = "failed"
         self._ended.add(event.trial_id)
-        self._show(paid, status)
+        self._show(paid, status, reason=event.reason)
         return GO_ON
 
     def _start(self, paid: Paid, event: TrialEvent) -> Verdict:
@@ -353,7 +353,9 @@ class Driver:
             self._clock_written = time.monotonic()
             self._folder.write_seconds_run(self.seconds)
 
-    def _show(self, paid: Paid, status: str, *, report: EpochReport | None = None) -> None:
+    def _show(
+        self, paid: Paid, status: str, *, report: EpochReport | None = None, reason: str = ""
+    ) -> None:
         metrics: Mapping[str, Any] = report.metrics if report is not None else {}
         rows = [] if report is not None else self._folder.epochs(paid.trial.id)
         self._watch(
@@ -366,6 +368,7 @@ class Driver:
                 validation=goals.validated(metrics),
                 epsilon=metrics.get("epsilon_spent"),
                 seconds_per_epoch=report.seconds if report else None,
+                reason=reason,
             ),
         )
 

@@ -208,6 +208,7 @@ class Progress:
     validation: tuple[str, float | None] = ("SER", None)  # as `goals.validated` gives it
     epsilon: float | None = None
     seconds_per_epoch: float | None = None
+    reason: str = ""  # why it failed
 
 
 def live_table(
