@@ -1,9 +1,9 @@
 """Which trials are best: groups over seeds, ratios to the baseline, the Pareto front. Pure.
 
 Trials that differ by their seed alone are one group and are compared by the group's mean, so that
-no lucky seed wins. A trial is chosen by what was measured on validation records where that is known
-(`validation_ser`), because a choice by test error makes the test error optimistic. Trials that
-generate text are chosen by MAUVE (`trainables.goals`).
+no lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by what was measured
+on validation records where that is known (`validation_ser`), because a choice by test error makes
+the test error optimistic. Trials that generate text are chosen by MAUVE (`trainables.goals`).
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ class Group:
             return Spread(mean=math.inf, std=None, count=len(values))
         std = statistics.stdev(values) if len(values) > 1 else None
         return Spread(mean=statistics.fmean(values), std=std, count=len(values))
+
+    def middle(self, metric: str) -> TrialRecord:
+        """The trial in the middle by `metric`: neither the lucky seed nor the unlucky one."""
+        order = sorted(self.records, key=lambda record: _cost(record, metric) or 0.0)
+        return order[(len(order) - 1) // 2]
 
 
 def value(record: TrialRecord, metric: str) -> float | None:
@@ -173,7 +178,8 @@ def choose(
 ) -> list[TrialRecord]:
     """The best trial (the front for `pareto`) among finished ones that are no baseline.
 
-    `best` as in `chosen_by`. With `epsilon_max` only trials whose sound epsilon is at most that.
+    `best` as in `chosen_by`; `ranked` says which of several. With `epsilon_max` only trials whose
+    sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, saying what there is.
     """
@@ -190,15 +196,20 @@ def choose(
     if best == "pareto":
         return front(allowed)
     metric = chosen_by(allowed, best)
-    means = [
-        (goals.cost(metric, spread.mean), g)
-        for g in groups(allowed)
-        if (spread := g.spread(metric)) is not None
-    ]
-    _, winner = min(means, key=lambda pair: pair[0])
-    # The trial in the middle of its group: neither the lucky seed nor the unlucky one.
-    ranked = sorted(winner.records, key=lambda r: _cost(r, metric) or 0.0)
-    return [ranked[(len(ranked) - 1) // 2]]
+    return [ranked(groups(allowed), metric)[0].middle(metric)]
+
+
+def ranked(found: Sequence[Group], metric: str) -> list[Group]:
+    """Groups by their mean of `metric`, the best first, of equal ones the smaller epsilon first;
+    those without the metric are left out.
+    """
+
+    def place(group: Group, mean: float) -> tuple[float, float]:
+        epsilon = group.spread("epsilon")
+        return goals.cost(metric, mean), math.inf if epsilon is None else epsilon.mean
+
+    known = [(spread.mean, g) for g in found if (spread := g.spread(metric)) is not None]
+    return [group for _, group in sorted(known, key=lambda pair: place(pair[1], pair[0]))]
 
 
 def _cost(record: TrialRecord, metric: str) -> float | None:

@@ -19,14 +19,14 @@ def register(app: typer.Typer) -> None:
         first: _Side,
         second: _Side,
         epsilon_max: Annotated[
-            float | None, typer.Option(min=0, help="The best with at most this epsilon.")
+            float | None, typer.Option(min=0, help="A sweep's best with at most this epsilon.")
         ] = None,
         as_json: JsonFlag = False,
     ) -> None:
         """Compare B with A: figures side by side, SER paired over the same test utterances."""
         from rich.table import Table
 
-        from sweep import compare as comparing
+        from sweep import comparison as comparing
         from sweep.results_table import figure
         from sweep.settings import from_environment
 

@@ -46,7 +46,11 @@ def register(app: typer.Typer) -> None:
         from sweep import select, store
         from sweep.export import export_trial
         from sweep.settings import from_environment
+        from trainables.errors import InvalidInput
 
+        if trial is not None and (best is not None or epsilon_max is not None):
+            given = f"--best {best}" if best is not None else f"--epsilon-max {epsilon_max:g}"
+            raise InvalidInput(f"expected --trial or {given}, which chooses a trial, got both")
         settings = from_environment()
         folder = store.open_sweep(settings.home, name)
         records = folder.records()
@@ -60,30 +64,27 @@ def register(app: typer.Typer) -> None:
             chosen = select.choose(records, best=way, epsilon_max=epsilon_max)
             chosen_by = None if way == "pareto" else select.chosen_by(chosen, way)
         many = trial is None and way == "pareto"
-        written = [
-            export_trial(
-                folder, record, target / record.plan.id if many else target, chosen_by=chosen_by
-            )
-            for record in chosen
-        ]
-        versions: list[int] = []
+        places = [target / record.plan.id if many else target for record in chosen]
+        registry = None
         if register_as is not None:
-            from sweep.model_registry import register_model
+            from sweep.model_registry import Registry
 
-            versions = [
-                register_model(register_as, path, folder=folder, record=record, settings=settings)
-                for record, path in zip(chosen, written, strict=True)
-            ]
+            registry = Registry(register_as, settings)  # refuses before anything is written
+        versions: list[int] = []
+        for record, path in zip(chosen, places, strict=True):
+            export_trial(folder, record, path, chosen_by=chosen_by)
+            if registry is not None:
+                versions.append(registry.add(path, folder=folder, record=record))
         if as_json:
             print_json(
                 {
-                    "exported": [str(path) for path in written],
+                    "exported": [str(path) for path in places],
                     "chosen_by": chosen_by,
                     "versions": versions,
                 }
             )
             return
-        for record, path in zip(chosen, written, strict=True):
+        for record, path in zip(chosen, places, strict=True):
             console().print(
                 f"{path}: {record.plan.name} (`sweep run {path}/config.yaml` repeats it)",
                 markup=False,

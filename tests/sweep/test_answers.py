@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from search_spaces import space as spaces
 from sweep import load_model
-from sweep.compare import compare, side
+from sweep.comparison import compare, side
 from sweep.export_encoder import write_encoder
 from sweep.importance import importance
 from sweep.search_advice import advice
@@ -107,6 +107,8 @@ def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None
     assert change == pytest.approx(100.0)
     assert 50 < low < 100 < high
     assert compare(a, a).paired == (0.0, 0.0, 0.0)
+    with pytest.raises(InvalidInput, match=r"epsilon-max=8, which chooses .* got the trial toy:"):
+        side(home, f"toy:{first.id}", epsilon_max=8)
     with pytest.raises(InvalidInput, match="no sweep named other"):
         side(home, "other")
     with pytest.raises(InvalidInput, match="no trial"):

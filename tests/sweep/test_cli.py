@@ -284,6 +284,13 @@ def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
     assert spaces.read(target / "config.yaml").name == "config"
     assert "which exists" in refusal(capsys, "export", "toy", "--to", str(target))
     assert "epsilon <= 0.001" in refusal(capsys, "export", "toy", "--epsilon-max", "0.001")
+    trial = shown["trials"][1]["id"]
+    for option in (["--best", "leakage"], ["--epsilon-max", "8"]):
+        line = refusal(capsys, "export", "toy", "--trial", trial, *option)
+        assert f"expected --trial or {' '.join(option)}, which chooses a trial, got both" in line
+        assert not Path(f"toy-{trial}").exists()
+    line = refusal(capsys, "compare", f"toy:{trial}", "toy", "--epsilon-max", "8")
+    assert f"got the trial toy:{trial}" in line
     many = place / "front"
     code, out, _ = answer(capsys, "export", "toy", "--best", "pareto", "--to", str(many), "--json")
     assert all((many / Path(path).name / "config.yaml").exists() for path in
@@ -293,6 +300,33 @@ def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
     assert answer(capsys, "delete", "toy", "--yes")[0] == 0
     assert json.loads(answer(capsys, "list", "--json")[1])["sweeps"] == []
     assert json.loads(answer(capsys, "ledger", "--json")[1])["datasets"][0]["num_trials"] == 3
+
+
+def test_an_export_that_cannot_be_registered_leaves_nothing_behind(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_toy(place)
+    target = place / "mine"
+    export = ["export", "toy", "--to", str(target), "--register"]
+    assert "registry refused model 'a/b'" in refusal(capsys, *export, "a/b")
+    assert not target.exists()
+    away = "http://127.0.0.1:9"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", away)
+    assert f"{away} does not answer" in refusal(capsys, *export, "m")
+    assert not target.exists()
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    def refuse(*_: object, **__: object) -> None:
+        raise MlflowException("the source is not allowed")
+
+    with monkeypatch.context() as late:
+        late.setattr(MlflowClient, "create_model_version", refuse)
+        assert "the source is not allowed" in refusal(capsys, *export, "m")
+    assert not target.exists()
+    assert json.loads(answer(capsys, *export, "m", "--json")[1])["versions"] == [1]
+    assert (target / "config.yaml").exists()
 
 
 DAMAGES = [

@@ -47,6 +47,19 @@ def test_a_group_wins_by_its_mean_and_sends_its_middle_trial() -> None:
     assert [r.plan.id for r in select.choose(records, best="ser")] == ["middle"]
 
 
+def test_of_equal_trials_the_smaller_epsilon_wins() -> None:
+    records = [
+        record("dear", validation_ser=0.3, ser=0.1, epsilon=50.0),
+        record("no-epsilon", validation_ser=0.3, ser=0.1),
+        record("cheap", validation_ser=0.3, ser=0.2, epsilon=8.0),
+        record("cheapest", validation_ser=0.4, ser=0.1, epsilon=1.0),
+    ]
+    for order in (records, records[::-1]):
+        assert [r.plan.id for r in select.choose(order, best="ser")] == ["cheap"]
+    text = [record(n, task="synthesis", mauve=0.5, epsilon=e) for n, e in (("a", 8.0), ("b", 3.0))]
+    assert [r.plan.id for r in select.choose(text)] == ["b"]
+
+
 def test_validation_decides_where_every_candidate_has_it() -> None:
     records = [
         record("tested", ser=0.1, validation_ser=0.5),

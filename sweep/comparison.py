@@ -61,9 +61,15 @@ class Comparison:
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     """The side called `text`: SWEEP (its best trial by validation SER) or SWEEP:TRIAL.
 
-    Raises: InvalidInput where there is no such sweep or trial, or nothing has finished.
+    Raises: InvalidInput where there is no such sweep or trial, nothing has finished, or
+    `epsilon_max` would choose where a trial is named.
     """
     name, _, trial = text.partition(":")
+    if trial and epsilon_max is not None:
+        raise InvalidInput(
+            f"expected the name of a sweep with epsilon-max={epsilon_max:g}, which chooses among"
+            f" its trials, got the trial {text}"
+        )
     folder = store.open_sweep(home, name)
     records = folder.records()
     if trial:
