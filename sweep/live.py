@@ -147,14 +147,16 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
             due = clock() - printed >= _LINE_SECONDS
         else:
             # What had ended before this process began is counted and not told again.
-            due = progress.status in _ENDED and trial_id in ran
+            due = trial_id in ran and progress.status != "planned"
             ran.discard(trial_id)
         if due:
             printed = clock()
             words, value = last.get(trial_id, progress).validation
+            known = f", validation {words} {figure(value)}" if value is not None else ""
+            why = f": {progress.reason}" if progress.reason else ""
             console.print(
                 f"{progress.status}: {progress.name} ({progress.epochs_done} of {progress.epochs}"
-                f" epochs, validation {words} {figure(value)}); {view.summary()}",
+                f" epochs{known}){why}; {view.summary()}",
                 markup=False,
                 soft_wrap=True,
             )

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Finish a sweep: finished trials are kept, others go on from their last epoch."""
         from sweep import runner, store
-        from sweep.live import watching
+        from sweep.live import num_expected, watching
         from sweep.prepare import extend
         from sweep.settings import from_environment
 
@@ -47,7 +47,8 @@ def register(app: typer.Typer) -> None:
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
         screen = console(stderr=True)
-        with watching(name, screen, quiet=as_json) as watch:
+        expected = num_expected(folder.space(), folder.plan())
+        with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
             done = runner.resume(
                 folder,
                 settings,

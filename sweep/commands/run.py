@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Run every trial of a space that is not refused."""
         from sweep import runner
-        from sweep.live import watching
+        from sweep.live import num_expected, watching
         from sweep.prepare import prepare
         from sweep.settings import from_environment
 
@@ -56,7 +56,8 @@ def register(app: typer.Typer) -> None:
         screen = console(stderr=True)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        with watching(prepared.space.name, screen, quiet=as_json) as watch:
+        expected = num_expected(prepared.space, prepared.plan)
+        with watching(prepared.space.name, screen, quiet=as_json, num_expected=expected) as watch:
             done = runner.start(
                 prepared,
                 settings,

@@ -1,4 +1,6 @@
-"""What people are told while a sweep runs: how much is done and how long the rest will take."""
+"""What people are told while a sweep runs: how much is done, how long the rest will take, and why
+a trial failed.
+"""
 
 from __future__ import annotations
 
@@ -102,3 +104,11 @@ def test_off_a_terminal_a_line_tells_now_and_then_how_it_goes(clock: Clock) -> N
         "running: a (3 of 4 epochs, validation SER 0.5); 1 of 3 done, about 2 min 05 s left",
         "done: a (4 of 4 epochs, validation SER 0.5); 2 of 3 done, about 1 min 15 s left",
     ]
+
+
+def test_a_failed_trials_line_says_why(clock: Clock) -> None:
+    out = io.StringIO()
+    tell = lines(View("toy", clock=clock), Console(file=out, width=140), clock=clock)
+    tell("a", RUNNING)
+    tell("a", replace(PLANNED, status="failed", reason="no room left"))
+    assert out.getvalue() == "failed: a (0 of 4 epochs): no room left; 1 of 1 done\n"
