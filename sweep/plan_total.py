@@ -36,6 +36,29 @@ def within_total(
     return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
 
 
+def together(plan: Plan, *, account: Account) -> tuple[accountants.SweepSpend | None, str]:
+    """What all planned trials but the baselines cost together, and a sentence about it; None where
+    nothing is spent, or trials protect different things.
+    """
+    trials = [trial for trial in plan.to_run if not trial.baseline]
+    if not trials:
+        return None, ""
+    mechanisms = [
+        account(parse(trial.config), accountant=None, careful=False).mechanism for trial in trials
+    ]
+    delta = min(mechanism.delta for mechanism in mechanisms)
+    try:
+        found = accountants.epsilon_sweep(map(accountants.release, mechanisms), delta=delta)
+    except CannotAnalyze as problem:
+        return None, f"The trials have no epsilon together: {problem}."
+    baselines = len(plan.to_run) - len(trials)
+    without = f", without {baselines} baseline{'s' if baselines > 1 else ''}" if baselines else ""
+    return found, (
+        f"All {len(trials)} trials together{without}: epsilon {found.epsilon:.4g}"
+        f" at delta {delta:g} ({found.accountant}), where nothing else is released."
+    )
+
+
 class _Room:
     """What has been let in, and whether one more fits beside it."""
 

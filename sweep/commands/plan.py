@@ -28,9 +28,11 @@ def register(app: typer.Typer) -> None:
         as_json: JsonFlag = False,
     ) -> None:
         """List a space's trials, the refused ones and why, each epsilon; run nothing."""
+        from sweep.accounting import accounting
         from sweep.footprints import Footprints
         from sweep.pack_trials import machine_for, packing_for, sentence
         from sweep.packing import wants_measuring
+        from sweep.plan_total import together
         from sweep.prepare import prepare
         from sweep.results_table import plan_table
         from sweep.settings import from_environment
@@ -49,11 +51,15 @@ def register(app: typer.Typer) -> None:
         resources, trials = prepared.space.resources, prepared.plan.to_run
         known = measure or not wants_measuring(resources, machine_for(resources))
         packing = packing_for(prepared.space, trials, settings) if known else None
+        total, about_total = (None, "")
+        if not prepared.space.search.is_adaptive:
+            total, about_total = together(prepared.plan, account=accounting(settings))
         if as_json:
             print_json(
                 {
                     **prepared.plan.to_dict(),
                     "notes": list(prepared.notes),
+                    "together": None if total is None else asdict(total),
                     "packing": None if packing is None else asdict(packing),
                 }
             )
@@ -62,5 +68,7 @@ def register(app: typer.Typer) -> None:
         out.print(plan_table(prepared.plan))
         for note in prepared.notes:
             out.print(note, style="yellow", markup=False)
+        if about_total:
+            out.print(about_total, markup=False, soft_wrap=True)
         if packing is not None:
             out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)

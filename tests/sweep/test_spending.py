@@ -14,7 +14,7 @@ from sweep.accounting import accounting
 from sweep.driver import furthest, ledger_name
 from sweep.export import spend_of
 from sweep.ledger import FILE, Ledger
-from sweep.plan_total import within_total
+from sweep.plan_total import together, within_total
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
@@ -74,6 +74,18 @@ def test_a_plan_refuses_what_its_total_has_no_room_for_and_spares_the_baseline(
     (refused,) = plan.refused
     assert refused.refused_by == "budget"
     assert "with the 1 trials before it exceeds budget.total=20" in str(refused.reason)
+
+
+def test_a_plan_says_what_its_trials_cost_together(tmp_path: Path) -> None:
+    space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
+    settings = settings_in(tmp_path)
+    plan = prepare.prepare_space(space, settings=settings).plan
+    found, sentence = together(plan, account=accounting(settings))
+    assert found is not None
+    assert 50 < found.epsilon < 58, "more than either, less than their sum"
+    assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
+    folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
+    assert spent(folder) == pytest.approx(found.epsilon), "and then that is what they cost"
 
 
 def test_what_has_begun_comes_before_what_has_not(tmp_path: Path) -> None:
