@@ -16,6 +16,7 @@ from trainables.metrics import generation, loss_filter, parse_match, parsing
 from trainables.metrics.generation import Texts
 from trainables.metrics.mauve import FEATURES, By
 from trainables.metrics.parse_match import ApiSet, Program
+from trainables.parse.graph import is_well_formed
 
 
 def score_generated(
@@ -35,7 +36,7 @@ def score_generated(
 
     Raises: InvalidInput for files that are damaged, or human programs that do not read.
     """
-    ours, theirs = read_texts(synthetic), read_texts(human)
+    ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
     extra = _fluency(synthetic)
     if mauve_texts:
         extra["mauve_features"] = FEATURES
@@ -90,19 +91,22 @@ def score_predicted(
     return found
 
 
-def read_texts(path: Path) -> Texts:
-    """Utterances of a file and their programs, unless no record has one.
+def read_texts(path: Path, *, readable: bool = False) -> Texts:
+    """Utterances of a file and their programs, None for one that a record lacks or has empty.
 
-    Raises: InvalidData naming file and line.
+    Raises: InvalidData naming file and line; with `readable` also for a program that is none.
     """
     utterances: list[str] = []
-    programs: list[str] = []
+    programs: list[str | None] = []
     for where, fields in read_objects(path):
         utterance = fields.get("utterance")
         if not isinstance(utterance, str):
             raise InvalidData(f"expected utterance to be a text in {where}")
         utterances.append(utterance)
-        programs.append(_program(fields, where))
+        program = _program(fields, where) or None
+        if readable and program is not None and not is_well_formed(program):
+            raise InvalidData(f"expected human programs that read, got another in {where}")
+        programs.append(program)
     return Texts(utterances, programs if any(programs) else None)
 
 

@@ -221,3 +221,39 @@ def test_without_programs_only_words_are_compared():
     found = generation.score(texts, human(), mauve_texts=0)
     assert "word_type_overlap" in found
     assert "function_type_overlap" not in found
+
+
+def without(texts, ids):
+    """The same, the programs of `ids` unknown."""
+    programs = [None if i in ids else program for i, program in enumerate(texts.programs)]
+    return Texts(texts.utterances, programs)
+
+
+@pytest.mark.parametrize("side", ["generated", "human", "both"])
+def test_unknown_programs_are_no_malformed_ones(side):
+    """Known ones are compared with equally many known ones, whichever side lacks some."""
+    some = without(human(), range(0, 40, 2))
+    ours = some if side != "human" else human()
+    theirs = some if side != "generated" else human()
+    found = generation.score(ours, theirs, mauve_texts=0)
+    assert (found["num_compared"], found["num_programs_compared"]) == (40, 20)
+    assert found["well_formed_rate"] == 1
+    every = generation.score(human(), human(), mauve_texts=0)
+    assert found["word_type_overlap"] == every["word_type_overlap"]
+    known = human().select(range(1, 40, 2))
+    if side == "both":  # the same 20 records on both sides
+        assert found["chi_square"] == pytest.approx(0)
+        assert found["num_function_types"] == len({"Yield", "g", "h"}), known.programs
+    assert found["chi_square_human_ceiling"] is not None
+
+
+def test_known_programs_are_found_among_many_unknown_ones():
+    many = Texts([f"word {i}" for i in range(5_000)], [None] * 4_980 + [PROGRAMS[0]] * 20)
+    found = generation.score(human(), many, mauve_texts=0)
+    assert found["num_programs_compared"] == 20
+    assert (
+        generation.score(without(human(), range(10)), Texts(human().utterances), mauve_texts=0)[
+            "num_programs_compared"
+        ]
+        == 30
+    )

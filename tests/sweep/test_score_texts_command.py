@@ -47,6 +47,33 @@ def test_generated_text_with_its_ceilings(files, capsys):
     assert "mauve" not in out
 
 
+def test_programs_that_some_records_lack(files, capsys):
+    """An absent, null or empty program is unknown, which is no malformed one."""
+    some = [
+        {**row, "lispress": [row["lispress"], None, ""][i % 3]} if i % 4 else {"utterance": "hi"}
+        for i, row in enumerate(ROWS)
+    ]
+    known = sum(bool(row.get("lispress")) for row in some)
+    for human, synthetic in ((ROWS, some), (some, ROWS)):
+        sides = files("h.jsonl", human), files("s.jsonl", synthetic)
+        options = ["--human", sides[0], "--synthetic", sides[1], "--mauve-texts", "0", "--json"]
+        code, out, err = run(capsys, *options)
+        assert code == 0, err
+        assert json.loads(out)["well_formed_rate"] == 1
+        assert json.loads(out)["num_programs_compared"] == known
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_human_program_that_is_none_is_named_by_its_line(seed, files, capsys):
+    """Also where a random choice would have left it out."""
+    bad = [*ROWS[:20], {**ROWS[20], "lispress": f"({SECRET}"}, *ROWS[21:]]
+    human, synthetic = files("h.jsonl", bad), files("s.jsonl", ROWS[:3])
+    options = ["--human", human, "--synthetic", synthetic, "--mauve-texts", "0"]
+    code, _, err = run(capsys, *options, "--seed", str(seed))
+    assert code == 2
+    assert err.strip().endswith(f"got another in {human} line 21")
+
+
 def test_losses_are_judged_where_they_are_stated(files, capsys):
     judged = [{**row, "loss": 6.0, "num_tokens": 4} for row in ROWS]
     options = ["--human", files("h.jsonl", ROWS), "--mauve-texts", "0", "--json", "--synthetic"]

@@ -24,10 +24,10 @@ HIGHER_IS_BETTER = True
 
 @dataclass(frozen=True)
 class Texts:
-    """Utterances and, where all of them are known, a program for each (None: unknown)."""
+    """Utterances and their programs, None where one is unknown; None alone where all are."""
 
     utterances: Sequence[str]
-    programs: Sequence[str] | None = None
+    programs: Sequence[str | None] | None = None
 
     def __post_init__(self) -> None:
         if self.programs is not None and len(self.programs) != len(self.utterances):
@@ -35,6 +35,11 @@ class Texts:
                 f"expected a program for each of {len(self.utterances)} utterances,"
                 f" got {len(self.programs)}"
             )
+
+    @property
+    def known(self) -> list[int]:
+        """The records whose program is known."""
+        return [i for i, program in enumerate(self.programs or ()) if program is not None]
 
     def select(self, ids: Sequence[int]) -> Texts:
         """The records `ids`."""
@@ -57,7 +62,8 @@ def score(
     """Every figure of generated texts, None where it cannot be told.
 
     `X_human_ceiling` is X of one half of the human texts against the other. With `mauve_texts` 0
-    MAUVE and neighbours are left out.
+    MAUVE and neighbours are left out. Where some programs are unknown, figures of functions compare
+    the known ones of both sides, equally many: `num_programs_compared`.
 
     Raises: InvalidInput where a side is empty, or a human program does not read.
     """
@@ -65,24 +71,26 @@ def score(
     if n < 2:
         raise InvalidInput(f"expected at least 2 texts of each side, got {n}")
     rng = np.random.default_rng(seed)
-    ours, theirs = (
-        side.select(sorted(rng.permutation(len(side.utterances))[:n].tolist()))
-        for side in (generated, human)
-    )
+    chosen = [
+        sorted(rng.permutation(len(side.utterances))[:n].tolist()) for side in (generated, human)
+    ]
+    ours, theirs = generated.select(chosen[0]), human.select(chosen[1])
     order = rng.permutation(n)
     half = n // 2
     halves = theirs.select(order[:half].tolist()), theirs.select(order[half : 2 * half].tolist())
-    bags = _bags(theirs, fn_types)
-    if bags is not None and None in bags:
-        number = bags.index(None) + 1
-        raise InvalidInput(f"expected human programs that read, got another in record {number}")
     found: Figures = {
         "num_generated": len(generated.utterances),
         "num_human": len(human.utterances),
         "num_compared": n,
     }
-    figures = _compare(ours, theirs, fn_types=fn_types)
-    ceiling = _compare(*halves, fn_types=fn_types)
+    figures, ceiling = _in_words(ours, theirs), _in_words(*halves)
+    if generated.programs is not None:
+        sides = ours, theirs, *halves
+        if any(None in (side.programs or ()) for side in (generated, human)):
+            sides = _known(generated, human, seed=seed)
+        found["num_programs_compared"] = len(sides[1 if human.programs is not None else 0].known)
+        figures |= _in_functions(sides[0], sides[1], fn_types=fn_types)
+        ceiling |= _in_functions(sides[2], sides[3], fn_types=fn_types)
     if mauve_texts:
         figures |= _in_features(ours, theirs, max_texts=mauve_texts, by=mauve_by, seed=seed)
         ceiling |= _in_features(*halves, max_texts=mauve_texts, by=mauve_by, seed=seed)
@@ -102,18 +110,42 @@ _DISTANCES = {
 }
 
 
-def _compare(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
-    found: Figures = {
+def _known(generated: Texts, human: Texts, *, seed: int) -> tuple[Texts, Texts, Texts, Texts]:
+    """Equally many records of both sides whose programs are known, and two halves of the human
+    ones. Without any human program: all of the generated ones.
+    """
+    rng = np.random.default_rng([seed, 1])
+    ids = [rng.permutation(side.known).tolist() for side in (generated, human)]
+    n = min(map(len, ids)) if human.programs is not None else len(ids[0])
+    half = n // 2
+    theirs = ids[1][:n]
+    return (
+        generated.select(sorted(ids[0][:n])),
+        human.select(sorted(theirs)),
+        human.select(theirs[:half]),
+        human.select(theirs[half : 2 * half]),
+    )
+
+
+def _in_words(generated: Texts, human: Texts) -> Figures:
+    return {
         "word_type_overlap": word_overlap.value(generated.utterances, human.utterances),
         "num_word_types": len(word_overlap.vocabulary(generated.utterances)),
         "distinct_rate": len(set(generated.utterances)) / len(generated.utterances),
     }
+
+
+def _in_functions(generated: Texts, human: Texts, *, fn_types: FnTypes) -> Figures:
+    """Figures of programs, all of which are known."""
+    found: Figures = {}
     ours, theirs = _bags(generated, fn_types), _bags(human, fn_types)
-    if ours is None:
+    if not ours:
         return found
     found["well_formed_rate"] = sum(bag is not None for bag in ours) / len(ours)
-    if theirs is None:
+    if not theirs:
         return found
+    if None in theirs:
+        raise InvalidInput("expected human programs that read, got another")
     p, q = (Counter[str]() for _ in range(2))
     for total, bags in ((p, ours), (q, theirs)):
         for bag in bags:
@@ -154,6 +186,7 @@ def _bags(texts: Texts, fn_types: FnTypes) -> list[tuple[str, ...] | None] | Non
         return None
     found: list[tuple[str, ...] | None] = []
     for program in texts.programs:
+        assert program is not None  # see `_known`
         try:
             found.append(occurrences(graph(program), fn_types=fn_types))
         except LispressError:

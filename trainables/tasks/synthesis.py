@@ -181,7 +181,8 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
     """
     config, synthesis = setup.config, setup.config.synthesis
     human = setup.corpus.select(setup.split.test.tolist())
-    programs, human_programs = None, None
+    programs: list[str] | None = None
+    human_programs: list[str | None] | None = None
     reference = setup.corpus.select(setup.split.reference.tolist())
     if synthesis.measuring_parser_epochs and len(reference) and reference.has_programs:
         parser = parser_of(
@@ -192,7 +193,7 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
         )
         readable = [text or "?" for text in drawn.utterances]
         programs = parser.parse(readable)
-        human_programs = human.programs
+        human_programs = [program or None for program in human.programs]
     found = scores.score(
         scores.Texts(drawn.utterances, programs),
         scores.Texts(human.utterances, human_programs),
