@@ -72,6 +72,11 @@ def prepare_space(
     if space.search.is_adaptive:
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
         notes += search_probe.notes(space, plan, home=settings.home)
+    if space.budget.accelerator_hours is not None and space.resources.gpus_per_worker == 0:
+        notes.append(
+            "budget.accelerator_hours counts GPUs, and resources.gpus_per_worker is 0: it bounds"
+            " nothing."
+        )
     if plan.merged:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})

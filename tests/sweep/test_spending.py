@@ -88,6 +88,15 @@ def test_a_plan_says_what_its_trials_cost_together(tmp_path: Path) -> None:
     assert spent(folder) == pytest.approx(found.epsilon), "and then that is what they cost"
 
 
+def test_hours_of_accelerators_that_nobody_asks_for_are_pointed_out(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    limit = {"accelerator_hours": 1}
+    space = space_in(tmp_path, budget=limit)
+    assert "it bounds nothing." in prepare.prepare_space(space, settings=settings).notes[0]
+    space = space_in(tmp_path, budget=limit, resources={"gpus_per_worker": 0.5})
+    assert not prepare.prepare_space(space, settings=settings).notes
+
+
 def test_what_has_begun_comes_before_what_has_not(tmp_path: Path) -> None:
     space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
     account = accounting(settings_in(tmp_path))
