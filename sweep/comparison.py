@@ -11,6 +11,7 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from sweep import select, store
+from sweep.standing import Standing, standing
 from sweep.store import SweepFolder, TrialRecord
 from trainables.errors import InvalidInput
 
@@ -95,22 +96,37 @@ def compare(first: Side, second: Side) -> Comparison:
             name: (select.value(first.record, name), select.value(second.record, name))
             for name in known
         },
-        paired=_paired(first, second),
+        paired=paired(first.folder, first.record, second.folder, second.record),
         matched=_mean_interval(differences),
         num_matched=len(differences),
     )
 
 
-def _paired(first: Side, second: Side) -> tuple[float, float, float] | None:
+def standing_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> Standing | None:
+    """Where a sweep's trials stand, paired by what they kept of their test records.
+
+    Raises: as `standing.standing`, and InvalidData for a damaged file.
+    """
+    return standing(records, pair=lambda first, second: paired(folder, first, folder, second))
+
+
+def paired(
+    first_folder: SweepFolder, first: TrialRecord, second_folder: SweepFolder, second: TrialRecord
+) -> tuple[float, float, float] | None:
+    """The change of test SER from the first trial to the second in percent, with its 95 % interval;
+    None where the two were not tested on the same records.
+
+    Raises: InvalidData for a damaged file.
+    """
     from trainables import evidence
 
-    if any(
-        s.record.plan.config.get("data") != first.record.plan.config.get("data")
-        for s in (first, second)
-    ):
+    if first.plan.config.get("data") != second.plan.config.get("data"):
         return None
-    places = [s.folder.trial_folder(s.record.plan.id) for s in (first, second)]
-    found = evidence.ser_change(places[1], places[0])
+    places = [
+        folder.trial_folder(record.plan.id)
+        for folder, record in ((second_folder, second), (first_folder, first))
+    ]
+    found = evidence.ser_change(*places)
     if found is None:
         return None
     change = tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sweep import select
 from sweep.plan import Plan
+from sweep.standing import interval_of
 from sweep.store import TrialRecord
 from trainables import goals
 
@@ -82,7 +83,9 @@ def plan_table(plan: Plan) -> Table:
 
 
 def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
-    """What came out, beside the baseline; a star marks the front of SER (or MAUVE) and epsilon."""
+    """What came out, beside the baseline, SER with its 95 % interval over test utterances; a star
+    marks the front of SER (or MAUVE) and epsilon.
+    """
     found = select.groups(records)
     best = {record.plan.id for record in select.front(records)}
     main = select.headline(records)
@@ -94,8 +97,11 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
     table.add_column("", width=1)
     table.add_column("trial", overflow="fold")
     table.add_column("status")
+    # Its own bootstrap interval; how trials compare with each other is another question.
+    intervals = main == "ser" and any(interval_of(record) for record in records)
     for column in (
         goals.WORDS[main],
+        *(["95 %"] if intervals else []),
         "x",
         "MIA-AUC",
         "x",
@@ -108,7 +114,10 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
     for record in records:
         cells = []
         for metric in (main, "mia_shadow_auc"):
-            cells += [figure(select.value(record, metric)), _ratio(record, metric, found)]
+            cells.append(figure(select.value(record, metric)))
+            if intervals and metric == main:
+                cells.append(_interval(interval_of(record)))
+            cells.append(_ratio(record, metric, found))
         cells += [figure(select.value(record, name)) for name in ("epsilon", "epsilon_paper")]
         if record.status in select.FINISHED:
             cells += [duration(record.seconds), _ratio(record, "seconds", found)]
@@ -284,6 +293,10 @@ def _status(record: TrialRecord) -> Text:
 def _ratio(record: TrialRecord, metric: str, found: Sequence[select.Group]) -> str:
     ratio = None if record.plan.baseline else select.ratio(record, metric, found)
     return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"{bounds[0]:.3f}-{bounds[1]:.3f}"
 
 
 def _spread(spread: select.Spread | None) -> str:

@@ -9,9 +9,9 @@ from sweep import search, select
 from sweep.importance import Importance, varied_axes
 from sweep.search_domains import branches, rank
 from sweep.search_source import told_of
+from sweep.standing import Standing, standing
 from sweep.store import TrialRecord
 from sweep.trial_names import label, short
-from trainables import goals
 from trainables.errors import InvalidInput
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
@@ -19,15 +19,20 @@ _FEWEST = 4
 
 
 def advice(
-    space: SearchSpace, records: Sequence[TrialRecord], found: Importance | None
+    space: SearchSpace,
+    records: Sequence[TrialRecord],
+    found: Importance | None,
+    where: Standing | None = None,
 ) -> list[str]:
-    """Sentences, the most useful first; empty where too little has finished."""
+    """Sentences, the most useful first; empty where too little has finished. `where` the trials
+    stand (`standing.standing`); None: by their own intervals.
+    """
     finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
         return []
     metric = select.chosen_by(finished)
-    groups = sorted(select.groups(finished), key=lambda group: _mean(group, metric))
-    said = [*_edges(groups), *_weights(found), *_untold(groups, metric)]
+    groups = select.ranked(select.groups(finished), metric)
+    said = [*_edges(groups), *_weights(found), *_untold(where or standing(records))]
     proposal = _proposal(space, records)
     return [*said, proposal] if proposal else said
 
@@ -67,17 +72,14 @@ def _weights(found: Importance | None) -> list[str]:
     return said
 
 
-def _untold(groups: Sequence[select.Group], metric: str) -> list[str]:
-    """The best two cannot be told apart: more seeds, before more configurations."""
-    if len(groups) < 2:
+def _untold(found: Standing | None) -> list[str]:
+    """The best ones cannot be told apart: more seeds, before more configurations."""
+    if found is None or not found.untold:
         return []
-    first, second = groups[0], groups[1]
-    one, other = (_interval(group, metric) for group in (first, second))
-    if one is None or other is None or one[1] < other[0]:
-        return []
+    first, second = found.best, found.untold[0]
     return [
         f"{first.records[0].plan.name} and {second.records[0].plan.name} cannot be told apart"
-        " (95 % intervals overlap): repeat both over seeds (`repeats: 5`)"
+        f" (95 %, {' or '.join(found.ways)}): repeat both over seeds (`repeats: 5`)"
     ]
 
 
@@ -97,21 +99,3 @@ def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
         return None
     values = ", ".join(f"{label(path)}={short(value)}" for path, value in next_one.values.items())
     return f"TPE would try {next_one.variant.name}, {values}"
-
-
-def _mean(group: select.Group, metric: str) -> float:
-    spread = group.spread(metric)
-    return float("inf") if spread is None else goals.cost(metric, spread.mean)
-
-
-def _interval(group: select.Group, metric: str) -> tuple[float, float] | None:
-    """Of the mean over seeds where there are several (normal, 95 %), else the trial's own."""
-    spread = group.spread(metric)
-    if spread is not None and spread.std is not None:
-        half = 1.96 * spread.std / spread.count**0.5
-        return spread.mean - half, spread.mean + half
-    if metric not in goals.QUALITY["nlu"]:
-        return None
-    metrics = group.records[0].metrics
-    low, high = metrics.get("ser_low"), metrics.get("ser_high")
-    return None if low is None or high is None else (low, high)

@@ -9,6 +9,7 @@ import typer
 from sweep.commands._shared import JsonFlag, Name, console, print_json, summary
 
 if TYPE_CHECKING:
+    from sweep.standing import Standing
     from sweep.store import SweepFolder, TrialRecord
 
 
@@ -32,8 +33,18 @@ def register(app: typer.Typer) -> None:
 
         folder = store.open_sweep(from_environment().home, name)
         records = folder.records()
+        where = _where(folder, records)
         if as_json:
-            print_json(summary(folder))
+            best = None
+            if where is not None:
+                best = {
+                    "group": where.best.key,
+                    "trial": where.best.middle(where.metric).plan.id,
+                    "by": where.metric,
+                    "cannot_be_told_apart_from": [group.key for group in where.untold],
+                    "compared": list(where.ways),
+                }
+            print_json({**summary(folder), "best": best})
             return
         out = console()
         out.print(results_table(name, records))
@@ -45,7 +56,9 @@ def register(app: typer.Typer) -> None:
                 out.print(table)
         for sentence in violations(records):
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
-        _print_answers(folder, records)
+        if where is not None:
+            out.print(where.sentence(), markup=False, soft_wrap=True)
+        _print_answers(folder, records, where)
         for record in select.front(records):
             main = select.headline(records)
             good, epsilon = (figure(select.value(record, key)) for key in (main, "epsilon"))
@@ -57,7 +70,19 @@ def register(app: typer.Typer) -> None:
             )
 
 
-def _print_answers(folder: SweepFolder, records: list[TrialRecord]) -> None:
+def _where(folder: SweepFolder, records: list[TrialRecord]) -> Standing | None:
+    from sweep.comparison import standing_of
+    from trainables.errors import InvalidData, InvalidInput
+
+    try:
+        return standing_of(folder, records)
+    except InvalidData:
+        raise
+    except InvalidInput:  # no metric that every trial has
+        return None
+
+
+def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Standing | None) -> None:
     """Which axis mattered, what the sweep cost together, what to try next."""
     from sweep.importance import importance
     from sweep.search_advice import advice
@@ -67,7 +92,7 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord]) -> None:
     out = console()
     try:
         found = importance(records)
-        said = advice(folder.space(), records, found)
+        said = advice(folder.space(), records, found, where)
     except InvalidInput:  # no metric that every trial has
         return
     if found is not None:

@@ -1,0 +1,110 @@
+"""Who is as good as the best: a claim about test figures on both sides, never about a ranking."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sweep.results_table import results_table
+from sweep.standing import OWN, PAIRED, SEEDS, interval_of, standing
+from sweep.store import TrialRecord
+from tests.sweep.test_select import record
+
+
+def trial(name: str, *, validation: float, ser: float, half: float, **fields: Any) -> TrialRecord:
+    return record(
+        name, validation_ser=validation, ser=ser, ser_low=ser - half, ser_high=ser + half, **fields
+    )
+
+
+def names(found: Any) -> list[str]:
+    return [group.records[0].plan.name for group in found.untold]
+
+
+def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
+    records = [
+        trial("sgd", validation=0.1, ser=0.1, half=0.01, baseline=True),
+        trial("best", validation=0.30, ser=0.33, half=0.02),
+        trial("near", validation=0.31, ser=0.36, half=0.02),
+        trial("better-by-test", validation=0.32, ser=0.25, half=0.02),
+        trial("far", validation=0.33, ser=0.60, half=0.02),
+        record("unknown", validation_ser=0.4, ser=0.33),
+    ]
+    found = standing(records)
+    assert found is not None
+    assert (found.best.key, found.metric, found.figure) == ("best", "validation_ser", "ser")
+    assert (names(found), found.num_told, found.ways) == (["near"], 2, (OWN,))
+    assert found.sentence() == (
+        "best by validation_ser 0.3: best best; by test SER it cannot be told apart"
+        " (95 %, their own intervals) from: near"
+    )
+
+
+def test_pairing_decides_where_the_intervals_overlap() -> None:
+    """What makes an utterance hard for both cancels: a difference shows that intervals hide."""
+    records = [
+        trial("best", validation=0.30, ser=0.33, half=0.1),
+        trial("same", validation=0.31, ser=0.34, half=0.1),
+        trial("worse", validation=0.32, ser=0.36, half=0.1),
+        trial("apart", validation=0.33, ser=0.90, half=0.1),
+    ]
+    asked = []
+
+    def pair(first: TrialRecord, second: TrialRecord) -> tuple[float, float, float]:
+        asked.append((first.plan.id, second.plan.id))
+        return {"same": (1.0, -2.0, 4.0), "worse": (9.0, 5.0, 13.0)}[second.plan.id]
+
+    found = standing(records, pair=pair)
+    assert found is not None
+    assert asked == [("best", "same"), ("best", "worse")]
+    assert (names(found), found.num_told, found.ways) == (["same"], 2, (PAIRED, OWN))
+
+
+@pytest.mark.parametrize(
+    ("values", "told"), [((0.40, 0.41, 0.42), True), ((0.28, 0.38, 0.33), False)]
+)
+def test_repeated_trials_are_compared_over_their_seeds(
+    values: tuple[float, ...], told: bool
+) -> None:
+    """Check values of Welch's t: differences 0.10 and 0.02, half-widths 0.023 and 0.12."""
+    records = [
+        trial(f"a{n}", group="a", validation=0.1, ser=ser, half=1.0)
+        for n, ser in enumerate((0.30, 0.31, 0.32))
+    ] + [
+        trial(f"b{n}", group="b", validation=0.2, ser=ser, half=1.0) for n, ser in enumerate(values)
+    ]
+    found = standing(records)
+    assert found is not None
+    assert found.ways == (SEEDS,)
+    assert names(found) == ([] if told else ["b0"])
+    if told:
+        assert "is told apart from that of the other (95 %, means over seeds)" in found.sentence()
+
+
+def test_nothing_is_claimed_where_nothing_can_be_compared() -> None:
+    found = standing([record("a", mauve=0.5, task="synthesis"), record("b", ser=0.2)][:1])
+    assert found is not None
+    assert found.sentence() == "best by mauve 0.5: a a"
+    assert standing([record("x", status="failed")]) is None
+
+
+def test_a_trial_that_drew_no_bootstrap_has_no_interval() -> None:
+    made = trial("a", validation=0.1, ser=0.2, half=0.0)
+    assert interval_of(made) == (0.2, 0.2)
+    made.plan.config["evaluation"] = {"bootstrap_samples": 0}
+    assert interval_of(made) is None
+
+
+def test_a_table_has_the_interval_of_ser_beside_it() -> None:
+    out = io.StringIO()
+    records = [trial("a", validation=0.1, ser=0.25, half=0.01), record("old", ser=0.5)]
+    Console(file=out, width=140).print(results_table("s", records))
+    text = out.getvalue()
+    assert "95 %" in text
+    assert "0.240-0.260" in text
+    out.truncate(0)
+    Console(file=out, width=140).print(results_table("s", records[1:]))
+    assert "95 %" not in out.getvalue()
