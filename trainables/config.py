@@ -10,7 +10,15 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from trainables import catalogue
 from trainables.errors import InvalidInput
@@ -341,6 +349,16 @@ class TrialConfig(Frozen):
                 )
         return self
 
+    @model_serializer(mode="wrap")
+    def _of_its_task(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the fields of another task: what is kept of a trial does not go by defaults that
+        it never reads, and that may be others tomorrow.
+        """
+        fields: dict[str, Any] = dump(self)
+        if self.task == "nlu":
+            fields.pop("synthesis", None)
+        return fields
+
     @property
     def id(self) -> str:
         """12 hex digits over every field that changes the result's law, and no other."""
@@ -349,8 +367,6 @@ class TrialConfig(Frozen):
         fields["training"].pop("physical_batch_size")
         if self.training.precision == "fp32":  # an id from before there was a choice stays
             fields["training"].pop("precision")
-        if self.task == "nlu":
-            fields.pop("synthesis")
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

@@ -205,3 +205,10 @@ def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings: Setti
     ).trials
     assert trial.reason is not None
     assert "data.num_utterances: expected none with data.name=atis" in trial.reason
+
+
+def test_a_kept_config_does_not_go_by_fields_of_another_task() -> None:
+    config = parse({"training": {"epochs": 3}})
+    kept = config.model_dump(mode="json")
+    assert "synthesis" not in kept, "their defaults may be others tomorrow"
+    assert parse(kept) == config
