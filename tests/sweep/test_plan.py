@@ -16,6 +16,7 @@ from sweep.accounting import accounting
 from sweep.plan import Plan
 from sweep.settings import Settings
 from tests.sweep.sweeps import settings_in
+from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
 
 BASE = {
