@@ -45,6 +45,7 @@ _POLL_SECONDS = 5.0
 _DRIVER_POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
 _PULSE_SECONDS = 60.0
+_PATIENCE_SECONDS = 2.0
 
 
 def run_on_ray(
@@ -139,36 +140,38 @@ class _Round:
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
                 self._feed()
+                _require_daemons(self._sweep)
             self._say_goodbye(*self._gangs, self._tuner)
         except ray.exceptions.RayError as error:
+            _require_daemons(self._sweep)
             # The Tune trials of a broker that died end of themselves.
             self._say_goodbye(self._tuner)
-            raise SweepError(
-                f"Ray broke down ({type(error).__name__}); what was acknowledged is kept:"
-                f" `sweep resume {self._sweep}` goes on"
-            ) from None
+            raise _broke_down(type(error).__name__, self._sweep) from None
+        except _RayIsLost:
+            raise
         except BaseException:
             # Workers in the middle of an epoch end with their cluster. Tune must have ended
             # before: its loop would go on talking to a Ray that is gone.
             self._say_goodbye(self._tuner)
             raise
         finally:
-            with suppress(ray.exceptions.RayError):
-                ray.kill(self._broker)
+            if ray_session.lost_daemon() is None:
+                with suppress(ray.exceptions.RayError):
+                    ray.kill(self._broker)
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _feed(self) -> None:
         """A chosen job for every gang that waits for one."""
         if self._source is None:
             return
-        for _ in range(ray.get(self._broker.wanted.remote())):
+        for _ in range(_get(self._broker.wanted.remote())):
             job = self._source.next()
             if job is None:
                 self._source = None
                 self._announced.put(None)
-                ray.get(self._broker.no_more.remote())
+                _get(self._broker.no_more.remote())
                 return
-            ray.get(self._broker.add.remote(job))
+            _get(self._broker.add.remote(job))
             self._announced.put(job.trial_id)
 
     def _say_goodbye(self, *threads: threading.Thread) -> None:
@@ -182,12 +185,12 @@ class _Round:
 
     def _answer(self, events: Events, *, wait: float) -> None:
         question: tuple[int, TrialEvent]
-        for question in ray.get(self._broker.questions.remote(wait=wait)):
+        for question in _get(self._broker.questions.remote(wait=wait)):
             number, event = question
             self._broker.answer.remote(number, events(event))
 
     def _goes_on(self) -> bool:
-        unfinished: list[str] = ray.get(self._broker.unfinished.remote())
+        unfinished: list[str] = _get(self._broker.unfinished.remote())
         if unfinished and not any(thread.is_alive() for thread in self._gangs):
             why = self._gang_error or "no reason is known"
             raise SweepError(f"no group of workers could be kept alive: {why}")
@@ -195,7 +198,7 @@ class _Round:
             # Rightly so where the scheduler stopped the last trials: their workers still measure.
             if self._tune_error:
                 raise SweepError(f"Ray Tune broke down: {self._tune_error}")
-            ray.get(self._broker.let_go.remote())
+            _get(self._broker.let_go.remote())
         return bool(unfinished) or self._source is not None
 
     def _keep_gang(self, slot: int) -> None:
@@ -269,6 +272,33 @@ class _Round:
             )
         except Exception as error:  # noqa: BLE001  told by the main thread, in its words
             self._tune_error = one_line(error)
+
+
+class _RayIsLost(SweepError):
+    """Ray's daemons are gone: nothing can be asked of it any more."""
+
+
+def _broke_down(what: str, sweep: str) -> SweepError:
+    return SweepError(
+        f"Ray broke down ({what}); what was acknowledged is kept: `sweep resume {sweep}` goes on"
+    )
+
+
+def _require_daemons(sweep: str) -> None:
+    """Raises: _RayIsLost where a daemon of the local cluster has died."""
+    lost = ray_session.lost_daemon()
+    if lost is not None:
+        raise _RayIsLost(str(_broke_down(f"its {lost} died", sweep)))
+
+
+def _get(answer: Any) -> Any:
+    """`ray.get` that does not wait for a Ray that is gone, which would end this process."""
+    while True:
+        try:
+            return ray.get(answer, timeout=_PATIENCE_SECONDS)
+        except ray.exceptions.GetTimeoutError:
+            if ray_session.lost_daemon() is not None:
+                raise
 
 
 def gang_loop(config: dict[str, Any]) -> None:

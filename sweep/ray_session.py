@@ -6,9 +6,10 @@ import logging
 import math
 import os
 import socket
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
 _TRIAL_SLOTS = 10_000  # places are limited by workers; a stack has several trials in one
 _STARTS = 3
+_SHUTDOWN_SECONDS = 10.0
+_daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
 _ENVIRONMENT = {
@@ -97,10 +100,23 @@ def session(settings: RunSettings) -> Iterator[None]:
                 del os.environ["PYTHONPATH"]
             else:
                 os.environ["PYTHONPATH"] = before
+        _find_daemons()
     try:
         yield
     finally:
+        _end(ray)
+
+
+def _end(ray: Any) -> None:
+    lost = lost_daemon()
+    _daemons.clear()
+    if lost is None:
         ray.shutdown()
+        return
+    # It may wait for the daemon that is gone, and end this process when it has waited enough.
+    ending = threading.Thread(target=ray.shutdown, daemon=True)
+    ending.start()
+    ending.join(_SHUTDOWN_SECONDS)
 
 
 def _keep_off_stdout() -> None:
@@ -137,6 +153,30 @@ def _start_local(**options: Any) -> None:
                 ) from None
         else:
             return
+
+
+def lost_daemon() -> str | None:
+    """The name of a daemon of the local cluster that has died; None where all live, or where the
+    cluster was not started by this process.
+
+    A process whose Ray lost one is ended by Ray itself within a minute, without a word of ours.
+    """
+    import psutil
+
+    for name, process in _daemons.items():
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return name
+    return None
+
+
+def _find_daemons() -> None:
+    import psutil
+
+    _daemons.clear()
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if child.name() in ("raylet", "gcs_server"):
+                _daemons[child.name()] = child
 
 
 def require_answer(address: str, *, timeout: float = 5.0) -> None:
