@@ -1,18 +1,21 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
-From Python, `run(space)` runs a sweep and `load(name)` opens one that has run; both give the object
-that the commands work with. `load_model(folder)` is an exported model, ready to be called.
+From Python, `plan(space)` says what would run, `run(space)` runs a sweep, `resume(name)` goes on
+with one, `load(name)` opens one that has run and `compare(a, b)` sets two side by side; all give
+the objects that the commands work with. `load_model(folder)` is an exported model, ready to be
+called.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.notebook import Sweep, load, run
+    from sweep.notebook import Sweep, compare, load, resume, run
     from sweep.predict import load_model
 
-__all__ = ["Sweep", "load", "load_model", "run"]
+__all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +24,8 @@ def __getattr__(name: str) -> Any:
         from sweep import predict
 
         return predict.load_model
+    if name == "plan":  # the module of that name, which can be called
+        return importlib.import_module("sweep.plan")
     if name in __all__:
         from sweep import notebook
 

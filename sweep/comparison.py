@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scipy.stats import t as student
 
@@ -14,6 +15,9 @@ from sweep import select, store
 from sweep.standing import Standing, standing
 from sweep.store import SweepFolder, TrialRecord
 from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHOWN = (
     "validation_ser",
@@ -57,6 +61,14 @@ class Comparison:
     paired: tuple[float, float, float] | None
     matched: tuple[float, float, float] | None
     num_matched: int
+
+    def frame(self) -> pd.DataFrame:
+        """One row a figure, one column a side."""
+        import pandas as pd
+
+        columns = [self.first.name, self.second.name]
+        rows = [list(pair) for pair in self.figures.values()]
+        return pd.DataFrame(rows, index=list(self.figures), columns=columns, dtype=float)
 
 
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:

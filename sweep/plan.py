@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from search_spaces import constraints
@@ -238,20 +241,12 @@ def plan_points(
     """Each point as a trial. Where none may run but baselines, each is held against every limit,
     so that the plan can say which of them bites most.
     """
-
-    def planned(*, every_limit: bool) -> list[PlannedTrial]:
-        return [
-            plan_point(
-                space, point, account=account, seconds_of=seconds_of, every_limit=every_limit
-            )
-            for point in points
-        ]
-
-    trials = planned(every_limit=False)
+    judged = partial(plan_point, space, account=account, seconds_of=seconds_of)
+    trials = [judged(point) for point in points]
     asked = [trial for trial in trials if not trial.baseline]
     if not asked or any(trial.runs for trial in asked):
         return trials
-    return planned(every_limit=True)
+    return [judged(point, every_limit=True) for point in points]
 
 
 def plan_point(
@@ -387,3 +382,17 @@ def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
 
 def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
+
+
+class _CallableModule(ModuleType):
+    """`sweep.plan` is this module to the platform and `sweep.plan(space)` to a notebook: a package
+    has one attribute of a name.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from sweep import notebook
+
+        return notebook.plan(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule
