@@ -164,7 +164,10 @@ def lost_daemon() -> str | None:
     import psutil
 
     for name, process in _daemons.items():
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+        try:
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                return name
+        except psutil.NoSuchProcess:
             return name
     return None
 

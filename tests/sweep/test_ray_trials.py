@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import pytest
 from sweep import ray_session
 from sweep.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
 from sweep.execute import run_trials
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, SweepError
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
 pytestmark = [
@@ -170,6 +171,77 @@ def test_a_killed_tune_trial_does_not_keep_its_workers_waiting(
     assert killed
     assert trained_epochs(job) == [1, 2, 3, 4]
     assert len(diary.of("t0", "finished")) == 1
+
+
+class KillsItsOwn(Diary):
+    """Kills processes of this test's own cluster when an epoch is reported, once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+        self.killed = 0
+
+    def __call__(self, event: TrialEvent) -> Verdict:
+        if event.report is not None and event.report.epochs_done == 2 and not self.killed:
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):  # others come and go
+                    if process.cmdline()[0].startswith(self._name):
+                        process.kill()
+                        self.killed += 1
+        return super().__call__(event)
+
+
+def test_a_killed_broker_is_one_line_and_the_rest_can_be_resumed(
+    cluster: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    alone = sequential(tmp_path / "alone", count=2, epochs=4)
+    jobs, diary = make_jobs(tmp_path / "gang", count=2, epochs=4), KillsItsOwn("ray::Broker")
+    capfd.readouterr()
+    with pytest.raises(SweepError) as problem:
+        run_trials(jobs, events=diary, settings=SETTINGS)
+    assert diary.killed == 1
+    assert str(problem.value) == (
+        "Ray broke down (ActorDiedError); what was acknowledged is kept: `sweep resume gang` goes"
+        " on"
+    )
+    out, errors = capfd.readouterr()
+    assert (out, "Traceback" in errors) == ("", False)
+    assert list((tmp_path / "gang" / ".ray").iterdir()) == []
+    again = Diary()
+    run_trials(jobs, events=again, settings=SETTINGS)
+    assert trained_epochs(jobs[0])[:2] == [1, 2]
+    assert (again.ser("t0"), again.ser("t1")) == (alone.ser("t0"), alone.ser("t1"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
+def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
+    daemon: str, tmp_path: Path
+) -> None:
+    (job,) = make_jobs(tmp_path, count=1, epochs=50)
+    (job.folder / "slow").write_text("0.3")
+    fields = [{"trial_id": job.trial_id, "config": job.config, "folder": str(job.folder)}]
+    mark = f"SWEEP_TEST_{tmp_path.name}"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), mark: "1"},
+    )
+    assert driver.stdout is not None
+    for line in driver.stdout:
+        if line.split() == ["epoch", "t0", "2"]:
+            break
+    (hurt,) = [p for p in psutil.Process(driver.pid).children() if p.name() == daemon]
+    hurt.kill()
+    _, errors = driver.communicate(timeout=60)
+    assert f"Ray broke down (its {daemon} died)" in errors.splitlines()[-1]
+    assert none_left(mark, seconds=120) == []
+    diary = Diary(t0=4)
+    run_trials([job], events=diary, settings=LOCAL)
+    assert trained_epochs(job)[:2] == [1, 2]
 
 
 @pytest.mark.slow
