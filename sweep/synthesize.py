@@ -281,6 +281,8 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
             "read_private_records": False,
         },
         "not_covered": [
+            "the validation records: which epoch's weights are kept was chosen by their loss, and"
+            " metrics on them and on the test records are released without noise",
             "a person with several records, beyond what each single record is promised",
             "the choice of this model among others, unless the sweep's total is taken",
             "what the starting weights had read: overlap of public text with private records",

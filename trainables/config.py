@@ -301,6 +301,11 @@ class TrialConfig(Frozen):
             raise ValueError("expected engine sgd or dp_sgd with task=synthesis, got edp_sgd")
         if self.privacy.unit == "group":
             raise ValueError("expected privacy.unit=record with task=synthesis, got group")
+        if self.evaluation != EvaluationConfig():
+            raise ValueError(
+                "expected fields of evaluation with task=nlu alone (generated text is audited by"
+                " `sweep audit-release`)"
+            )
         if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale != "none":
             # A stage starts at its own first epoch: a decay would begin anew in each.
             raise ValueError(

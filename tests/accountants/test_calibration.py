@@ -96,9 +96,15 @@ def test_an_unreachable_target_is_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=f"target_epsilon=3: .*{reason}"):
             noise_for(built, target_epsilon=3.0)
-    for target in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(InvalidInput, match="expected 0 < target_epsilon < inf"):
+    for target in (0.0, -1.0, 1e-9, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="expected 1e-06 <= target_epsilon < inf"):
             noise_for(mechanism(), target_epsilon=target)
+
+
+def test_a_target_that_delta_alone_covers_is_met() -> None:
+    """A planning bound of 0 has no logarithm: it ended in a ValueError."""
+    few = mechanism("dp_sgd", num_records=200, batch=64, epochs=2, delta=1e-3)
+    assert noise_for(few, target_epsilon=1e-6) < noise_for(few, target_epsilon=1e-3) * 10
 
 
 def test_check_values() -> None:

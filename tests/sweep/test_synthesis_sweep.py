@@ -107,6 +107,8 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
     page = out.with_suffix(".card.md").read_text()
     assert "-differentially private" in page
     assert "weights of the model of parses" in page
+    assert any("validation records" in line for line in shown["not_covered"])
+    assert "the validation records: which epoch's weights are kept" in page
     # Refused in one line: a file that exists, a folder without a model.
     code, _, err = run_line(capsys, *arguments)
     assert (code, err.count("\n")) == (2, 1)

@@ -296,6 +296,8 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
         ({"synthesis.method": "two_stage"}, "expected parse_epochs"),
         ({"synthesis.parse_epochs": 1}, "expected parse_epochs with method=two_stage alone"),
         ({"synthesis.method": "three_stage"}, "expected method to be one of one_and_a_half"),
+        ({"evaluation": {"attacks": ["loss_threshold"]}}, "expected fields of evaluation with"),
+        ({"evaluation": {"bootstrap_samples": 7}}, "expected fields of evaluation with task=nlu"),
         ({"task": "nlu"}, "expected fields of synthesis with task=synthesis alone"),
         ({"synthesis.vocabulary_size": 10}, "vocabulary_size"),
         (

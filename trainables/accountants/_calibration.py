@@ -18,6 +18,7 @@ from trainables.privacy.mechanism import Mechanism, build, with_other_stage
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
+_LEAST_TARGET = 1e-6  # below, epsilon is the rounding of the accountants' sums
 _FEW_STEPS, _STEEPEST = 6, 50.0
 
 
@@ -48,10 +49,12 @@ def noise_for(
 ) -> float:
     """The smallest noise multiplier, rounded up, for a mechanism whose own is ignored.
 
-    Raises: InvalidInput for a target that is not positive, or that no noise reaches.
+    Raises: InvalidInput for a target below 1e-6, or that no noise reaches.
     """
-    if not 0 < target_epsilon < math.inf:
-        raise InvalidInput(f"expected 0 < target_epsilon < inf, got {target_epsilon}")
+    if not _LEAST_TARGET <= target_epsilon < math.inf:
+        raise InvalidInput(
+            f"expected {_LEAST_TARGET:g} <= target_epsilon < inf, got {target_epsilon:g}"
+        )
     unit = replace(mechanism, noise_multiplier=1.0)
     if unit.unaccounted:
         raise InvalidInput(
@@ -158,8 +161,10 @@ def _calibrated(
             return best(unit.scaled(z), delta=delta, effort="running")[0]
 
         guess = smallest_noise_multiplier(bound, target_epsilon=target_epsilon, precision=1e-4)
-        lower = bound(guess / 1.01)
-        slope = math.log(bound(guess) / lower) / math.log(1.01) if math.isfinite(lower) else -1.0
+        lower, upper = bound(guess / 1.01), bound(guess)
+        slope = -1.0
+        if upper > 0 and math.isfinite(lower):  # 0: delta alone covers all that is left
+            slope = math.log(upper / lower) / math.log(1.01)
         found = near(figure, target_epsilon=target_epsilon, guess=guess, slope=slope)
         return found or smallest_noise_multiplier(
             figure, target_epsilon=target_epsilon, start=guess, stride=1.1
