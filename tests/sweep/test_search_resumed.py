@@ -1,0 +1,74 @@
+"""Ray starts for a search that is resumed only where it still has something to run."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import prepare, runner
+from sweep.store import SweepFolder
+from tests.sweep.sweeps import TOY, settings_in, space_in
+from tests.sweep.untracked import NoTracker
+
+GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0, "stack": 1}
+
+
+def finished(folder: Path, *, num_samples: int) -> SweepFolder:
+    """A search of a space of two points that ran in this process, and would go on with Ray."""
+    settings = settings_in(folder)
+    space = space_in(
+        folder,
+        axes={"privacy.noise_multiplier": [0.5, 1.0]},
+        search={"strategy": "tpe", "num_samples": num_samples},
+        variants=[{"name": "edp", "set": {"engine": "edp_sgd"}}],
+    )
+    prepared = prepare.prepare_space(space, settings=settings)
+    made = runner.start(prepared, settings, function=TOY).folder
+    made.replace_plan(space_in(folder, **{**space.document(), "resources": GANG}), made.plan())
+    return made
+
+
+@pytest.fixture
+def ray_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The jobs that are given to executors on Ray."""
+    started: list[str] = []
+
+    def run_trials(jobs: Any, *, settings: Any, source: Any = None, **_: Any) -> None:
+        if settings.executor == "local":
+            real(jobs, settings=settings, source=source, **_)
+        elif jobs or source is not None:
+            started.extend(job.trial_id for job in jobs)
+
+    def start_ray(*args: Any, **named: Any) -> Any:
+        started.append("at once")
+        return nullcontext(NoTracker())
+
+    real = runner.run_trials
+    monkeypatch.setattr(runner, "run_trials", run_trials)
+    monkeypatch.setattr(runner, "tracking", lambda settings, **_: nullcontext(NoTracker()))
+    monkeypatch.setattr(runner, "tracking_and_ray", start_ray)
+    return started
+
+
+@pytest.mark.parametrize("num_samples", [2, 50], ids=["all chosen", "no point left"])
+def test_a_search_that_is_over_starts_no_ray(
+    tmp_path: Path, ray_jobs: list[str], num_samples: int
+) -> None:
+    folder = finished(tmp_path, num_samples=num_samples)
+    runner.resume(folder, settings_in(tmp_path))
+    assert ray_jobs == []
+    assert [record.status for record in folder.records()] == ["done"] * 2
+
+
+def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(
+    tmp_path: Path, ray_jobs: list[str]
+) -> None:
+    folder = finished(tmp_path, num_samples=1)
+    document = folder.space().document()
+    search = {**document["search"], "num_samples": 2}
+    folder.replace_plan(space_in(tmp_path, **{**document, "search": search}), folder.plan())
+    runner.resume(folder, settings_in(tmp_path))
+    assert ray_jobs == [folder.plan().trials[1].id]
