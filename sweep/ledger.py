@@ -19,7 +19,7 @@ from typing import Any
 from sweep.append_log import AppendLog
 from sweep.record_hashes import RecordHashes
 from trainables.accountants import Release, SweepSpend, epsilon_sweep, release
-from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import Mechanism
 
 FILE = "ledger.jsonl"  # under the sweeps' home
@@ -95,7 +95,8 @@ class Spend:
     `total` composes everything, `accounted` leaves out the `num_unaccounted` releases that have no
     finite epsilon. `shared` names the other data sets whose spend is carried, and how many records
     each shares; `recognised` is False where the data set's records were never registered, so that
-    nothing could be carried.
+    nothing could be carried. `units` are what the releases are about ("record", "group"); where
+    there are both, the totals are for one record replaced.
     """
 
     dataset: str
@@ -107,6 +108,7 @@ class Spend:
     sweeps: tuple[str, ...]
     shared: dict[str, int]
     recognised: bool
+    units: tuple[str, ...] = ()
 
 
 class Ledger:
@@ -140,9 +142,9 @@ class Ledger:
             after = _furthest([e for e in (*counted, entry) if not exempt(e)])
             releases = [each.release for each in after]
             at = _smallest_delta(after)
-            together = _composed(releases, delta=at, exact=False)
+            together = epsilon_sweep(releases, delta=at, exact=False)
             if together.epsilon > budget_total:  # a quick bound may be what is too large
-                together = _composed(releases, delta=at, exact=True)
+                together = epsilon_sweep(releases, delta=at, exact=True)
             if together.epsilon > budget_total:
                 return (
                     f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
@@ -199,13 +201,14 @@ class Ledger:
         return Spend(
             dataset=fingerprint,
             dataset_name=next((e.dataset_name for e in counted if e.dataset == fingerprint), ""),
-            total=_composed(releases, delta=at, exact=exact),
-            accounted=_composed(finite, delta=at, exact=exact),
+            total=epsilon_sweep(releases, delta=at, exact=exact),
+            accounted=epsilon_sweep(finite, delta=at, exact=exact),
             num_trials=len({(entry.sweep, entry.trial) for entry in counted}),
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple(dict.fromkeys(entry.sweep for entry in counted)),
             shared=shared,
             recognised=self._hashes.known(fingerprint),
+            units=tuple(sorted({what.unit for what in releases})),
         )
 
     def require_within(
@@ -223,11 +226,11 @@ class Ledger:
         counted, _ = self._counted(fingerprint)
         at = delta or _smallest_delta(counted)
         before = [entry.release for entry in counted]
-        together = _composed([*before, *planned], delta=at, exact=False)
+        together = epsilon_sweep([*before, *planned], delta=at, exact=False)
         if together.epsilon > budget_total:  # a quick bound may be what is too large
-            together = _composed([*before, *planned], delta=at, exact=True)
+            together = epsilon_sweep([*before, *planned], delta=at, exact=True)
         if together.epsilon > budget_total:
-            spent = _composed(before, delta=at, exact=False).epsilon
+            spent = epsilon_sweep(before, delta=at, exact=False).epsilon
             raise InvalidInput(
                 f"expected the data set's total epsilon to stay within {budget_total:g} (delta"
                 f" {at:g}): {spent:.4g} is spent, with the {len(planned)} planned trials it would"
@@ -268,22 +271,6 @@ def _furthest(entries: Iterable[Entry]) -> list[Entry]:
 
 def _smallest_delta(entries: Iterable[Entry]) -> float:
     return min((entry.delta for entry in entries), default=1e-5)
-
-
-def _composed(releases: Sequence[Release], *, delta: float, exact: bool) -> SweepSpend:
-    """The composition; infinite, with the reason, where the units of privacy differ."""
-    try:
-        return epsilon_sweep(releases, delta=delta, exact=exact)
-    except CannotAnalyze as problem:
-        return SweepSpend(
-            epsilon=float("inf"),
-            delta=delta,
-            accountant="none",
-            tight=True,
-            neighboring_relation=None,
-            num_releases=len(releases),
-            unaccounted=(str(problem),),
-        )
 
 
 def _because(spend: SweepSpend) -> str:

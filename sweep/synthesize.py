@@ -33,6 +33,10 @@ KNOWN_PATTERNS = {
     "url": r"(https?://|www\.)\S+",
     "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
 }
+_COUPLES = (
+    "one record more or less, which would couple other records anew: for one record replaced,"
+    " epsilon_replace_one holds",
+)
 _ROUNDS = 20  # of drawing anew what the filters dropped
 
 
@@ -244,9 +248,11 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
     if len({home.about["fingerprint"] for home in homes}) > 1:
         raise InvalidInput("expected two stages of one data set, got two data sets")
     mechanism = trained.mechanism
+    replaced: float | None = None
     if parses is None:
         summary = accountants.account(mechanism, accountant=trained.about["accountant"])
         epsilon, accountant = summary.epsilon, summary.accountant
+        replaced = summary.epsilon_replace_one
         delta, reasons = summary.delta, summary.unaccounted
     else:
         delta = min(home.mechanism.delta for home in homes)
@@ -262,6 +268,7 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
         if mechanism.unit == "group"
         else "record (one utterance with its program)",
         "neighboring_relation": mechanism.neighboring_relation,
+        "epsilon_replace_one": replaced,
         "accountant": accountant,
         "unaccounted": list(reasons),
         "noise_multiplier": mechanism.noise_multiplier,
@@ -281,6 +288,7 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
             "read_private_records": False,
         },
         "not_covered": [
+            *(_COUPLES if mechanism.unit == "group" else ()),
             "the validation records: which epoch's weights are kept was chosen by their loss, and"
             " metrics on them and on the test records are released without noise",
             "a person with several records, beyond what each single record is promised",
@@ -310,6 +318,11 @@ def to_markdown(card: Mapping[str, Any]) -> str:
         f"- released: {'; '.join(card['released'])}; and, drawn from them, these utterances",
         f"- {drawn['drawn']} drawn, dropped by the filters:"
         f" {', '.join(f'{name} {n}' for name, n in drawn['dropped'].items()) or 'none'}",
+        *(
+            [f"- epsilon for one record replaced by another: {card['epsilon_replace_one']:.4g}"]
+            if card["epsilon_replace_one"] is not None
+            else []
+        ),
         "- the filters looked at the drawn texts alone, never at private records",
         *(f"- no finite epsilon: {reason}" for reason in card["unaccounted"]),
         *(f"- {line}" for line in card["provenance"]),

@@ -78,6 +78,8 @@ def _print(spends: list[Spend]) -> None:
 
 def _note(spend: Spend) -> str:
     notes = [f"shares {count} records with {other[:12]}" for other, count in spend.shared.items()]
+    if len(spend.units) > 1:
+        notes.append("records and groups of them: epsilon is for one record replaced")
     if not spend.recognised:
         notes.append("records unknown: no earlier spend could be carried")
     return "; ".join(notes)

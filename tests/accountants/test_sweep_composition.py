@@ -9,6 +9,7 @@ from _mechanisms import mechanism, poisson, shuffled
 
 from trainables.accountants import (
     RdpFilter,
+    account,
     epsilon_adaptive,
     epsilon_sweep,
     gaussian,
@@ -93,12 +94,23 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything() -> None:
     assert math.isinf(epsilon_sweep([vanishing], delta=_DELTA).epsilon)
 
 
-def test_units_are_not_mixed() -> None:
-    grouped = release(mechanism(unit="group"))
-    with pytest.raises(CannotAnalyze, match="one unit of privacy, got group and record"):
-        epsilon_sweep([grouped, shuffled()], delta=_DELTA)
+def test_units_that_are_mixed_are_composed_for_one_record_replaced() -> None:
+    """A record that is replaced replaces its group, so the group's replace-one epsilon holds."""
+    single = release(mechanism("dp_sgd", noise_multiplier=2.0))
+    grouped = release(mechanism("dp_sgd", noise_multiplier=2.0, unit="group"))
+    mixed = epsilon_sweep([single, grouped], delta=1e-5, exact=True)
+    assert mixed.neighboring_relation == "replace_one"
+    alike = epsilon_sweep([single, single], delta=1e-5, exact=True)
+    # As much as two releases of one unit cost under replace-one, which is more than add-or-remove.
+    assert alike.epsilon < mixed.epsilon < math.inf
+    one = account(mechanism("dp_sgd", noise_multiplier=2.0), exact=True).epsilon_replace_one
+    assert one is not None
+    assert one < mixed.epsilon < 2 * one
+    both = epsilon_sweep([release(mechanism(unit="group")), single], delta=1e-5)
+    assert both.neighboring_relation == "replace_one"
+    assert math.isfinite(both.epsilon)
     with pytest.raises(InvalidInput, match="expected 0 < delta < 1, got delta=1"):
-        epsilon_sweep([shuffled()], delta=1.0)
+        epsilon_sweep([single], delta=1.0)
 
 
 def test_an_adaptive_search_is_charged_its_dearest_configuration() -> None:

@@ -264,7 +264,10 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger: Ledger) -> None:
     assert spend.num_unaccounted == 1
     assert spend.accounted.epsilon == epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
     ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
-    assert "one unit of privacy" in ledger.spend("aaa").accounted.unaccounted[0]
+    mixed = ledger.spend("aaa")
+    assert mixed.units == ("group", "record")
+    assert mixed.accounted.neighboring_relation == "replace_one"
+    assert math.isfinite(mixed.accounted.epsilon)
 
 
 def test_the_command_shows_the_spend(

@@ -238,6 +238,21 @@ def test_two_trials_of_one_stage_each_are_joined(tmp_path: Path) -> None:
     assert card["steps"] == texts.mechanism.steps + parses.mechanism.steps
 
 
+def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path: Path) -> None:
+    changes = {**TWO_STAGES, "synthesis.shuffle_pairs": True}
+    run_trial(tiny(write_pairs(tmp_path), **changes), tmp_path)
+    to = tmp_path / "made.jsonl"
+    card = write_utterances(
+        open_trained(tmp_path / "trial"),
+        to=to,
+        number=2,
+        filters=Filters(min_words=0, patterns={}),
+    )
+    assert card["epsilon"] < card["epsilon_replace_one"] < float("inf")
+    assert any("would couple other records anew" in line for line in card["not_covered"])
+    assert "epsilon for one record replaced by another" in to.with_suffix(".card.md").read_text()
+
+
 def test_filters_look_at_the_text_alone(tmp_path: Path) -> None:
     from sweep.synthesize import KNOWN_PATTERNS
 

@@ -49,10 +49,11 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
 
     Shuffled trials alone: exact, replace-one. Poisson trials alone: add-or-remove. Both: under
     replace-one, which a Poisson trial also has (each of its two records moves the sum) while a
-    shuffled trial has no add-or-remove guarantee. `exact` composes more loss distributions before
-    it settles for an upper bound.
+    shuffled trial has no add-or-remove guarantee. Units of privacy mixed: for one record replaced,
+    as that replaces its group by another one and nothing else. `exact` composes more loss
+    distributions before it settles for an upper bound.
 
-    Raises: InvalidInput unless 0 < delta < 1, CannotAnalyze where units of privacy are mixed.
+    Raises: InvalidInput unless 0 < delta < 1.
     """
     if not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
@@ -60,8 +61,9 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     groups = _grouped(given)
     shuffled = any(what.sampling == "shuffle" for what in groups)
     sampled = any(what.sampling == "poisson" for what in groups)
-    relation: NeighboringRelation | None = "replace_one" if shuffled else None
-    if sampled and not shuffled:
+    replaced = shuffled or len({what.unit for what in given}) > 1
+    relation: NeighboringRelation | None = "replace_one" if replaced else None
+    if sampled and not replaced:
         relation = "add_or_remove_one"
     reasons = tuple(dict.fromkeys(reason for what in given for reason in what.unaccounted))
     if reasons or not all(what.is_finite for what in groups):
@@ -71,7 +73,7 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
         phases = merged(phase for what in groups for phase in what.phases)
         value, name, tight = gaussian_epsilon(composed_mu(phases), delta), "gaussian", True
     else:
-        value, name, tight = _sampled(groups, delta, replace_one=shuffled, exact=exact)
+        value, name, tight = _sampled(groups, delta, replace_one=replaced, exact=exact)
     return SweepSpend(
         epsilon=value,
         delta=delta,
@@ -160,9 +162,6 @@ def _room(order: float, epsilon: float, delta: float) -> float:
 
 def _grouped(releases: Sequence[Release]) -> list[Release]:
     """Releases of equal sampling as one, so that equal phases are composed once."""
-    units = sorted({what.unit for what in releases})
-    if len(units) > 1:
-        raise CannotAnalyze(f"composition: expected one unit of privacy, got {' and '.join(units)}")
     groups: dict[tuple[str, float], Release] = {}
     for what in releases:
         key = (what.sampling, what.sample_rate)

@@ -148,6 +148,11 @@ def _not_covered(mechanism: Mechanism) -> Sequence[str]:
         "attacks on floating-point noise (Mironov 2012) and on timing",
         "de-duplication and splitting before training: epsilon is about the realised training set",
     ]
+    if mechanism.stages and mechanism.unit == "group":  # couples of exchanged programs
+        found.append(
+            "one record more or less, which would couple other records anew: for one record"
+            " replaced, epsilon_replace_one holds"
+        )
     if mechanism.unit == "record":
         found.append("a person with several records, beyond what each single record is promised")
     if mechanism.sampling == "shuffle":

@@ -209,7 +209,8 @@ def _of_synthesis(
 
     Shuffled pairs: the programs of two records are exchanged, so each record is in two pairs, and
     both records are in the same two. The couple is the unit: it is drawn, clipped and counted as
-    one, and what covers a couple covers each of its records.
+    one. A record that is replaced replaces its couple, so `epsilon_replace_one` covers a record;
+    one more or less would couple the others anew, which nothing here covers.
     """
     synthesis, privacy, training = config.synthesis, config.privacy, config.training
     if synthesis.shuffle_pairs:
