@@ -30,6 +30,10 @@ from trainables.privacy.summary import plain
 from trainables.result import is_curator_only
 
 _MODEL = "model"
+_USES = {
+    "nlu": "sweep predict . < utterances",
+    "synthesis": "sweep synthesize . --to utterances.jsonl",
+}
 
 
 def export_trial(
@@ -159,7 +163,7 @@ def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -
         "name": record.plan.name,
         "chosen_by": chosen_by,
         "repeat": "sweep run config.yaml",
-        "predict": "sweep predict . < utterances",
+        "predict": _USES[record.plan.config.get("task", "nlu")],
         "command": about["command"],
         "git_commit": about["git_commit"],
         "versions": about["versions"],

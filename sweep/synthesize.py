@@ -197,6 +197,8 @@ def _models(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], d
                 "expected --parses with a model of utterances alone beside a model of parses alone,"
                 f" got {', '.join(own)} and {', '.join(parses.about['stages'])}"
             )
+        if trained.about["fingerprint"] != parses.about["fingerprint"]:
+            raise InvalidInput("expected two stages of one data set, got two data sets")
         folders[PARSES] = parses
     missing = [stage for stage in method.STAGES if stage not in folders]
     if missing:
@@ -245,8 +247,6 @@ def _draw(
 def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict[str, Any]:
     """What the utterances cost, and what was released about the private records."""
     homes = [home for home in (trained, parses) if home is not None]
-    if len({home.about["fingerprint"] for home in homes}) > 1:
-        raise InvalidInput("expected two stages of one data set, got two data sets")
     mechanism = trained.mechanism
     replaced: float | None = None
     if parses is None:

@@ -91,9 +91,9 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
     # Export the best by what it measured, and draw from the export.
     code, _, err = run_line(capsys, "export", "texts", "--to", str(tmp_path / "exported"))
     assert code == 0, err
-    assert json.loads((tmp_path / "exported" / "about.json").read_text())["chosen_by"] == (
-        "word_type_overlap"  # MAUVE is left out here
-    )
+    about = json.loads((tmp_path / "exported" / "about.json").read_text())
+    assert about["chosen_by"] == "word_type_overlap"  # MAUVE is left out here
+    assert about["predict"] == "sweep synthesize . --to utterances.jsonl"
     out = tmp_path / "made.jsonl"
     arguments = ("synthesize", str(tmp_path / "exported"), "--to", str(out))
     code, text, err = run_line(capsys, *arguments, "--number", "9", "--min-words", "0", "--json")
@@ -209,6 +209,29 @@ def test_checks_know_the_default_width() -> None:
     assert sizes_of(model, vocabulary=300, positions=16).width == _DEFAULT_WIDTH
 
 
+def test_the_epochs_of_the_paper() -> None:
+    """Mireshghallah et al. 2022: 7 epochs of one stage, 10 at epsilon 16, 6 without noise."""
+    from search_spaces.expansion import expand
+
+    found = {}
+    for point in expand(spaces.read("synthesis_epsilon")).points:
+        assert point.config is not None
+        noise = point.config.privacy.noise_multiplier
+        target = getattr(noise, "target_epsilon", None) if point.config.engine != "sgd" else None
+        stages = (point.config.synthesis.parse_epochs, point.config.training.epochs)
+        found[point.config.synthesis.method, target] = stages
+    assert found == {
+        ("one_stage", None): (None, 6),
+        ("one_stage", 3): (None, 7),
+        ("one_stage", 8): (None, 7),
+        ("one_stage", 16): (None, 10),
+        ("two_stage", None): (5, 10),
+        ("two_stage", 3): (2, 10),
+        ("two_stage", 8): (2, 10),
+        ("two_stage", 16): (2, 10),
+    }
+
+
 def stage_alone(folder: Path, stage: str) -> Path:
     changes = {
         "engine": "sgd",
@@ -224,13 +247,22 @@ def stage_alone(folder: Path, stage: str) -> Path:
     return place
 
 
-def test_two_trials_of_one_stage_each_are_joined(tmp_path: Path) -> None:
+def test_two_trials_of_one_stage_each_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
     filters = Filters(min_words=0, patterns={})
     with pytest.raises(InvalidInput, match="expected a model of the stage parses too"):
         write_utterances(texts, to=tmp_path / "a.jsonl", number=3, filters=filters)
     with pytest.raises(InvalidInput, match="expected --parses with a model of utterances alone"):
         write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
+    with monkeypatch.context() as none_is_drawn:
+        none_is_drawn.setattr("sweep.synthesize.ModelDrawer", None)
+        none_is_drawn.setitem(parses.about, "fingerprint", "another")
+        with pytest.raises(InvalidInput, match="expected two stages of one data set"):
+            write_utterances(
+                texts, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses
+            )
     to = tmp_path / "joined.jsonl"
     card = write_utterances(texts, to=to, number=3, filters=filters, parses=parses)
     assert len(to.read_text().splitlines()) == 3
