@@ -191,6 +191,7 @@ class KillsItsOwn(Diary):
         return super().__call__(event)
 
 
+@pytest.mark.slow
 def test_a_killed_broker_is_one_line_and_the_rest_can_be_resumed(
     cluster: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
