@@ -301,6 +301,11 @@ class TrialConfig(Frozen):
             raise ValueError("expected engine sgd or dp_sgd with task=synthesis, got edp_sgd")
         if self.privacy.unit == "group":
             raise ValueError("expected privacy.unit=record with task=synthesis, got group")
+        if self.data.split == "paired":
+            raise ValueError(
+                "expected data.split bernoulli with task=synthesis for coins, or paper and official"
+                " for the corpus' own parts, got paired"
+            )
         if self.evaluation != EvaluationConfig():
             raise ValueError(
                 "expected fields of evaluation with task=nlu alone (generated text is audited by"

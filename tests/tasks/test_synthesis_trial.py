@@ -296,6 +296,7 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
         ({"synthesis.method": "two_stage"}, "expected parse_epochs"),
         ({"synthesis.parse_epochs": 1}, "expected parse_epochs with method=two_stage alone"),
         ({"synthesis.method": "three_stage"}, "expected method to be one of one_and_a_half"),
+        ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
         ({"evaluation": {"attacks": ["loss_threshold"]}}, "expected fields of evaluation with"),
         ({"evaluation": {"bootstrap_samples": 7}}, "expected fields of evaluation with task=nlu"),
         ({"task": "nlu"}, "expected fields of synthesis with task=synthesis alone"),
@@ -374,3 +375,39 @@ def test_a_trial_can_be_measured_by_a_few_steps_that_leave_nothing(
     assert found.seconds(steps=steps, epochs=2) > steps * found.seconds_step
     assert not list(tmp_path.rglob("*.safetensors")), "no weights, and no model of public text"
     assert not (folder / "checkpoint").exists()
+
+
+def test_coins_of_a_trial_make_its_release_auditable(tmp_path: Path) -> None:
+    from trainables.release_audit import audit_release
+
+    place = write_pairs(tmp_path)
+    rows = [
+        {**row, "utterance": f"{row['utterance']} number {number}"}
+        for number, row in enumerate(made_pairs(120))
+    ]
+    (place / "pairs_train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = tiny(place, **{"data.split": "bernoulli"})
+    result = run_trial(config, tmp_path)
+    assert result.privacy["mechanism"]["num_records"] == 45  # half the 90, whatever the coins say
+    sides = []
+    for name in ("synthetic", "members", "held_out"):
+        file = tmp_path / "trial" / f"{name}.jsonl"
+        assert file.stat().st_mode & 0o777 == 0o600
+        sides.append([json.loads(line)["utterance"] for line in file.read_text().splitlines()])
+    corpus = open_pairs(config.data, data_dir=tmp_path)
+    everybody = split_pairs(corpus, config.data, config.synthesis).private
+    assert sorted(sides[1] + sides[2]) == sorted(corpus.utterances[i] for i in everybody)
+    # 90 fair coins: outside 45 +- 24 with a chance below 1e-6.
+    assert 21 <= len(sides[1]) <= 69
+    assert audit_release(*sides, delta=1e-5).epsilon_lower_bound >= 0
+    other = tiny(place, **{"data.split": "bernoulli", "training.seed": 1})
+    where = {"comm": Alone(), "folder": tmp_path / "b", "data_dir": tmp_path}
+    drawn = [prepare(c, **where, cache_dir=tmp_path / "cache").split for c in (config, other)]
+    assert set(drawn[0].private) != set(drawn[1].private), "coins are a trial's own"
+    assert [corpus.utterances[i] for i in drawn[0].private] == sides[1]
+
+
+def test_without_coins_no_private_record_is_written(tmp_path: Path) -> None:
+    run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
+    assert not list((tmp_path / "trial").glob("*members*"))
+    assert not list((tmp_path / "trial").glob("*held_out*"))

@@ -2,7 +2,9 @@
 
 The first part of the official split that is there is trained on, the last one is the human text
 that generated text is compared with; a corpus of one part is cut 4:1. A uniform share of the
-training part is declared public (Mireshghallah et al. 2022 take a tenth).
+training part is declared public (Mireshghallah et al. 2022 take a tenth). With `data.split:
+bernoulli` a trial trains on about half of the private part: each record by an independent fair coin
+of the trial's own, so that what it releases can be audited with the other half.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class PairSplit:
     """Ids of a corpus, none in two of them.
 
     `private` are the records that an epsilon covers. `reference` is human text that is neither
-    validated nor tested on: what a measuring parser may learn from.
+    validated nor tested on: what a measuring parser may learn from. `held_out` are the records
+    whose coin kept them from `private`; without coins there is none.
     """
 
     private: Ids
@@ -36,10 +39,18 @@ class PairSplit:
     validation: Ids
     test: Ids
     reference: Ids
+    held_out: Ids
 
 
-def split_pairs(corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig) -> PairSplit:
-    """The split of a corpus, by `data.split_seed`.
+def split_pairs(
+    corpus: PairCorpus,
+    data: DataConfig,
+    synthesis: SynthesisConfig,
+    *,
+    mask_seed: int | None = None,
+) -> PairSplit:
+    """The split of a corpus, by `data.split_seed`; `mask_seed` is the trial's own, for its coins.
+    Without it all records that a coin is thrown for are `private`.
 
     Raises: InvalidInput where no private record is left, or a function that is named does not
     occur in the training part.
@@ -60,6 +71,12 @@ def split_pairs(corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
             f"expected at least one {side} record of {corpus.name}, got none"
             f" (synthesis.public_fraction={synthesis.public_fraction:g} of {len(training)})"
         )
+    held_out = private[:0]
+    if data.split == "bernoulli" and mask_seed is not None:
+        mask = generator(mask_seed, "mask").random(len(private)) < 0.5
+        private, held_out = private[mask], private[~mask]
+        if len(private) == 0:
+            raise InvalidInput("expected at least one private record with data.split=bernoulli")
     shuffled = generator(data.split_seed, "human").permutation(human)
     validation = min(_MOST_VALIDATION, max(1, len(shuffled) // 5))
     test = validation + min(synthesis.num_generated, len(shuffled) - validation)
@@ -69,17 +86,21 @@ def split_pairs(corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
         validation=np.sort(shuffled[:validation]),
         test=np.sort(shuffled[validation:test]),
         reference=np.sort(shuffled[test:]),
+        held_out=held_out,
     )
 
 
 def num_private_records(
     corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
 ) -> tuple[int, tuple[str, ...]]:
-    """n of a mechanism, declared or else counted, and why a count is an unaccounted release.
+    """n of a mechanism, declared or else counted, and why a count is an unaccounted release. With
+    coins it is the expected number: the one that a trial's coins gave is private.
 
     Raises: InvalidInput as `split_pairs` does.
     """
     private = len(split_pairs(corpus, data, synthesis).private)
+    if data.split == "bernoulli":
+        private = max(1, private // 2)
     if data.num_records is not None:
         return data.num_records, ()
     if corpus.public:

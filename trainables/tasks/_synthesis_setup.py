@@ -24,6 +24,7 @@ from trainables.models._lm_source import LmSource, source_of
 from trainables.parse.function_types import function_types
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey, new_key, public_key
+from trainables.seeding import stream_seed
 from trainables.tasks._parsers import parser_of, programs_of
 from trainables.tasks._pretraining import mixed, pretrained, public_utterances
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
@@ -76,7 +77,8 @@ def prepare(
     synthesis, seed = config.synthesis, config.training.seed
     method = catalogue.entry("generation", synthesis.method, kind="method")
     corpus = open_pairs(config.data, data_dir=data_dir)
-    split = split_pairs(corpus, config.data, synthesis)
+    mask_seed = stream_seed(seed, config.id)
+    split = split_pairs(corpus, config.data, synthesis, mask_seed=mask_seed)
     require_data(synthesis, corpus, split)
     number, undeclared = num_private_records(corpus, config.data, synthesis)
     config, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
 GENERATED = "synthetic.jsonl"
+MEMBERS, HELD_OUT = "members.jsonl", "held_out.jsonl"  # private records: never exported
 ABOUT = "synthesis.json"
 _PROBED = 16  # texts whose drawing stands for that of all
 
@@ -251,7 +253,8 @@ def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
 def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_done: int) -> None:
     """The models as a folder that `sweep synthesize` draws from, and the utterances drawn.
 
-    All of it is released by the mechanism, or public.
+    All of it is released by the mechanism, or public. Beside them, where coins decided what is
+    trained on, the records of either side: for the curator alone, who audits the release with them.
     """
     place = folder / "model"
     save_lm(dict(setup.model.items()), setup.source.tokenizer, place)
@@ -268,5 +271,16 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
     }
     (place / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     if drawn is not None:
-        lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in drawn.utterances]
-        (folder / GENERATED).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        _write(folder / GENERATED, drawn.utterances)
+    if len(setup.split.held_out):
+        for name, ids in ((MEMBERS, setup.split.private), (HELD_OUT, setup.split.held_out)):
+            _write(folder / name, setup.corpus.select(ids.tolist()).utterances)
+
+
+def _write(file: Path, utterances: Sequence[str]) -> None:
+    """JSON lines that only their owner reads."""
+    file.unlink(missing_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        for text in utterances:
+            out.write(json.dumps({"utterance": text}, ensure_ascii=False) + "\n")
