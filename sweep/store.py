@@ -29,63 +29,36 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 from search_spaces.space import SearchSpace, check_name, parse
 from sweep import locks
 from sweep import plan as planning
-from sweep.files import append_line, flush_folder, read_json, read_lines, write_json, write_text
+from sweep.files import flush_folder, read_json, write_json, write_text
+from sweep.trial_files import TrialFiles, metric, to_yaml
+from sweep.trial_files import TrialRecord as TrialRecord  # part of what this module gives
 from trainables.errors import InvalidData, InvalidInput
-from trainables.privacy.summary import plain
-from trainables.result import EpochReport, TrialResult
 
-Status = Literal["planned", "refused", "running", "interrupted", "done", "stopped", "failed"]
 _NOT_SWEEPS = ("cache",)
-_RESULT = frozenset(
-    ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
-)
-_DENIED = "denied.json"
 _EARLIER = "earlier_trials.json"
 _SEARCH_DENIED = "search_denied.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialRecord:
-    """What the disk says of one trial. `metrics` are the final ones, else the last epoch's, and
-    what comparing it with the other trials gave. `violation` holds a certified bound on epsilon and
-    the claim that it breaks.
-    """
-
-    plan: planning.PlannedTrial
-    status: Status
-    epochs_done: int
-    metrics: dict[str, float | None]
-    seconds: float
-    reason: str | None
-    notes: tuple[str, ...] = ()
-    privacy: dict[str, Any] | None = None
-    violation: dict[str, float] | None = None
-
-
-class SweepFolder:
+class SweepFolder(TrialFiles):
     """One sweep's folder. Reading needs no lock; writing belongs to whoever holds it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self._holds_lock = False
 
     @property
     def name(self) -> str:
         """The sweep's name, which is the folder's."""
         return self.path.name
-
-    def trial_folder(self, trial_id: str) -> Path:
-        """Where a trial's files lie."""
-        return self.path / "trials" / trial_id
 
     def space(self) -> SearchSpace:
         """The space as it was run."""
@@ -163,45 +136,7 @@ class SweepFolder:
         """Whether somebody asked for a stop since the sweep was started."""
         return (self.path / "stop").exists()
 
-    # ---- trials
-
-    def epochs(self, trial_id: str) -> list[dict[str, Any]]:
-        """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
-        return read_lines(self.trial_folder(trial_id) / "epochs.jsonl")
-
-    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Write an epoch down; False where it had been already (a trial resumed there)."""
-        rows = self.epochs(trial_id)
-        if rows and rows[-1]["epochs_done"] >= report.epochs_done:
-            return False
-        append_line(self.trial_folder(trial_id) / "epochs.jsonl", {**asdict(report), "time": when})
-        return True
-
-    def start_folder(self, trial_id: str) -> Path:
-        """The trial's folder, which exists now."""
-        folder = self.trial_folder(trial_id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
-
-    def start_trial(self, trial: planning.PlannedTrial) -> Path:
-        """The trial's folder, with its config in it; what an earlier failure left is removed."""
-        folder = self.start_folder(trial.id)
-        if not (folder / "config.yaml").exists():
-            write_text(folder / "config.yaml", _yaml(trial.config))
-        for earlier in ("failed.json", _DENIED):
-            (folder / earlier).unlink(missing_ok=True)
-        return folder
-
-    def has_begun(self, trial_id: str) -> bool:
-        """Whether the trial was ever permitted an epoch."""
-        place = self.trial_folder(trial_id)
-        if (place / _DENIED).exists():
-            return bool(self.epochs(trial_id))
-        return (place / "config.yaml").exists()
-
-    def deny_trial(self, trial_id: str, *, reason: str) -> None:
-        """Write down why a trial that was due may not spend its next epoch."""
-        write_json(self.start_folder(trial_id) / _DENIED, {"reason": reason})
+    # ---- the whole
 
     def deny_search(self, reason: str | None) -> None:
         """Write down why a search may choose no further trial; None: it may."""
@@ -232,91 +167,17 @@ class SweepFolder:
                 **{
                     **row,
                     "plan": plan,
-                    "metrics": {name: _float(value) for name, value in row["metrics"].items()},
+                    "metrics": {name: metric(value) for name, value in row["metrics"].items()},
                     "notes": tuple(row["notes"]),
                 }
             )
             for row, plan in zip(rows, planning.from_dict(plans).trials, strict=True)
         ]
 
-    def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
-        """Write a trial's result down."""
-        document = {**asdict(result), "time": when, "reason": reason or None}
-        write_json(self.trial_folder(result.trial_id) / "result.json", document)
-
-    def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
-        """Write down why a trial broke."""
-        write_json(self.trial_folder(trial_id) / "failed.json", {"reason": reason, "time": when})
-
-    def result(self, trial_id: str) -> dict[str, Any] | None:
-        """The fields of a trial's result, None before there is one."""
-        path = self.trial_folder(trial_id) / "result.json"
-        if not path.exists():
-            return None
-        document: dict[str, Any] = read_json(path)
-        if not isinstance(document, dict) or not document.keys() >= _RESULT:
-            raise InvalidData(f"expected a trial's result in {path}, got a damaged one")
-        return document
-
-    def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
-        """Write down what comparing the trial with others has shown; False where it is known."""
-        path = self.trial_folder(trial_id) / "panel.json"
-        if path.exists() and {**read_json(path), "time": None} == {**plain(panel), "time": None}:
-            return False
-        write_json(path, {**panel, "time": time.time()})
-        return True
-
-    def panel(self, trial_id: str) -> dict[str, Any]:
-        """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
-        path = self.trial_folder(trial_id) / "panel.json"
-        found: dict[str, Any] = read_json(path) if path.exists() else {}
-        return found
-
-    def record(self, trial: planning.PlannedTrial, *, running: bool) -> TrialRecord:
-        """What the disk says of a trial; `running`: whether the sweep has a live process."""
-        rows = self.epochs(trial.id)
-        result = self.result(trial.id)
-        failed = self.trial_folder(trial.id) / "failed.json"
-        status: Status
-        reason = trial.reason
-        denied = self.trial_folder(trial.id) / _DENIED
-        if not trial.runs and result is None:
-            status = "refused"
-        elif result is not None:
-            status = "stopped" if result["stopped_early"] else "done"
-            reason = result["reason"]
-        elif failed.exists():
-            status, reason = "failed", read_json(failed)["reason"]
-        elif denied.exists():
-            status = "interrupted" if rows else "planned"
-            reason = read_json(denied)["reason"]
-        elif (self.trial_folder(trial.id) / "config.yaml").exists():
-            status = "running" if running else "interrupted"
-        else:
-            status = "planned"
-        metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
-        times = result["seconds"] if result else {}
-        panel = self.panel(trial.id) if result else {}
-        return TrialRecord(
-            plan=trial,
-            status=status,
-            epochs_done=result["epochs_done"] if result else len(rows),
-            metrics={
-                key: _float(value) for key, value in {**metrics, **panel.get("metrics", {})}.items()
-            },
-            seconds=float(times.get("total") or sum(row["seconds"] for row in rows)),
-            reason=reason,
-            notes=(*result["notes"], *panel.get("notes", ())) if result else (),
-            privacy=result["privacy"] if result else None,
-            violation=panel.get("violation"),
-        )
-
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
         """Every trial of the plan, in its order; `running` None: as the lock says."""
         alive = self.is_running if running is None else running
         return [self.record(trial, running=alive) for trial in self.plan().trials]
-
-    # ---- the whole
 
     def seconds_run(self) -> float:
         """Wall-clock that the sweep has run, over all its resumes."""
@@ -340,7 +201,7 @@ class SweepFolder:
         """
         with self._lock():
             write_json(self.path / "plan.json", plan.to_dict())
-            write_text(self.path / "space.yaml", _yaml(space.document()))
+            write_text(self.path / "space.yaml", to_yaml(space.document()))
 
     def delete(self) -> None:
         """Remove the sweep and all that it made.
@@ -375,7 +236,7 @@ def create(
     except OSError as error:
         raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
     (fresh / "trials").mkdir(mode=0o700)
-    write_text(fresh / "space.yaml", _yaml(space.document()))
+    write_text(fresh / "space.yaml", to_yaml(space.document()))
     write_json(fresh / "plan.json", plan.to_dict())
     # A name can be used again after a deletion; the id cannot.
     about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
@@ -469,10 +330,6 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _yaml(document: dict[str, Any]) -> str:
-    return yaml.safe_dump(plain(document), sort_keys=False, allow_unicode=True)
-
-
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -481,7 +338,3 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidData(f"expected a mapping in {path}")
     return document
-
-
-def _float(value: Any) -> float | None:
-    return None if value is None else float(value)
