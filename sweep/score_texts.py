@@ -6,6 +6,7 @@ gzip; official dialogue files are read too. Errors name file and line, never a t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,19 @@ def score_generated(
     mauve_by: By,
     seed: int,
     parser: Path | None = None,
+    lm: Path | None = None,
 ) -> dict[str, Any]:
     """Metrics of generated texts against human ones.
 
     With `parser`, a folder of `tasks.parsing`, the synthetic utterances' programs are its. Where
     the human programs are known, `X_ground_truth` is X of its parses of the human utterances, and
-    so what its errors alone do to a figure.
+    so what its errors alone do to a figure. `lm`, an exported text model or a folder of a causal
+    LM, judges the synthetic utterances, whatever losses their records state.
 
     Raises: InvalidInput for files that are damaged, or human programs that do not read.
     """
     ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
-    extra = _fluency(synthetic)
+    extra = _fluency(synthetic) if lm is None else _judged(ours.utterances, lm)
     if mauve_texts:
         extra["mauve_features"] = FEATURES
     options: dict[str, Any] = {"mauve_texts": mauve_texts, "mauve_by": mauve_by, "seed": seed}
@@ -126,6 +129,15 @@ def _fluency(path: Path) -> dict[str, Any]:
         losses.append(loss)
         counts.append(count)
     found = loss_filter.judge(losses, counts)
+    return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
+
+
+def _judged(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
+    from sweep.synthesize import judge_of  # torch
+    from trainables.tasks._fluency import fluency_of
+
+    model, tokenizer, max_tokens = judge_of(lm)
+    found = fluency_of(utterances, model, tokenizer, max_tokens=max_tokens)
     return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 

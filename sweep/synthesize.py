@@ -23,6 +23,8 @@ from trainables.errors import InvalidInput
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import PARSES, UTTERANCES, Drawn, Plan
 from trainables.models._lm_folder import load_lm
+from trainables.models._lm_source import base_model, tokenizer_of
+from trainables.models.causal_lm import CausalLm
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import plain
 from trainables.seeding import stream_seed
@@ -37,6 +39,7 @@ _COUPLES = (
     "one record more or less, which would couple other records anew: for one record replaced,"
     " epsilon_replace_one holds",
 )
+_JUDGED = 128  # tokens of a text that a judge reads
 _ROUNDS = 20  # of drawing anew what the filters dropped
 
 
@@ -113,6 +116,28 @@ def open_trained(folder: Path) -> Trained:
         f"expected a trained synthesis model ({ABOUT}) in {folder}, got none"
         " (`sweep export` writes one)"
     )
+
+
+def judge_of(folder: Path) -> tuple[Any, Any, int]:
+    """A language model that judges utterances, its tokenizer and the most tokens that it reads: an
+    exported synthesis trial of one stage, or a folder of a causal LM of `transformers`.
+
+    Raises: InvalidInput where the folder is neither, or the model reads utterances behind prompts.
+    """
+    places = (folder / "model", folder)
+    if not any((place / ABOUT).is_file() for place in places):
+        tokenizer = tokenizer_of(str(folder))
+        model: Any = base_model(str(folder), positions=1)
+        most = model.sizes.positions if isinstance(model, CausalLm) else _JUDGED
+        return model, tokenizer, min(most, _JUDGED)
+    trained = open_trained(folder)
+    if trained.synthesis.method != "one_stage":
+        raise InvalidInput(
+            "expected a model of synthesis.method=one_stage, which reads utterances behind nothing,"
+            f" got one of {trained.synthesis.method} in {folder}"
+        )
+    models, tokenizers = _models(trained, None)
+    return models[UTTERANCES], tokenizers[UTTERANCES], trained.synthesis.max_tokens
 
 
 def write_utterances(

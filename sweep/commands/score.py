@@ -72,6 +72,13 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(metavar="FOLDER", help="A saved parser: programs of the generated text."),
         ] = None,
+        lm: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FOLDER",
+                help="An exported text model or a causal LM, for losses.",
+            ),
+        ] = None,
         mauve_texts: Annotated[
             int, typer.Option(min=0, help="Most texts of a side in MAUVE; 0 leaves it out.")
         ] = 2_000,
@@ -108,6 +115,8 @@ def register(app: typer.Typer) -> None:
                 ("gold", "predicted"): (gold, predicted),
             }
         )
+        if lm is not None and synthetic is None:
+            raise InvalidInput("expected --lm with --human FILE and --synthetic FILE alone")
         if human is not None and synthetic is not None:
             from sweep.score_texts import score_generated
 
@@ -118,6 +127,7 @@ def register(app: typer.Typer) -> None:
                 mauve_by=mauve_by.value,
                 seed=seed,
                 parser=parser,
+                lm=lm,
             )
             print_json(texts) if as_json else _print_figures(texts)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -356,3 +357,29 @@ def test_shipped_spaces_expand(name: str) -> None:
     assert points
     assert all(point.config is not None for point in points), [p.reason for p in points]
     assert yaml.safe_load(json.dumps(spaces.read(name).document()))
+
+
+def test_a_language_model_judges_text_that_states_no_losses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
+    human, drawn = tmp_path / "pairs" / "pairs_test.jsonl", tmp_path / "trial" / "synthetic.jsonl"
+    arguments = ("score", "--human", str(human), "--mauve-texts", "0", "--json", "--lm")
+    found = []
+    for lm, synthetic in (
+        (tmp_path / "trial", drawn),
+        (tmp_path / "trial", human),
+        (pretrained_in(tmp_path / "lm"), drawn),
+    ):
+        capsys.readouterr()
+        code, out, err = run_line(capsys, *arguments, str(lm), "--synthetic", str(synthetic))
+        assert code == 0, err
+        assert json.loads(out)["fluency_passed"] == (json.loads(out)["fluency_loss"] <= 2.0)
+        found.append(json.loads(out)["fluency_loss"])
+    assert result.metrics["validation_loss"] == pytest.approx(found[1], abs=0.5)
+    assert found[2] == pytest.approx(math.log(32), abs=0.5), "random weights know nothing"
+    code, _, err = run_line(capsys, *arguments, str(tmp_path), "--synthetic", str(drawn))
+    assert code == 2
+    assert "expected a tokenizer beside the model" in err
+    code, _, err = run_line(capsys, "score", "--gold", "g", "--predicted", "p", "--lm", "x")
+    assert (code, err.count("\n")) == (2, 1)

@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from trainables import accountants
 from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig, parse
-from trainables.data.texts import EncodedTexts
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
-from trainables.metrics.loss_filter import judge
 from trainables.models._lm_folder import save_lm
 from trainables.parse.graph import is_well_formed
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _facts
+from trainables.tasks._fluency import fluency_of
 from trainables.tasks._parsers import parser_of
 from trainables.tasks._pretraining import pretrained
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
@@ -224,16 +222,12 @@ def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
         seed=config.training.seed,
         cache_dir=cache_dir,
     ).eval()
-    texts = EncodedTexts(
-        drawn.utterances, setup.source.tokenizer, max_tokens=config.synthesis.max_tokens
-    )
-    sums, counts = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)
-    with torch.no_grad():
-        for ids in texts.by_length(8_192):
-            record, values = model.token_losses(texts.batch(ids))
-            np.add.at(sums, ids[record.numpy()], values.double().numpy())
-            np.add.at(counts, ids[record.numpy()], 1)
-    return judge(sums.tolist(), counts.tolist()).mean_loss
+    return fluency_of(
+        drawn.utterances,
+        model,
+        setup.source.tokenizer,
+        max_tokens=config.synthesis.max_tokens,
+    ).mean_loss
 
 
 def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:

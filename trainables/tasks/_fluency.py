@@ -1,0 +1,30 @@
+"""How surprising texts are to a language model, in nats a token (see `metrics.loss_filter`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainables.data.texts import EncodedTexts, Tokenizer
+from trainables.metrics.loss_filter import Fluency, judge
+
+
+@torch.no_grad()
+def fluency_of(
+    texts: Sequence[str], model: Any, tokenizer: Tokenizer, *, max_tokens: int
+) -> Fluency:
+    """The judgement of `texts`, each read from its start to its end mark.
+
+    `model` is an `LmModule` that reads utterances behind nothing.
+    """
+    model.eval()
+    encoded = EncodedTexts(texts, tokenizer, max_tokens=max_tokens)
+    sums, counts = np.zeros(len(encoded)), np.zeros(len(encoded), dtype=np.int64)
+    for ids in encoded.by_length(8_192):
+        record, values = model.token_losses(encoded.batch(ids))
+        np.add.at(sums, ids[record.numpy()], values.double().numpy())
+        np.add.at(counts, ids[record.numpy()], 1)
+    return judge(sums.tolist(), counts.tolist())
