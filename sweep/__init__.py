@@ -8,11 +8,10 @@ called.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.notebook import Sweep, compare, load, resume, run
+    from sweep.notebook import Sweep, compare, load, plan, resume, run
     from sweep.predict import load_model
 
 __all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
@@ -24,8 +23,6 @@ def __getattr__(name: str) -> Any:
         from sweep import predict
 
         return predict.load_model
-    if name == "plan":  # the module of that name, which can be called
-        return importlib.import_module("sweep.plan")
     if name in __all__:
         from sweep import notebook
 

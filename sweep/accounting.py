@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sweep.figure_cache import FigureCache, Figures, key_of
-from sweep.plan import Account, Accounted
+from sweep.planning import Account, Accounted
 from sweep.settings import Settings
 from trainables import accountants, catalogue
 from trainables.config import (

@@ -1,6 +1,6 @@
 """What a sweep may still spend: epsilon a trial, trials, time. Pure: answers, no clock, no disk.
 
-`sweep.plan` refuses what is over budget before anything starts; these answer while it runs.
+`sweep.planning` refuses what is over budget before anything starts; these answer while it runs.
 """
 
 from __future__ import annotations

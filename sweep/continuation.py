@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sweep.driver import Driver
 from sweep.files import flush_folder
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.store import SweepFolder
 from trainables.errors import InvalidInput
 

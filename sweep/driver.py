@@ -19,7 +19,7 @@ from sweep.delivery import Delivery
 from sweep.events import GO_ON, TrialEvent, Verdict
 from sweep.ledger import Entry, Ledger, entry_for
 from sweep.packing import Packing
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.privacy_cards import write_card
 from sweep.results_table import Progress
 from sweep.search_filter import admits

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from search_spaces.space import SearchSpace
-from sweep.plan import Plan
+from sweep.planning import Plan
 from sweep.results_table import Progress, duration, figure, live_table
 
 _ENDED = ("done", "stopped", "failed")

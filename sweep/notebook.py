@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sweep.comparison import Comparison
-    from sweep.plan import Plan
+    from sweep.planning import Plan
     from sweep.prepare import Prepared
     from sweep.runner import Run
     from sweep.standing import Standing

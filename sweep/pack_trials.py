@@ -8,7 +8,7 @@ from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
 from sweep.footprints import Footprints
 from sweep.packing import Packing, pack, wants_measuring
-from sweep.plan import Plan, PlannedTrial
+from sweep.planning import Plan, PlannedTrial
 from sweep.resources import Machine, this_machine
 from sweep.results_table import duration
 from sweep.settings import Settings

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from search_spaces.space import SearchSpace
-from sweep.plan import Account, Plan, PlannedTrial
+from sweep.planning import Account, Plan, PlannedTrial
 from sweep.search_filter import admits, filter_delta, filter_of
 from trainables import accountants
 from trainables.config import parse

@@ -11,7 +11,7 @@ from search_spaces.space import SearchSpace
 from sweep import execute
 from sweep.events import RunSettings
 from sweep.packing import Packing
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.resources import choose_slots, machine_cpus
 from sweep.search_jobs import workers_of
 from sweep.settings import Settings

@@ -9,12 +9,11 @@ from typing import Any
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import cost, search_probe, store
-from sweep import plan as planning
+from sweep import cost, planning, search_probe, store
 from sweep.accounting import accounting, is_at_hand
 from sweep.footprints import Footprints
-from sweep.plan import Plan, PlannedTrial
 from sweep.plan_total import within_total
+from sweep.planning import Plan, PlannedTrial
 from sweep.search_filter import looks_at_results
 from sweep.settings import Settings
 from sweep.store import SweepFolder

@@ -14,7 +14,7 @@ from typing import Any
 
 from dashboards.live_metrics import METRICS, STATUSES, LiveMetric
 from sweep.files import number
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.results_table import Progress
 from sweep.store import SweepFolder
 from sweep.tracking_text import noise_at

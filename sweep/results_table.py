@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep import select
-from sweep.plan import Plan
+from sweep.planning import Plan
 from sweep.standing import interval_of
 from sweep.store import TrialRecord
 from trainables import goals

@@ -24,7 +24,7 @@ from sweep.footprints import Footprints
 from sweep.ledger import FILE, Ledger
 from sweep.pack_trials import packing_for
 from sweep.packing import Packing
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.prepare import Prepared
 from sweep.ray_metrics import recorded
 from sweep.results_table import Progress

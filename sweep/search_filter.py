@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from search_spaces.space import SearchSpace
-from sweep.plan import Account
+from sweep.planning import Account
 from sweep.search_domains import branches
 from trainables import accountants
 from trainables.errors import CannotAnalyze, InvalidInput

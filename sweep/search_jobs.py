@@ -10,7 +10,7 @@ from search_spaces.space import SearchSpace
 from sweep.driver import Driver, Paid
 from sweep.events import TrialJob
 from sweep.packing import Packing
-from sweep.plan import Account, PlannedTrial
+from sweep.planning import Account, PlannedTrial
 from sweep.search_domains import branches
 from sweep.search_source import SearchSource
 from sweep.store import SweepFolder, TrialRecord

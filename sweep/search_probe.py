@@ -8,7 +8,7 @@ from pathlib import Path
 from search_spaces.expansion import point_at
 from search_spaces.space import SearchSpace
 from sweep import search
-from sweep.plan import Account, Plan, PlannedTrial, plan_points
+from sweep.planning import Account, Plan, PlannedTrial, plan_points
 from sweep.search_filter import UNFILTERED
 from sweep.search_source import earlier_records
 from trainables.config import TrialConfig

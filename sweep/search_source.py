@@ -15,7 +15,7 @@ from pathlib import Path
 from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
 from sweep import search, select, store
-from sweep.plan import Account, Plan, PlannedTrial, group_of, plan_point
+from sweep.planning import Account, Plan, PlannedTrial, group_of, plan_point
 from sweep.search import Suggestion, Told
 from sweep.search_domains import branches
 from sweep.store import SweepFolder, TrialRecord

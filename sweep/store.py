@@ -36,8 +36,7 @@ from typing import Any
 import yaml
 
 from search_spaces.space import SearchSpace, check_name, parse
-from sweep import locks
-from sweep import plan as planning
+from sweep import locks, planning
 from sweep.files import flush_folder, read_json, write_json, write_text
 from sweep.trial_files import TrialFiles, metric, to_yaml
 from sweep.trial_files import TrialRecord as TrialRecord  # part of what this module gives

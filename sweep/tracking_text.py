@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from trainables import catalogue
 from trainables.result import is_curator_only
 

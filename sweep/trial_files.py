@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from sweep import plan as planning
+from sweep import planning
 from sweep.files import append_line, read_json, read_lines, write_json, write_text
 from trainables.errors import InvalidData
 from trainables.privacy.summary import plain

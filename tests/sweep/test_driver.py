@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from sweep import plan as planning
-from sweep import store
+from sweep import planning, store
 from sweep.accounting import accounting
 from sweep.driver import Driver, Paid, furthest, ledger_name, spent_after
 from sweep.events import TrialEvent, Verdict

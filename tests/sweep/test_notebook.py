@@ -92,14 +92,13 @@ import sys, sweep
 heavy = {"torch", "ray", "mlflow", "pandas", "numpy", "scipy", "rich", "pydantic"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 from sweep import compare, load, plan, resume, run
-import sweep.comparison, sweep.plan
+import sweep.comparison, sweep.planning
 for name in ("compare", "load", "plan", "resume", "run"):
     assert callable(getattr(sweep, name)), name
 assert not {"torch", "ray", "mlflow", "pandas"} & set(sys.modules)
-assert sweep.plan.Plan is type(plan("quick", settings=None).plan)
+assert sweep.planning.Plan is type(plan("quick", settings=None).plan)
 """
 
 
 def test_the_package_stays_light_and_each_word_can_be_called() -> None:
-    """Also `plan`, which is a module of the platform as well, before and after it is imported."""
     subprocess.run([sys.executable, "-c", CODE], check=True)

@@ -17,7 +17,7 @@ from sweep import prepare, runner, search_filter, store
 from sweep.accounting import accounting
 from sweep.events import Interrupted
 from sweep.ledger import FILE, Ledger
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.results_table import Progress
 from sweep.search import Told, suggest
 from sweep.search_domains import Domain, branches, domain_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep import select
-from sweep.plan import PlannedTrial
+from sweep.planning import PlannedTrial
 from sweep.store import Status, TrialRecord
 from trainables.errors import InvalidInput
 

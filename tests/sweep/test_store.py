@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep import plan as planning
-from sweep import store
+from sweep import planning, store
 from sweep.accounting import accounting
 from sweep.files import append_line, dump, read_json, read_lines, write_json, write_text
 from sweep.store import SweepFolder

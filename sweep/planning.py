@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from search_spaces import constraints
@@ -382,17 +380,3 @@ def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
 
 def _digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:12]
-
-
-class _CallableModule(ModuleType):
-    """`sweep.plan` is this module to the platform and `sweep.plan(space)` to a notebook: a package
-    has one attribute of a name.
-    """
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from sweep import notebook
-
-        return notebook.plan(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule
