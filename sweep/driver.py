@@ -292,6 +292,7 @@ class Driver:
             attempt=attempt.number,
             first_epoch=attempt.first_epoch,
             epochs=done + 1,
+            baseline=paid.trial.baseline,
         )
 
     def _charge(self, paid: Paid, entry: Entry) -> Verdict:
@@ -299,12 +300,7 @@ class Driver:
         if self._budget_total is None or paid.trial.baseline:
             self._ledger.charge(entry)
             return GO_ON
-        baselines = {t for t, other in self._trials.items() if other.trial.baseline}
-        reason = self._ledger.charge_within(
-            entry,
-            budget_total=self._budget_total,
-            exempt=lambda e: e.sweep == self._name and e.trial in baselines,
-        )
+        reason = self._ledger.charge_within(entry, budget_total=self._budget_total)
         return GO_ON if reason is None else Verdict(False, reason)
 
     def _within_epsilon(self, paid: Paid, attempt: _Attempt, entry: Entry) -> Verdict:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +43,12 @@ class Entry:
     release: Release
     dataset_name: str = ""  # for people
     at: float = 0.0  # seconds since 1970
+    baseline: bool = False  # of its sweep: exempt from totals that a person sets, here as there
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `entry_from` makes an equal entry again."""
         fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return fields | {"release": self.release.to_dict()}
+        return fields | {"baseline": self.baseline, "release": self.release.to_dict()}
 
 
 _PLAIN_FIELDS = (
@@ -66,6 +67,7 @@ def entry_for(
     attempt: int = 1,
     first_epoch: int = 0,
     dataset_name: str = "",
+    baseline: bool = False,
 ) -> Entry:
     """The entry that pays for a mechanism's epochs `first_epoch` to `epochs` - 1.
 
@@ -85,6 +87,7 @@ def entry_for(
         delta=mechanism.delta,
         release=release(mechanism, first=first_epoch, last=epochs),
         dataset_name=dataset_name,
+        baseline=baseline,
     )
 
 
@@ -126,20 +129,14 @@ class Ledger:
         with self._alone():
             self._append(entry)
 
-    def charge_within(
-        self,
-        entry: Entry,
-        *,
-        budget_total: float,
-        exempt: Callable[[Entry], bool] = lambda entry: False,
-    ) -> str | None:
+    def charge_within(self, entry: Entry, *, budget_total: float) -> str | None:
         """As `charge`, if the data set's total stays within `budget_total`; else the reason, with
         nothing written. No other process charges in between, so sweeps that run side by side never
-        pass the total together. Entries that are `exempt` do not count.
+        pass the total together. Baselines do not count.
         """
         with self._alone():
             counted, _ = self._counted(entry.dataset)
-            after = _furthest([e for e in (*counted, entry) if not exempt(e)])
+            after = _furthest([e for e in (*counted, entry) if not e.baseline])
             releases = [each.release for each in after]
             at = _smallest_delta(after)
             together = epsilon_sweep(releases, delta=at, exact=False)
@@ -219,13 +216,13 @@ class Ledger:
         budget_total: float,
         delta: float | None = None,
     ) -> SweepSpend:
-        """The composition of what was released and what is planned.
+        """The composition of what was released and what is planned, without baselines.
 
         Raises: InvalidInput where it would pass `budget_total`.
         """
         counted, _ = self._counted(fingerprint)
         at = delta or _smallest_delta(counted)
-        before = [entry.release for entry in counted]
+        before = [entry.release for entry in counted if not entry.baseline]
         together = epsilon_sweep([*before, *planned], delta=at, exact=False)
         if together.epsilon > budget_total:  # a quick bound may be what is too large
             together = epsilon_sweep([*before, *planned], delta=at, exact=True)
@@ -254,6 +251,7 @@ def entry_from(fields: dict[str, Any]) -> Entry:
         return Entry(
             **{name: fields[name] for name in _PLAIN_FIELDS},
             release=Release.from_dict(fields["release"]),
+            baseline=bool(fields.get("baseline", False)),
         )
     except KeyError as missing:
         raise InvalidData(f"expected the ledger's entries to have the field {missing}") from None

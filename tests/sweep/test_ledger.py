@@ -317,4 +317,20 @@ def test_sweeps_side_by_side_never_pass_the_total_together(tmp_path: Path) -> No
     reason = ledger.charge_within(entry("one more"), budget_total=limit)
     assert reason is not None
     assert "exceeds --budget-total" in reason
-    assert ledger.charge_within(entry("free"), budget_total=limit, exempt=lambda e: True) is None
+
+
+def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
+    tmp_path: Path,
+) -> None:
+    ledger = Ledger(tmp_path / FILE)
+    sgd = entry("sgd", sweep_name="earlier", mechanism=mechanism("sgd"), baseline=True)
+    ledger.charge(sgd)
+    one = epsilon_sweep([release(mechanism())], delta=1e-5).epsilon * 1.0001
+    assert ledger.charge_within(entry("first"), budget_total=one) is None
+    assert "exceeds --budget-total" in str(ledger.charge_within(entry("second"), budget_total=one))
+    with pytest.raises(InvalidInput, match="to stay within"):
+        ledger.require_within("aaa", [release(mechanism())], budget_total=one)
+    spend = ledger.spend("aaa")
+    assert spend.total.epsilon == math.inf
+    assert spend.num_unaccounted == 1
+    assert next(e for e in ledger.entries() if e.trial == "sgd").baseline
