@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweep.draw_pool import draw_pool
 from sweep.files import write_json, write_text
 from trainables import accountants, catalogue
 from trainables.accountants import epsilon_sweep, release
@@ -40,6 +43,7 @@ _COUPLES = (
     " epsilon_replace_one holds",
 )
 _JUDGED = 128  # tokens of a text that a judge reads
+Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
 _ROUNDS = 20  # of drawing anew what the filters dropped
 
 
@@ -136,7 +140,7 @@ def judge_of(folder: Path) -> tuple[Any, Any, int]:
             "expected a model of synthesis.method=one_stage, which reads utterances behind nothing,"
             f" got one of {trained.synthesis.method} in {folder}"
         )
-    models, tokenizers = _models(trained, None)
+    models, tokenizers = models_of(trained, None)
     return models[UTTERANCES], tokenizers[UTTERANCES], trained.synthesis.max_tokens
 
 
@@ -148,10 +152,12 @@ def write_utterances(
     filters: Filters,
     seed: int = 0,
     parses: Trained | None = None,
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Write `number` utterances to the new file `to`, its card beside it; the card.
 
-    `parses` holds the first of two stages where another trial trained it.
+    `parses` holds the first of two stages where another trial trained it. The texts do not depend
+    on `workers`, the processes that draw them.
 
     Raises: InvalidInput where `to` exists, the folders do not belong together, or the filters
     leave too little.
@@ -163,37 +169,15 @@ def write_utterances(
             raise InvalidInput(f"expected a new file, got {path}, which exists")
     if not to.parent.is_dir():
         raise InvalidInput(f"expected a folder to write to, got {to.parent}")
-    models, tokenizers = _models(trained, parses)
-    kept: list[str] = []
-    dropped: Counter[str] = Counter()
-    seen: set[str] = set()
-    drawn = 0
-    for attempt in range(_ROUNDS):
-        wanted = number - len(kept)
-        if wanted == 0:
-            break
-        found = _draw(
-            trained, models, tokenizers, number=max(wanted, 8), seed=stream_seed(seed, attempt)
-        )
-        for text in found.utterances:
-            if len(kept) == number:
-                break
-            drawn += 1
-            reason = filters.reason(text, seen)
-            if reason is not None:
-                dropped[reason] += 1
-                continue
-            kept.append(text)
-            seen.add(text)
-    if len(kept) < number:
-        raise InvalidInput(
-            f"expected filters that let {number} utterances pass, got {len(kept)} of {drawn}"
-        )
+    if workers < 1:
+        raise InvalidInput(f"expected workers >= 1, got {workers}")
+    with _drawing(trained, parses, workers=workers) as draw:
+        kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
     card = _card(trained, parses, filters=filters)
     card["drawn"] = {
         "number": number,
         "drawn": drawn,
-        "dropped": dict(dropped),
+        "dropped": dropped,
         "seed": seed,
         "decoding": {
             name: getattr(trained.synthesis, name)
@@ -211,8 +195,11 @@ def _card_file(to: Path) -> Path:
     return to.with_suffix(".card.json")
 
 
-def _models(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Model and tokenizer of each stage."""
+def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Model and tokenizer of each stage.
+
+    Raises: InvalidInput where the folders do not belong together.
+    """
     own = tuple(trained.about["stages"])
     method = catalogue.entry("generation", trained.synthesis.method, kind="method")
     folders = dict.fromkeys(own, trained)
@@ -239,25 +226,58 @@ def _models(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], d
     return models, tokenizers
 
 
-def _draw(
-    trained: Trained,
-    models: dict[str, Any],
-    tokenizers: dict[str, Any],
-    *,
-    number: int,
-    seed: int,
-) -> Drawn:
+@contextmanager
+def _drawing(trained: Trained, parses: Trained | None, *, workers: int) -> Iterator[Draw]:
+    """What draws from the models of two folders (`parses` None: of one)."""
+    models, tokenizers = models_of(trained, parses)  # also with more processes: it refuses here
+    if workers > 1:
+        place = None if parses is None else parses.folder
+        with draw_pool(trained.folder, place, workers=workers) as pool:
+            yield pool.draw
+        return
+
+    def draw(stage: str, *, seed: int, **asked: Any) -> list[str]:
+        own = {stage: models[stage]}
+        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **asked)
+
+    yield draw
+
+
+def _passing(
+    trained: Trained, draw: Draw, *, number: int, filters: Filters, seed: int
+) -> tuple[list[str], int, dict[str, int]]:
+    """`number` texts that pass the filters, how many were drawn, how many each filter dropped.
+
+    Raises: InvalidInput where too few pass.
+    """
+    kept: list[str] = []
+    dropped: Counter[str] = Counter()
+    seen: set[str] = set()
+    drawn = 0
+    for attempt in range(_ROUNDS):
+        wanted = number - len(kept)
+        if wanted == 0:
+            break
+        own = stream_seed(seed, attempt)
+        for text in _texts(trained, draw, number=max(wanted, 8), seed=own):
+            if len(kept) == number:
+                break
+            drawn += 1
+            reason = filters.reason(text, seen)
+            if reason is not None:
+                dropped[reason] += 1
+                continue
+            kept.append(text)
+            seen.add(text)
+    if len(kept) < number:
+        raise InvalidInput(
+            f"expected filters that let {number} utterances pass, got {len(kept)} of {drawn}"
+        )
+    return kept, drawn, dict(dropped)
+
+
+def _texts(trained: Trained, draw: Draw, *, number: int, seed: int) -> Sequence[str]:
     synthesis = trained.synthesis
-    drawers = {
-        stage: ModelDrawer({stage: model}, tokenizers[stage], synthesis, seed=seed)
-        for stage, model in models.items()
-    }
-
-    def drawer(
-        stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
-    ) -> list[str]:
-        return drawers[stage](stage, number=number, prompts=prompts, num_beams=num_beams)
-
     plan = Plan(
         number=number,
         num_beams=synthesis.num_beams,
@@ -265,8 +285,8 @@ def _draw(
         frequencies=trained.about["frequencies"],
     )
     method = catalogue.entry("generation", synthesis.method, kind="method")
-    found: Drawn = method.draw(drawer, plan)
-    return found
+    found: Drawn = method.draw(partial(draw, seed=seed), plan)
+    return found.utterances
 
 
 def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict[str, Any]:

@@ -40,6 +40,9 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--drop-repeats", help="Keep each text once.")
         ] = False,
         seed: Annotated[int, typer.Option(min=0, help="Repeats the draw.")] = 0,
+        workers: Annotated[
+            int, typer.Option(min=1, help="Processes that draw; the texts are the same.")
+        ] = 1,
         as_json: JsonFlag = False,
     ) -> None:
         """Draw utterances from a trained model: JSON lines, and a card with epsilon and delta.
@@ -62,6 +65,7 @@ def register(app: typer.Typer) -> None:
             ),
             seed=seed,
             parses=None if parses is None else open_trained(parses),
+            workers=workers,
         )
         if as_json:
             print_json({"utterances": str(to), "card": card})

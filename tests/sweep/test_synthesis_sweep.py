@@ -22,6 +22,7 @@ from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
+from trainables.generation._drawer import BLOCK
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -269,6 +270,23 @@ def test_two_trials_of_one_stage_each_are_joined(
     assert len(to.read_text().splitlines()) == 3
     assert card["epsilon"] == float("inf")
     assert card["steps"] == texts.mechanism.steps + parses.mechanism.steps
+
+
+@pytest.mark.slow  # starts processes that import torch
+def test_any_number_of_processes_draws_the_same_texts(tmp_path: Path) -> None:
+    parses, texts = (open_trained(stage_alone(tmp_path, s)) for s in ("parses", "utterances"))
+    filters = Filters(min_words=0, patterns={})
+    made = []
+    for workers in (1, 3):
+        to = tmp_path / f"{workers}.jsonl"
+        write_utterances(
+            texts, to=to, number=BLOCK + 9, filters=filters, parses=parses, workers=workers
+        )
+        made.append(to.read_text())
+    assert made[0] == made[1]
+    assert len(made[0].splitlines()) == BLOCK + 9
+    with pytest.raises(InvalidInput, match="expected workers >= 1, got 0"):
+        write_utterances(texts, to=tmp_path / "n.jsonl", number=1, filters=filters, workers=0)
 
 
 def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path: Path) -> None:

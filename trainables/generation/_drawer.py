@@ -11,7 +11,7 @@ from trainables.data.texts import Tokenizer, opening
 from trainables.generation.decoding import Decoding, draw
 from trainables.seeding import stream_seed
 
-_BLOCK = 256  # texts of one process at a time; equal for any number of processes
+BLOCK = 256  # texts of one process at a time; equal for any number of processes
 
 
 class ModelDrawer:
@@ -36,6 +36,19 @@ class ModelDrawer:
         self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
     ) -> list[str]:
         """`number` texts, or one behind each of `prompts`."""
+        asked: Sequence[str | None] = [None] * number if prompts is None else prompts
+        blocks = list(range(0, len(asked), BLOCK))
+        mine = {
+            low: self.block(stage, low, asked[low : low + BLOCK], num_beams=num_beams)
+            for low in blocks[self._comm.rank :: self._comm.world_size]
+        }
+        every = {low: texts for share in self._comm.gather(mine) for low, texts in share.items()}
+        return [text for low in blocks for text in every[low]]
+
+    def block(
+        self, stage: str, low: int, asked: Sequence[str | None], *, num_beams: int
+    ) -> list[str]:
+        """Texts `low`, `low` + 1, ... of a draw, at most `BLOCK`, each behind its prompt."""
         synthesis, tokenizer = self._synthesis, self._tokenizer
         model = self._models[stage]
         model.eval()
@@ -46,15 +59,6 @@ class ModelDrawer:
             top_k=synthesis.top_k,
             temperature=synthesis.temperature,
         )
-        asked: Sequence[str | None] = [None] * number if prompts is None else prompts
-        blocks = list(range(0, len(asked), _BLOCK))
-        mine = {}
-        for low in blocks[self._comm.rank :: self._comm.world_size]:
-            openings = [
-                opening(tokenizer, prompt, synthesis.max_tokens)
-                for prompt in asked[low : low + _BLOCK]
-            ]
-            ids = draw(model, openings, how, seed=stream_seed(self._seed, stage, low))
-            mine[low] = [" ".join(tokenizer.decode(text).split()) for text in ids]
-        every = {low: texts for share in self._comm.gather(mine) for low, texts in share.items()}
-        return [text for low in blocks for text in every[low]]
+        openings = [opening(tokenizer, prompt, synthesis.max_tokens) for prompt in asked]
+        ids = draw(model, openings, how, seed=stream_seed(self._seed, stage, low))
+        return [" ".join(tokenizer.decode(text).split()) for text in ids]
