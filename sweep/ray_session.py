@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import math
 import os
 import socket
-import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +24,6 @@ TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
 _TRIAL_SLOTS = 10_000  # places are limited by workers; a stack has several trials in one
 _STARTS = 3
-_SHUTDOWN_SECONDS = 10.0
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
@@ -50,7 +49,8 @@ def session(settings: RunSettings) -> Iterator[None]:
     """Ray for the time of the block: the cluster at `settings.address`, one that runs in this
     process already (it is left as it is), or a local one that ends with the block.
 
-    Raises: InvalidInput where the address does not answer.
+    Raises: InvalidInput where the address does not answer; SweepError where the Ray of this process
+    broke down before.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -58,6 +58,8 @@ def session(settings: RunSettings) -> Iterator[None]:
     import ray  # after the environment: Ray reads it when imported
 
     if ray.is_initialized():
+        if lost_daemon() is not None:
+            raise SweepError("the Ray of this process broke down: go on in a new process")
         yield
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -108,15 +110,14 @@ def session(settings: RunSettings) -> Iterator[None]:
 
 
 def _end(ray: Any) -> None:
-    lost = lost_daemon()
-    _daemons.clear()
-    if lost is None:
+    if lost_daemon() is None:
+        _daemons.clear()
         ray.shutdown()
         return
-    # It may wait for the daemon that is gone, and end this process when it has waited enough.
-    ending = threading.Thread(target=ray.shutdown, daemon=True)
-    ending.start()
-    ending.join(_SHUTDOWN_SECONDS)
+    # Threads of Tune and Train still ask Ray, which ends the whole process at the first call after a
+    # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
+    # Ray's reaper ends what is left when this process does.
+    atexit.unregister(ray.shutdown)
 
 
 def _keep_off_stdout() -> None:

@@ -117,7 +117,7 @@ def test_workers_that_do_not_fit_the_cluster_leave_the_name_free(
     cluster: Any, tmp_path: Path
 ) -> None:
     space = tmp_path / "space.yaml"
-    space.write_text(SPACE.replace("workers: 2", "workers: 2, slots: 9"))
+    space.write_text(SPACE.replace("{workers: 2}", "{workers: 2, slots: 9}"))
     command = ["run", str(space), "--address", cluster.address, "--name", "wide"]
     done = subprocess.run(
         [sys.executable, "-m", "sweep", *command],

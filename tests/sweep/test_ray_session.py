@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
+import subprocess
 import time
 from typing import Any
 
+import psutil
 import pytest
 import ray
 
@@ -49,6 +52,34 @@ def test_any_other_failure_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ValueError, match="no such option"):
         ray_session._start_local()
     assert len(calls) == 1
+
+
+def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # After a shutdown Ray would end this process at the next call of any thread.
+    ended: list[str] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
+    monkeypatch.setattr(atexit, "unregister", lambda what: ended.append("left alone"))
+    daemon = subprocess.Popen(["sleep", "60"])
+    try:
+        with ray_session.session(RunSettings()):
+            monkeypatch.setitem(ray_session._daemons, "raylet", psutil.Process(daemon.pid))
+            assert ray_session.lost_daemon() is None
+            daemon.kill()
+            daemon.wait()
+        assert ended == ["left alone"]
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
+        with (
+            pytest.raises(SweepError, match="go on in a new process"),
+            ray_session.session(RunSettings()),
+        ):
+            raise AssertionError("a dead Ray is used")
+    finally:
+        daemon.kill()
+        daemon.wait()
 
 
 @pytest.fixture
