@@ -3,11 +3,13 @@
     SWEEP_DATA_DIR=... python benchmarks/platform_overhead.py [--trials 20] [--epochs 4] [--slots 1]
 
 Both sides run the same trial function, which writes down when it began and ended and how long it
-waited for permissions. Printed for the sweep: start of the command to the first trial, the mean and
-worst gap between two trials in one slot, the wait for a permission an epoch, and the share of the
-time in trials, from the first trial's begin to the last one's end and over the whole sweep; and the
-processor seconds of a trial on both sides. Shares of one run bear a busy machine; the ratio of the
-two sides' wall-clock does not.
+waited for permissions; each is one process with an empty cache, timed from its start to its end.
+The loop is what a user would script: every trial trains, is measured, and its epsilon is worked
+out. Printed for the sweep: start of the command to the first trial, the mean and worst gap between
+two trials in one slot, the wait for a permission an epoch, and the share of the time in trials,
+from the first trial's begin to the last one's end and over the whole sweep; and the processor
+seconds of a trial on both sides. Shares of one run bear a busy machine; the ratio of the two sides'
+wall-clock does not.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -68,12 +71,15 @@ def timed(config: Any, *, folder: Path, report: Callable[[Any], bool], **rest: A
     return result
 
 
-def plain(configs: list[dict[str, Any]], place: Path, settings: Any) -> list[dict[str, Any]]:
-    """Every trial in this process, one after another."""
+def plain(place: Path) -> None:
+    """Every trial of `configs.json` in this process, one after another."""
+    import torch
+
     from trainables.communication import Alone
     from trainables.config import parse
 
-    for number, fields in enumerate(configs):
+    torch.set_num_threads(1)
+    for number, fields in enumerate(json.loads((place / "configs.json").read_text())):
         folder = place / str(number)
         folder.mkdir(parents=True)
         timed(
@@ -81,10 +87,9 @@ def plain(configs: list[dict[str, Any]], place: Path, settings: Any) -> list[dic
             folder=folder,
             report=lambda epoch: True,
             comm=Alone(),
-            data_dir=settings.data_dir,
-            cache_dir=settings.cache_dir,
+            data_dir=Path(os.environ.get("SWEEP_DATA_DIR", "data")),
+            cache_dir=place / "cache",
         )
-    return timings(place)
 
 
 def timings(place: Path) -> list[dict[str, Any]]:
@@ -99,20 +104,24 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--plain", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     # Ray workers must find this file; they are given our PYTHONPATH.
     here = str(Path(__file__).parent)
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
 
-    import torch
+    if asked.plain is not None:
+        plain(asked.plain)
+        return
+    import psutil
 
     from search_spaces import space as spaces
     from sweep import runner
     from sweep.prepare import prepare_space
     from sweep.settings import from_environment
 
-    torch.set_num_threads(1)
+    born = psutil.Process().create_time()
     with tempfile.TemporaryDirectory(prefix="platform-overhead-") as scratch:
         home = Path(scratch) / "home"
         settings = replace(
@@ -135,8 +144,22 @@ def main() -> None:
         done = runner.start(prepared, settings, function="platform_overhead:timed")
         ended = time.time()
         swept = timings(done.folder.path / "trials")
-        alone = plain([t.config for t in prepared.plan.trials], Path(scratch) / "plain", settings)
-    show(swept, alone, planned=planned - started, begun=planned, ended=ended, slots=asked.slots)
+        place = Path(scratch) / "plain"
+        place.mkdir()
+        (place / "configs.json").write_text(json.dumps([t.config for t in prepared.plan.trials]))
+        begun = time.time()
+        subprocess.run([sys.executable, __file__, "--plain", str(place)], check=True)
+        loop = time.time() - begun
+        alone = timings(place)
+    show(
+        swept,
+        alone,
+        planned=planned - started,
+        begun=born,
+        ended=ended,
+        slots=asked.slots,
+        loop=loop,
+    )
 
 
 def show(
@@ -147,6 +170,7 @@ def show(
     begun: float,
     ended: float,
     slots: int,
+    loop: float,
 ) -> None:
     """Print both sides."""
     by_worker: dict[int, list[dict[str, Any]]] = {}
@@ -162,7 +186,6 @@ def show(
     span = swept[-1]["ended"] - swept[0]["begun"]
     last = max(f["ended"] for f in swept)
     processor = [statistics.fmean(f["processor"] for f in side) for side in (swept, alone)]
-    sequential = alone[-1]["ended"] - alone[0]["begun"]
     rows = {
         "trials, slots": f"{len(swept)}, {slots}",
         "plan": f"{planned:.1f} s",
@@ -178,7 +201,7 @@ def show(
         "in trials, first begin to last end": f"{100 * busy / (slots * span):.1f} %",
         "in trials, of the whole sweep": f"{100 * busy / (slots * (ended - begun)):.1f} %",
         "processor a trial, sweep / plain loop": f"{processor[0]:.2f} / {processor[1]:.2f} s",
-        "plain loop / sweep, wall-clock": f"{100 * sequential / (slots * (ended - begun)):.1f} %",
+        "plain loop / sweep, wall-clock": f"{100 * loop / (slots * (ended - begun)):.1f} %",
     }
     for name, value in rows.items():
         print(f"| {name} | {value} |")

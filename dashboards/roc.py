@@ -18,6 +18,9 @@ _STYLES = (
     ("#000000", ":"),
 )
 _DOTS_PER_INCH = 160
+# In parts of the figure. A layout that is worked out, minor ticks and a title that looks for its
+# place took five sixths of the time, at the end of every sweep.
+_MARGINS = {"left": 0.125, "right": 0.96, "bottom": 0.11, "top": 0.935}
 
 
 def figure(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> Figure:
@@ -25,7 +28,8 @@ def figure(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -
 
     The control `blind`, which sees no model, is drawn in grey and last.
     """
-    drawn = Figure(figsize=(5.4, 4.6), dpi=_DOTS_PER_INCH, layout="constrained")
+    drawn = Figure(figsize=(5.4, 4.6), dpi=_DOTS_PER_INCH)
+    drawn.subplots_adjust(**_MARGINS)
     axis = drawn.subplots()
     names = sorted(curves, key=lambda name: (name == "blind", name))
     low = min((x for name in names for x in curves[name]["fpr"] if x > 0), default=1e-3)
@@ -44,9 +48,10 @@ def figure(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -
         )
     axis.plot([low, 1], [low, 1], color="#999999", linestyle=":", linewidth=1, label="chance")
     axis.set(xscale="log", yscale="log", xlim=(low, 1), ylim=(low, 1.05))
+    axis.minorticks_off()
     axis.set_xlabel("false-positive rate")
     axis.set_ylabel("true-positive rate")
-    axis.set_title(title, loc="left", fontsize=10)
+    axis.set_title(title, loc="left", fontsize=10, y=1.0)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=8, loc="lower right")

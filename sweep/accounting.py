@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from sweep.figure_cache import FigureCache, Figures, key_of
 from sweep.planning import Account, Accounted
 from sweep.settings import Settings
 from trainables import accountants, catalogue
@@ -23,7 +22,9 @@ from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.schema import declared_training_size
 from trainables.data.sizes import num_training_records
 from trainables.errors import InvalidData, InvalidInput
-from trainables.privacy.mechanism import build, with_other_stage
+from trainables.figure_cache import FigureCache, key_of
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import PrivacySummary
 from trainables.tasks._synthesis_checks import require_ready
 
 
@@ -45,51 +46,28 @@ def accounting(settings: Settings) -> Account:
         if config.task == "synthesis":
             _require_ready(config, settings)
         size = size_of(config, settings)
-        z = config.privacy.noise_multiplier
-        target = z.target_epsilon if isinstance(z, TargetEpsilon) else None
-        unit = build(
-            config if target is None else _with_noise(config, 1.0),
-            num_records=size.num_records,
-            undeclared=size.undeclared,
+        _, mechanism = kept.resolve(
+            config, num_records=size.num_records, undeclared=size.undeclared
         )
-        key = key_of(
-            unit,
-            target_epsilon=target,
-            stages=with_other_stage(unit, config).stages,
-            accountant=[accountant, config.privacy.accountant],
-            careful=careful,
+        finest = careful or isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+        asked = accountant or config.privacy.accountant
+        summary = kept.summary(
+            key_of(mechanism, accountant=asked, finest=finest and accountant is None),
+            lambda: _bounds(mechanism, asked, finest=finest and accountant is None),
         )
-        known = kept.find(key)
-        if known is None:
-            known = _figures(config, size, accountant=accountant, careful=careful)
-            kept.keep(key, known)
-        mechanism = replace(unit, noise_multiplier=known.noise_multiplier)
-        return Accounted(summary=known.summary, mechanism=mechanism)
+        return Accounted(summary=summary, mechanism=mechanism)
 
     return account
 
 
-def _figures(
-    config: TrialConfig, size: TrainingSize, *, accountant: str | None, careful: bool
-) -> Figures:
+def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:
     """Work them out, which takes the accounting library and up to seconds."""
-    _, mechanism = accountants.resolve(
-        config, num_records=size.num_records, undeclared=size.undeclared
-    )
-    summary = accountants.account(
-        mechanism, exact=False, accountant=accountant or config.privacy.accountant
-    )
-    calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
-    if (careful or calibrated) and not summary.tight and accountant is None:
+    summary = accountants.account(mechanism, exact=False, accountant=accountant)
+    if finest and not summary.tight:
         # The planning bound may lie a little above the target that the noise was made for.
         finer = accountants.epsilon_after(mechanism, mechanism.epochs)
         summary = replace(summary, epsilon=min(summary.epsilon, finer))
-    return Figures(mechanism.noise_multiplier, summary)
-
-
-def _with_noise(config: TrialConfig, z: float) -> TrialConfig:
-    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
-    return config.model_copy(update={"privacy": privacy})
+    return summary
 
 
 def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sweep import leakage
 from sweep.budget import EpsilonBudget, SweepBudget
 from sweep.delivery import Delivery
 from sweep.events import GO_ON, TrialEvent, Verdict
@@ -27,6 +28,7 @@ from sweep.store import SweepFolder
 from trainables import accountants, goals
 from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
 from trainables.errors import CannotAnalyze
+from trainables.figure_cache import FigureCache
 from trainables.privacy.mechanism import Mechanism
 from trainables.result import EpochReport
 
@@ -67,6 +69,7 @@ class Driver:
         packing: Packing,
         ledger: Ledger,
         delivery: Delivery | None,
+        figures: FigureCache,
         total_filter: RdpFilter | None = None,
         budget_total: float | None = None,
         watch: Callable[[str, Progress], None] = lambda trial_id, progress: None,
@@ -75,6 +78,7 @@ class Driver:
         self._trials = trials
         self._ledger = ledger
         self._delivery = delivery
+        self._figures = figures
         self._watch = watch
         budget = folder.space().budget
         self._epsilon = EpsilonBudget(budget.epsilon, budget.accountant)
@@ -182,11 +186,18 @@ class Driver:
             return self._epoch(paid, event, event.report)
         if event.kind == "finished":
             assert event.result is not None
-            write_card(self._folder, event.result, attempt=self._attempts[event.trial_id].number)
+            write_card(
+                self._folder,
+                event.result,
+                attempt=self._attempts[event.trial_id].number,
+                figures=self._figures,
+            )
             self._folder.finish_trial(event.result, when=event.time, reason=event.reason)
             whole = event.result.seconds.get("total", 0.0)
             self._seconds_of[event.trial_id] = max(whole, self._seconds_of.get(event.trial_id, 0.0))
             status = "stopped" if event.result.stopped_early else "done"
+            place = self._folder.trial_folder(event.trial_id)
+            self._ahead.submit(leakage.draw, place, paid.trial.name)
         else:
             self._folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
             status = "failed"
@@ -209,9 +220,18 @@ class Driver:
         verdict = self._permit(paid, attempt, done)
         if not verdict.go_on:
             return self._deny(paid, verdict)
-        self._ahead.submit(look_ahead, paid.mechanism, done)
+        self._ahead.submit(self._look_ahead, paid, done)
         self._show(paid, "running")
         return verdict
+
+    def _look_ahead(self, paid: Paid, done: int) -> None:
+        """Work out what will be asked of a mechanism after epoch `done`: accountants remember it,
+        and the trial finds its own figures in the cache.
+        """
+        for epochs in range(done + 1, paid.mechanism.epochs + 1):
+            spent_after(paid.mechanism, epochs)
+        accountant = paid.trial.config.get("privacy", {}).get("accountant")
+        self._figures.account(paid.mechanism, accountant=accountant)
 
     def _deny(self, paid: Paid, verdict: Verdict) -> Verdict:
         self._folder.deny_trial(paid.trial.id, reason=verdict.reason)
@@ -387,13 +407,6 @@ def _key(entry: Entry) -> tuple[str, int, int]:
 def ledger_name(folder: SweepFolder) -> str:
     """The sweep's name in the ledger: a deleted sweep's entries are not those of its namesake."""
     return f"{folder.name}@{str(folder.about()['id'])[:8]}"
-
-
-def look_ahead(mechanism: Mechanism, done: int) -> None:
-    """Work out what will be asked of a mechanism after epoch `done`: accountants remember it."""
-    for epochs in range(done + 1, mechanism.epochs + 1):
-        spent_after(mechanism, epochs)
-    accountants.account(mechanism)
 
 
 def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:

@@ -10,6 +10,7 @@ and the tracking store read it; computing it again with more trials replaces it.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,8 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
                 own["metrics"] |= _against_baseline(folder, record, found, signals)
             except InvalidData as problem:
                 own["notes"].append(str(problem))
-        if folder.write_panel(record.plan.id, own):
-            _draw(folder.trial_folder(record.plan.id), record.plan.name)
+        folder.write_panel(record.plan.id, own)
+        draw(folder.trial_folder(record.plan.id), record.plan.name)
     return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
 
 
@@ -80,11 +81,16 @@ def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, floa
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
 
 
-def _draw(place: Path, title: str) -> None:
-    """The trial's ROC curves as a picture beside their data."""
-    curves = evidence.read_curves(place)
-    if curves:
-        roc.figure(curves, title=title).savefig(place / PICTURE)
+def draw(place: Path, title: str) -> None:
+    """The trial's ROC curves as a picture beside their data, where it is missing or older."""
+    data, picture = place / evidence.ROC, place / PICTURE
+    if not data.exists() or (
+        picture.exists() and picture.stat().st_mtime_ns >= data.stat().st_mtime_ns
+    ):
+        return
+    fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two may draw it at once
+    roc.figure(evidence.read_curves(place), title=title).savefig(fresh)
+    fresh.replace(picture)
 
 
 def _pools(records: Sequence[TrialRecord], signals: dict[str, Signals]) -> list[list[TrialRecord]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sweep.files import read_json, write_json, write_text
 from sweep.store import SweepFolder
-from trainables import accountants
+from trainables.figure_cache import FigureCache
 from trainables.privacy import card as cards
 from trainables.privacy.mechanism import Mechanism
 from trainables.result import TrialResult
@@ -14,7 +14,9 @@ from trainables.result import TrialResult
 JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
 
 
-def write_card(folder: SweepFolder, result: TrialResult, *, attempt: int) -> None:
+def write_card(
+    folder: SweepFolder, result: TrialResult, *, attempt: int, figures: FigureCache
+) -> None:
     """Write the card of a trial that has ended; none for a trial that trained no epoch."""
     fields = result.privacy.get("mechanism")
     if fields is None or result.epochs_done == 0:
@@ -36,7 +38,7 @@ def write_card(folder: SweepFolder, result: TrialResult, *, attempt: int) -> Non
         provenance=str(result.privacy.get("provenance", "")),
         step_audit=result.privacy.get("step_audit"),
     )
-    summary = accountants.account(mechanism, accountant=result.privacy.get("accountant"))
+    summary = figures.account(mechanism, accountant=result.privacy.get("accountant"))
     card = cards.make(mechanism, summary, facts=facts)
     place = folder.trial_folder(result.trial_id)
     write_json(place / JSON, card)

@@ -114,7 +114,7 @@ def _end(ray: Any) -> None:
         _daemons.clear()
         ray.shutdown()
         return
-    # Threads of Tune and Train still ask Ray, which ends the whole process at the first call after a
+    # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
     # Ray's reaper ends what is left when this process does.
     atexit.unregister(ray.shutdown)

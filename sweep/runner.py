@@ -40,6 +40,7 @@ from trainables import goals
 from trainables.accountants import RdpFilter, Release, release
 from trainables.config import parse
 from trainables.errors import InvalidInput
+from trainables.figure_cache import FigureCache
 
 _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
 _TRIAL_FUNCTION = "trainables.trial:run"
@@ -223,6 +224,7 @@ def _execute(
             packing=packing,
             ledger=ledger,
             delivery=delivery,
+            figures=FigureCache(settings.cache_dir),
             total_filter=total_filter(space, settings),
             budget_total=folder.about().get("budget_total"),
             watch=watch,

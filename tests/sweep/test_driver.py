@@ -20,6 +20,7 @@ from sweep.store import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.config import parse
+from trainables.figure_cache import FigureCache
 from trainables.privacy.mechanism import build
 from trainables.result import EpochReport, TrialResult
 
@@ -48,7 +49,14 @@ class Stage:
             )
             for trial in self.folder.plan().trials
         }
-        return Driver(self.folder, trials, packing=self._packing, ledger=self.ledger, delivery=None)
+        return Driver(
+            self.folder,
+            trials,
+            packing=self._packing,
+            ledger=self.ledger,
+            delivery=None,
+            figures=FigureCache(self._settings.cache_dir),
+        )
 
     def entries(self, trial_id: str) -> list[Entry]:
         return furthest(entry for entry in self.ledger.entries() if entry.trial == trial_id)

@@ -7,14 +7,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sweep import accounting as module
 from sweep.accounting import accounting
-from sweep.figure_cache import FigureCache, Figures, key_of
 from sweep.settings import Settings
+from trainables import accountants
 from trainables.config import TrialConfig, parse
+from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.summary import PrivacySummary
 
 SUMMARY = PrivacySummary(
@@ -45,28 +46,31 @@ def _config(**privacy: object) -> TrialConfig:
     return parse({"engine": "dp_sgd", "privacy": privacy, "training": training})
 
 
+def never(*_: object, **__: object) -> Any:
+    raise AssertionError("worked out twice")
+
+
 def test_figures_come_back_as_they_were(tmp_path: Path) -> None:
-    FigureCache(tmp_path / "new").keep("key", Figures(0.123456789, SUMMARY))
-    found = FigureCache(tmp_path / "new").find("key")
-    assert found == Figures(0.123456789, SUMMARY)
+    FigureCache(tmp_path / "new").summary("key", lambda: SUMMARY)
+    assert FigureCache(tmp_path / "new").summary("key", never) == SUMMARY
     assert FigureCache(tmp_path / "new").find("another") is None
     assert (tmp_path / "new" / "figures.jsonl").stat().st_mode & 0o077 == 0
 
 
 def test_a_damaged_file_is_worked_out_again(tmp_path: Path) -> None:
     cache = FigureCache(tmp_path)
-    cache.keep("first", Figures(1.0, SUMMARY))
-    cache.keep("second", Figures(2.0, SUMMARY))
+    cache.keep("first", 1.0)
+    cache.keep("second", 2.0)
     file = tmp_path / "figures.jsonl"
-    file.write_bytes(file.read_bytes()[:-20] + b"\xff")
+    file.write_bytes(file.read_bytes()[:-4] + b"\xff")
     found = FigureCache(tmp_path)
-    assert found.find("first") == Figures(1.0, SUMMARY)
+    assert found.find("first") == 1.0
     assert found.find("second") is None
 
 
 def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    FigureCache(tmp_path / "file" / "cache").keep("key", Figures(1.0, SUMMARY))
+    FigureCache(tmp_path / "file" / "cache").keep("key", 1.0)
 
 
 def test_a_second_plan_asks_no_accountant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,13 +78,27 @@ def test_a_second_plan_asks_no_accountant(tmp_path: Path, monkeypatch: pytest.Mo
     first = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
     assert first.summary.epsilon <= 8 < first.summary.epsilon * 1.01
     assert first.mechanism.noise_multiplier == first.summary.noise_multiplier
-
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("worked out twice")
-
-    monkeypatch.setattr(module, "_figures", never)
+    for name in ("resolve", "account", "epsilon_after"):
+        monkeypatch.setattr(accountants, name, never)
     again = accounting(_settings(tmp_path))(config, accountant=None, careful=False)
     assert again == first
+
+
+def test_a_trial_finds_what_its_sweep_worked_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _config(noise_multiplier={"target_epsilon": 8})
+    planned = accounting(_settings(tmp_path))(config, accountant=None, careful=False).mechanism
+    exact = FigureCache(tmp_path / "cache").account(planned)
+    assert exact == accountants.account(planned)
+    for name in ("resolve", "account"):
+        monkeypatch.setattr(accountants, name, never)
+    kept = FigureCache(tmp_path / "cache")
+    _, mechanism = kept.resolve(config, num_records=planned.num_records)
+    assert mechanism == planned
+    assert kept.account(mechanism) == exact
+    with pytest.raises(AssertionError, match="worked out twice"):
+        kept.account(mechanism.first(1))  # one that was stopped is another
 
 
 def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:

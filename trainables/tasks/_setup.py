@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainables import accountants, catalogue, engines
+from trainables import catalogue, engines
 from trainables.communication import Communicator
 from trainables.config import DataConfig, TrialConfig
 from trainables.data.batches import Loader, PackedBatch
@@ -20,6 +20,7 @@ from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.engines import Engine
 from trainables.errors import InvalidInput
+from trainables.figure_cache import FigureCache
 from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
@@ -101,7 +102,7 @@ def prepare(
         corpus=corpus,
         mask_seed=stream_seed(config.training.seed, config.id),
     )
-    config, mechanism = accountants.resolve(
+    config, mechanism = FigureCache(cache_dir).resolve(
         config,
         num_records=num_training_records(config.data, corpus),
         undeclared=corpus.undeclared,

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainables import accountants, catalogue
+from trainables import catalogue
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.errors import TrialFailed
+from trainables.figure_cache import FigureCache
 from trainables.generation import histogram
 from trainables.generation._material import PARSES, Material, StageTexts
 from trainables.models._lm_source import LmSource, source_of
@@ -81,7 +82,9 @@ def prepare(
     split = split_pairs(corpus, config.data, synthesis, mask_seed=mask_seed)
     require_data(synthesis, corpus, split)
     number, undeclared = num_private_records(corpus, config.data, synthesis)
-    config, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)
+    config, mechanism = FigureCache(cache_dir).resolve(
+        config, num_records=number, undeclared=undeclared
+    )
     with _first_alone(comm):
         records = _materials(config, corpus, split, method, cache_dir=cache_dir)
     private, public, held_out = (records[name] for name in ("private", "public", "validation"))

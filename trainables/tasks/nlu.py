@@ -13,10 +13,11 @@ import numpy as np
 from safetensors.torch import save_file
 from torch import nn
 
-from trainables import accountants, catalogue, evidence
+from trainables import catalogue, evidence
 from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig
 from trainables.engines import GradientSource
+from trainables.figure_cache import FigureCache
 from trainables.metrics import summarize
 from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
@@ -70,7 +71,7 @@ def run(
         shadow=_shadow.signals,
     )
     ended = time.perf_counter()
-    summary = accountants.account(
+    summary = FigureCache(cache_dir).account(
         setup.mechanism.first(trained.epochs_done), accountant=setup.config.privacy.accountant
     )
     if comm.rank == 0:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from trainables import accountants
 from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig, parse
+from trainables.figure_cache import FigureCache
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
@@ -61,7 +61,7 @@ def run(
     drawn, notes = _draw(setup, trained)
     generated = time.perf_counter()
     figures = measure(setup, drawn, cache_dir=cache_dir) if drawn is not None else {}
-    summary = accountants.account(
+    summary = FigureCache(cache_dir).account(
         setup.mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
     )
     if comm.rank == 0:

@@ -1,0 +1,136 @@
+"""Privacy figures that were worked out before, kept in the cache folder: a space that is planned
+again needs no accounting library, and a trial finds what its sweep has worked out while it trained.
+
+A line of the file is a figure under the hash of all that it depends on: the mechanism, what was
+asked of it, and the code that answers. What cannot be read is worked out again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cached_property, lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from trainables import accountants
+from trainables.config import TargetEpsilon, TrialConfig
+from trainables.privacy.mechanism import Mechanism, build, with_other_stage
+from trainables.privacy.summary import PrivacySummary
+
+_FILE = "figures.jsonl"
+_MOST_BYTES = 20_000_000  # then the file is begun anew
+_LIBRARIES = ("dp-accounting", "numpy", "scipy")
+_TUPLES = ("effective_noise_multiplier", "unaccounted", "warnings")
+
+
+class FigureCache:
+    """The figures kept in a folder; it is made when the first is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _FILE
+
+    def resolve(
+        self, config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
+    ) -> tuple[TrialConfig, Mechanism]:
+        """`accountants.resolve`: the noise multiplier of a target epsilon is sought once.
+
+        Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
+        """
+        target = config.privacy.noise_multiplier
+        if not isinstance(target, TargetEpsilon):
+            return config, build(config, num_records=num_records, undeclared=undeclared)
+        unit = build(_with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
+        key = key_of(
+            unit,
+            noise_for=target.target_epsilon,
+            stages=with_other_stage(unit, config).stages,
+            accountant=config.privacy.accountant,
+        )
+        z = self.find(key)
+        if z is None:
+            _, mechanism = accountants.resolve(
+                config, num_records=num_records, undeclared=undeclared
+            )
+            z = mechanism.noise_multiplier
+            self.keep(key, z)
+        return _with_noise(config, z), replace(unit, noise_multiplier=z)
+
+    def account(self, mechanism: Mechanism, *, accountant: str | None = None) -> PrivacySummary:
+        """`accountants.account`, exactly.
+
+        Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
+        """
+        return self.summary(
+            key_of(mechanism, accountant=accountant, exact=True),
+            lambda: accountants.account(mechanism, accountant=accountant),
+        )
+
+    def summary(self, key: str, work_out: Callable[[], PrivacySummary]) -> PrivacySummary:
+        """The summary under a key; worked out and kept where there is none."""
+        found = self.find(key)
+        if found is None:
+            made = work_out()
+            self.keep(key, asdict(made))
+            return made
+        return PrivacySummary(**{**found, **{name: tuple(found[name]) for name in _TUPLES}})
+
+    def find(self, key: str) -> Any:
+        """What was kept under a key, plain data; None where nothing was."""
+        return self._known.get(key)
+
+    def keep(self, key: str, value: Any) -> None:
+        """Add plain data. A folder that cannot be written to keeps nothing."""
+        self._known[key] = value
+        line = json.dumps({"key": key, "value": value}) + "\n"
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            if self._path.exists() and self._path.stat().st_size > _MOST_BYTES:
+                mode |= os.O_TRUNC
+            descriptor = os.open(self._path, mode, 0o600)
+            with os.fdopen(descriptor, "ab", buffering=0) as file:
+                file.write(line.encode())  # at once: processes may write side by side
+
+    @cached_property
+    def _known(self) -> dict[str, Any]:
+        known: dict[str, Any] = {}
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return known
+        for line in lines:
+            try:
+                row = json.loads(line)
+                known[row["key"]] = row["value"]
+            except (ValueError, TypeError, KeyError):
+                continue  # cut by a crash: it is worked out again
+        return known
+
+
+def key_of(mechanism: Mechanism, **asked: Any) -> str:
+    """The hash of a mechanism, of what is `asked` of it (plain data), and of the code."""
+    document = {"mechanism": asdict(mechanism), "asked": asked, "code": _code()}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _with_noise(config: TrialConfig, z: float) -> TrialConfig:
+    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
+    return config.model_copy(update={"privacy": privacy})
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """The hash of whatever a figure is worked out by."""
+    digest = hashlib.sha256()
+    home = Path(__file__).parent
+    for path in sorted([*home.glob("accountants/*.py"), *home.glob("privacy/[ms]*.py")]):
+        digest.update(path.read_bytes())
+    for library in _LIBRARIES:
+        digest.update(metadata.version(library).encode())
+    return digest.hexdigest()
