@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import socket
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -117,7 +118,26 @@ def _end(ray: Any) -> None:
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
     # Ray's reaper ends what is left when this process does.
-    atexit.unregister(ray.shutdown)
+    _restore_excepthook()
+    atexit.register(_leave)
+
+
+def _restore_excepthook() -> None:
+    """Ray's own tells its GCS of an uncaught error first; it waits a minute for one that is gone."""
+    from ray._private import worker
+
+    if sys.excepthook is getattr(worker, "custom_excepthook", None):
+        sys.excepthook = getattr(worker, "normal_excepthook", sys.__excepthook__)
+
+
+def _leave() -> None:
+    """End this process, at its exit, as failed: Ray and Tune would first wait a minute for a daemon
+    that is gone, or their threads crash on what the interpreter has taken down.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(1)
 
 
 def _keep_off_stdout() -> None:

@@ -62,7 +62,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
-    monkeypatch.setattr(atexit, "unregister", lambda what: ended.append("left alone"))
+    monkeypatch.setattr(atexit, "register", lambda what: ended.append("left alone"))
     daemon = subprocess.Popen(["sleep", "60"])
     try:
         with ray_session.session(RunSettings()):

@@ -215,7 +215,7 @@ def test_a_killed_broker_is_one_line_and_the_rest_can_be_resumed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("daemon", ["raylet"])
+@pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
 def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
     daemon: str, tmp_path: Path
 ) -> None:
@@ -238,7 +238,8 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
     (hurt,) = [p for p in psutil.Process(driver.pid).children() if p.name() == daemon]
     hurt.kill()
     _, errors = driver.communicate(timeout=60)
-    assert f"Ray broke down (its {daemon} died)" in errors
+    assert f"Ray broke down (its {daemon} died)" in errors.splitlines()[-1]
+    assert driver.returncode == 1
     assert none_left(mark, seconds=120) == []
     diary = Diary(t0=4)
     run_trials([job], events=diary, settings=LOCAL)
