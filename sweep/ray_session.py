@@ -123,7 +123,7 @@ def _end(ray: Any) -> None:
 
 
 def _restore_excepthook() -> None:
-    """Ray's own hook tells its GCS of an uncaught error: it waits a minute for one that has died."""
+    """Ray's own hook tells its GCS of an uncaught error, and waits a minute for a dead one."""
     from ray._private import worker
 
     if sys.excepthook is getattr(worker, "custom_excepthook", None):
