@@ -134,3 +134,15 @@ def affordable_epochs(
         else:
             high = middle - 1
     return low
+
+
+def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
+    """Upper bounds of what `epochs` epochs have spent, quick enough to be asked between epochs."""
+    stopped = mechanism.first(epochs)
+    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
+        spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
+    else:  # a distribution for each epoch's noise would take seconds
+        spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
+    if mechanism.engine == "edp_sgd":
+        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
+    return spent

@@ -9,24 +9,24 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweep import leakage
-from sweep.budget import EpsilonBudget, SweepBudget
+from sweep.budget import EpsilonBudget, SweepBudget, spent_after
 from sweep.delivery import Delivery
 from sweep.events import GO_ON, TrialEvent, Verdict
-from sweep.ledger import Entry, Ledger, entry_for
+from sweep.ledger import Entry, Ledger, attempt_key, entry_for, furthest
 from sweep.packing import Packing
 from sweep.planning import PlannedTrial
 from sweep.privacy_cards import write_card
 from sweep.results_table import Progress
 from sweep.search_filter import admits
 from sweep.store import SweepFolder
-from trainables import accountants, goals
-from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
+from trainables import goals
+from trainables.accountants import RdpFilter, Release, epsilon_sweep, release
 from trainables.errors import CannotAnalyze
 from trainables.figure_cache import FigureCache
 from trainables.privacy.mechanism import Mechanism
@@ -95,11 +95,11 @@ class Driver:
         self._budget_total = budget_total
         self._ended = {record.plan.id for record in records if record.status in _ENDED}
         self._lock = threading.RLock()
-        self._name = ledger_name(folder)
+        self._name = folder.ledger_name
         self._attempts: dict[str, _Attempt] = {}
         self._furthest: dict[tuple[str, int, int], Entry] = {}
         for entry in furthest(e for e in ledger.entries() if e.sweep == self._name):
-            self._furthest[_key(entry)] = entry
+            self._furthest[attempt_key(entry)] = entry
         self._base = {
             trial_id: max(n for t, n, _ in self._furthest if t == trial_id)
             for trial_id in {t for t, *_ in self._furthest}
@@ -298,7 +298,7 @@ class Driver:
         if verdict.go_on:
             verdict = self._charge(paid, entry)
         if verdict.go_on:
-            self._furthest[_key(entry)] = entry
+            self._furthest[attempt_key(entry)] = entry
         return verdict
 
     def _entry(self, paid: Paid, attempt: _Attempt, done: int) -> Entry:
@@ -342,7 +342,7 @@ class Driver:
     def _within_total(self, paid: Paid, entry: Entry) -> Verdict:
         if self._total is None or paid.trial.baseline:
             return GO_ON
-        counted = {**self._furthest, _key(entry): entry}
+        counted = {**self._furthest, attempt_key(entry): entry}
         releases = [
             e.release for (trial_id, *_), e in counted.items() if not self._is_baseline(trial_id)
         ]
@@ -387,35 +387,3 @@ class Driver:
                 reason=reason,
             ),
         )
-
-
-def furthest(entries: Iterable[Entry]) -> list[Entry]:
-    """Of each attempt at a trial the entry that reaches furthest: the others are part of it."""
-    kept: dict[tuple[str, int, int], Entry] = {}
-    for entry in entries:
-        key = _key(entry)
-        if key not in kept or kept[key].epochs <= entry.epochs:
-            kept[key] = entry
-    return list(kept.values())
-
-
-def _key(entry: Entry) -> tuple[str, int, int]:
-    """Entries with the same key replace each other, the furthest counts."""
-    return entry.trial, entry.attempt, entry.first_epoch
-
-
-def ledger_name(folder: SweepFolder) -> str:
-    """The sweep's name in the ledger: a deleted sweep's entries are not those of its namesake."""
-    return f"{folder.name}@{str(folder.about()['id'])[:8]}"
-
-
-def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
-    """Upper bounds of what `epochs` epochs have spent, quick enough to be asked between epochs."""
-    stopped = mechanism.first(epochs)
-    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
-        spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
-    else:  # a distribution for each epoch's noise would take seconds
-        spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
-    if mechanism.engine == "edp_sgd":
-        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
-    return spent

@@ -15,10 +15,9 @@ from typing import Any
 import yaml
 
 from sweep import select
-from sweep.driver import furthest, ledger_name
 from sweep.export_encoder import write_encoder
 from sweep.files import read_json, write_json, write_text
-from sweep.ledger import FILE, Ledger
+from sweep.ledger import FILE, Ledger, furthest
 from sweep.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.search_filter import total_of
 from sweep.store import SweepFolder, TrialRecord
@@ -104,7 +103,7 @@ def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
     nothing), and why its best trial has no cheaper price.
     """
     everything = Ledger(folder.path.parent / FILE).entries()
-    mine = [entry for entry in everything if entry.sweep == ledger_name(folder)]
+    mine = [entry for entry in everything if entry.sweep == folder.ledger_name]
     # A baseline is exempt from the sweep's budgets; what it gives away stands beside the total.
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     entries = furthest(entry for entry in mine if entry.trial not in exempt)

@@ -273,3 +273,18 @@ def _smallest_delta(entries: Iterable[Entry]) -> float:
 
 def _because(spend: SweepSpend) -> str:
     return f" ({'; '.join(spend.unaccounted)})" if spend.unaccounted else ""
+
+
+def furthest(entries: Iterable[Entry]) -> list[Entry]:
+    """Of each attempt at a trial the entry that reaches furthest: the others are part of it."""
+    kept: dict[tuple[str, int, int], Entry] = {}
+    for entry in entries:
+        key = attempt_key(entry)
+        if key not in kept or kept[key].epochs <= entry.epochs:
+            kept[key] = entry
+    return list(kept.values())
+
+
+def attempt_key(entry: Entry) -> tuple[str, int, int]:
+    """Entries with the same key replace each other, the furthest counts."""
+    return entry.trial, entry.attempt, entry.first_epoch

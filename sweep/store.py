@@ -59,6 +59,11 @@ class SweepFolder(TrialFiles):
         """The sweep's name, which is the folder's."""
         return self.path.name
 
+    @property
+    def ledger_name(self) -> str:
+        """The sweep's name in the ledger: what a deleted sweep has spent is not its namesake's."""
+        return f"{self.name}@{str(self.about()['id'])[:8]}"
+
     def space(self) -> SearchSpace:
         """The space as it was run."""
         return parse(_read_yaml(self.path / "space.yaml"))

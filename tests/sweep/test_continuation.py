@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sweep import runner
-from sweep.driver import Driver, furthest, ledger_name
+from sweep.driver import Driver
 from sweep.events import TrialEvent, Verdict
-from sweep.ledger import FILE, Ledger
+from sweep.ledger import FILE, Ledger, furthest
 from sweep.prepare import prepare_space
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
@@ -48,7 +48,7 @@ def _resume(folder: SweepFolder, *trial_ids: str) -> None:
 
 def _paid(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
     entries = Ledger(folder.path.parent / FILE).entries()
-    mine = [e for e in entries if (e.sweep, e.trial) == (ledger_name(folder), trial_id)]
+    mine = [e for e in entries if (e.sweep, e.trial) == (folder.ledger_name, trial_id)]
     return [(e.attempt, e.first_epoch, e.epochs) for e in furthest(mine)]
 
 

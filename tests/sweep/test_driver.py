@@ -11,9 +11,10 @@ import pytest
 
 from sweep import planning, store
 from sweep.accounting import accounting
-from sweep.driver import Driver, Paid, furthest, ledger_name, spent_after
+from sweep.budget import spent_after
+from sweep.driver import Driver, Paid
 from sweep.events import TrialEvent, Verdict
-from sweep.ledger import FILE, Entry, Ledger
+from sweep.ledger import FILE, Entry, Ledger, furthest
 from sweep.packing import Packing
 from sweep.privacy_cards import read_card
 from sweep.store import SweepFolder
@@ -238,10 +239,10 @@ def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
 def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) -> None:
     first = Stage(tmp_path)
     first.driver(started(first.first))
-    before = ledger_name(first.folder)
+    before = first.folder.ledger_name
     first.folder.delete()
     second = Stage(tmp_path)
-    assert ledger_name(second.folder) != before
+    assert second.folder.ledger_name != before
     second.driver(started(second.first))
     assert len({entry.sweep for entry in second.ledger.entries()}) == 2
 

@@ -11,9 +11,8 @@ import yaml
 
 from sweep import prepare, runner, search_source
 from sweep.accounting import accounting
-from sweep.driver import furthest, ledger_name
 from sweep.export import spend_of
-from sweep.ledger import FILE, Ledger
+from sweep.ledger import FILE, Ledger, furthest
 from sweep.plan_total import together, within_total
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
@@ -46,7 +45,7 @@ def spent(folder: SweepFolder) -> float:
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     entries = Ledger(folder.path.parent / FILE).entries()
-    mine = [e for e in furthest(entries) if e.sweep == ledger_name(folder)]
+    mine = [e for e in furthest(entries) if e.sweep == folder.ledger_name]
     return epsilon_sweep([e.release for e in mine if e.trial not in exempt], delta=1e-4).epsilon
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from search_spaces import space as spaces
 from sweep import runner
-from sweep.driver import Driver, furthest
+from sweep.driver import Driver
 from sweep.events import TrialEvent, TrialJob, Verdict
-from sweep.ledger import FILE, Ledger
+from sweep.ledger import FILE, Ledger, furthest
 from sweep.prepare import prepare_space
 from sweep.stacks import sizes, stacked
 from sweep.store import SweepFolder
