@@ -17,7 +17,7 @@ import time
 
 from sweep.bench.children import team_rounds
 from sweep.bench.contestants import OURS, Spec
-from sweep.bench.measure import rounds
+from sweep.bench.rounds import rounds
 from sweep.settings import from_environment
 
 

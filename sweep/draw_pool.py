@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sweep.trained_text import models_of, open_trained
 from trainables.config import SynthesisConfig
 from trainables.generation._drawer import BLOCK, ModelDrawer
 
@@ -58,8 +59,6 @@ def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[Dr
 
 def _open(folder: Path, parses: Path | None) -> None:
     import torch
-
-    from sweep.synthesize import models_of, open_trained
 
     torch.set_num_threads(1)
     trained = open_trained(folder)

@@ -133,7 +133,7 @@ def _fluency(path: Path) -> dict[str, Any]:
 
 
 def _judged(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
-    from sweep.synthesize import judge_of  # torch
+    from sweep.trained_text import judge_of  # torch
     from trainables.tasks._fluency import fluency_of
 
     model, tokenizer, max_tokens = judge_of(lm)

@@ -19,20 +19,15 @@ from typing import Any
 
 from sweep.draw_pool import draw_pool
 from sweep.files import write_json, write_text
+from sweep.trained_text import Trained, models_of
 from trainables import accountants, catalogue
 from trainables.accountants import epsilon_sweep, release
-from trainables.config import ModelConfig, SynthesisConfig
 from trainables.errors import InvalidInput
 from trainables.generation._drawer import ModelDrawer
-from trainables.generation._material import PARSES, UTTERANCES, Drawn, Plan
-from trainables.models._lm_folder import load_lm
-from trainables.models._lm_source import base_model, tokenizer_of
-from trainables.models.causal_lm import CausalLm
-from trainables.privacy.mechanism import Mechanism
+from trainables.generation._material import Drawn, Plan
 from trainables.privacy.summary import plain
 from trainables.seeding import stream_seed
 
-ABOUT = "synthesis.json"
 KNOWN_PATTERNS = {
     "email": r"\S+@\S+\.\S+",
     "url": r"(https?://|www\.)\S+",
@@ -42,7 +37,6 @@ _COUPLES = (
     "one record more or less, which would couple other records anew: for one record replaced,"
     " epsilon_replace_one holds",
 )
-_JUDGED = 128  # tokens of a text that a judge reads
 Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
 _ROUNDS = 20  # of drawing anew what the filters dropped
 
@@ -78,70 +72,6 @@ class Filters:
             if re.search(pattern, text):
                 return name
         return "repeated" if self.drop_repeats and text in seen else None
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A model folder: its models, what they need to be drawn from, and what they cost."""
-
-    folder: Path
-    about: dict[str, Any]
-    mechanism: Mechanism
-
-    @property
-    def synthesis(self) -> SynthesisConfig:
-        """How it was made."""
-        return SynthesisConfig.model_validate(self.about["synthesis"])
-
-
-def open_trained(folder: Path) -> Trained:
-    """The model folder of an export, a trial or a folder that is one.
-
-    Raises: InvalidInput where there is none.
-    """
-    for place in (folder / "model", folder):
-        file = place / ABOUT
-        if not file.is_file():
-            continue
-        try:
-            about = json.loads(file.read_text(encoding="utf-8"))
-            fields = about["mechanism"]
-            ModelConfig.model_validate(about["model"])
-            SynthesisConfig.model_validate(about["synthesis"])
-            if not {"stages", "frequencies", "fingerprint", "provenance"} <= about.keys():
-                raise KeyError
-            lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
-            return Trained(place, about, Mechanism(**{**fields, **lists}))
-        except (ValueError, KeyError, TypeError):
-            raise InvalidInput(
-                f"expected a synthesis model of this version in {place}, got another"
-            ) from None
-    raise InvalidInput(
-        f"expected a trained synthesis model ({ABOUT}) in {folder}, got none"
-        " (`sweep export` writes one)"
-    )
-
-
-def judge_of(folder: Path) -> tuple[Any, Any, int]:
-    """A language model that judges utterances, its tokenizer and the most tokens that it reads: an
-    exported synthesis trial of one stage, or a folder of a causal LM of `transformers`.
-
-    Raises: InvalidInput where the folder is neither, or the model reads utterances behind prompts.
-    """
-    places = (folder / "model", folder)
-    if not any((place / ABOUT).is_file() for place in places):
-        tokenizer = tokenizer_of(str(folder))
-        model: Any = base_model(str(folder), positions=1)
-        most = model.sizes.positions if isinstance(model, CausalLm) else _JUDGED
-        return model, tokenizer, min(most, _JUDGED)
-    trained = open_trained(folder)
-    if trained.synthesis.method != "one_stage":
-        raise InvalidInput(
-            "expected a model of synthesis.method=one_stage, which reads utterances behind nothing,"
-            f" got one of {trained.synthesis.method} in {folder}"
-        )
-    models, tokenizers = models_of(trained, None)
-    return models[UTTERANCES], tokenizers[UTTERANCES], trained.synthesis.max_tokens
 
 
 def write_utterances(
@@ -193,37 +123,6 @@ def write_utterances(
 
 def _card_file(to: Path) -> Path:
     return to.with_suffix(".card.json")
-
-
-def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Model and tokenizer of each stage.
-
-    Raises: InvalidInput where the folders do not belong together.
-    """
-    own = tuple(trained.about["stages"])
-    method = catalogue.entry("generation", trained.synthesis.method, kind="method")
-    folders = dict.fromkeys(own, trained)
-    if parses is not None:
-        if own != (UTTERANCES,) or tuple(parses.about["stages"]) != (PARSES,):
-            raise InvalidInput(
-                "expected --parses with a model of utterances alone beside a model of parses alone,"
-                f" got {', '.join(own)} and {', '.join(parses.about['stages'])}"
-            )
-        if trained.about["fingerprint"] != parses.about["fingerprint"]:
-            raise InvalidInput("expected two stages of one data set, got two data sets")
-        folders[PARSES] = parses
-    missing = [stage for stage in method.STAGES if stage not in folders]
-    if missing:
-        raise InvalidInput(
-            f"expected a model of the stage {missing[0]} too, got {', '.join(own)} alone"
-            " (--parses names its folder)"
-        )
-    models, tokenizers = {}, {}
-    for stage, home in folders.items():
-        config = ModelConfig.model_validate(home.about["model"])
-        found, tokenizer = load_lm(home.folder, (stage,), config, home.synthesis)
-        models[stage], tokenizers[stage] = found[stage], tokenizer
-    return models, tokenizers
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def peak_memory(spec: Spec, engine: str) -> float:
 
 
 def team_rounds(spec: Spec) -> Found:
-    """As `measure.rounds`, by `spec.workers` processes of this machine."""
+    """As `rounds.rounds`, by `spec.workers` processes of this machine."""
     Arena(spec)  # refuses what cannot be, and writes the corpus' cached form: not all at once
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "meeting")
@@ -69,7 +69,7 @@ def _peak(spec: Spec, engine: str) -> dict[str, Any]:
 def _rounds(spec: Spec, rank: int, place: str) -> dict[str, Any]:
     import torch.distributed as dist
 
-    from sweep.bench.measure import rounds
+    from sweep.bench.rounds import rounds
     from sweep.torch_team import TorchComm
 
     dist.init_process_group(

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from sweep.bench import stock
 from sweep.bench.contestants import Arena, Spec
-from sweep.bench.measure import rounds
 from sweep.bench.outcome import Times, row
+from sweep.bench.rounds import rounds
 from sweep.commands import bench
 from trainables.errors import InvalidInput
 

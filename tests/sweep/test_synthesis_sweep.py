@@ -17,7 +17,8 @@ from sweep.ledger import FILE, Ledger
 from sweep.prepare import prepare_space
 from sweep.settings import Settings
 from sweep.store import open_sweep
-from sweep.synthesize import Filters, open_trained, write_utterances
+from sweep.synthesize import Filters, write_utterances
+from sweep.trained_text import open_trained
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables.config import ModelConfig
