@@ -7,16 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from trainables.models.bert import Bert
 
 _TABLES = {
     "word.weight": "embeddings.word_embeddings.weight",
@@ -139,8 +136,8 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_into(model: Bert, source: Source) -> None:
-    """Copy the encoder's weights; the heads keep theirs."""
+def load_into(model: nn.Module, source: Source) -> None:
+    """Copy the encoder's weights into a `bert.Bert`; its heads keep theirs."""
     if source.weights is None:
         return
     with torch.no_grad():
