@@ -79,3 +79,10 @@ def _print(found: ReleaseAudit) -> None:
         f" {found.num_copies_held_out} in {found.num_released}",
         markup=False,
     )
+    if found.epsilon_lower_bound == 0 and found.p_value < found.p:
+        console().print(
+            f"members are repeated more than held-out records (p={found.p_value:.2g}), but"
+            f" delta={found.delta:g} could explain it among {found.num_records} records: a smaller"
+            " --delta may bound epsilon",
+            markup=False,
+        )

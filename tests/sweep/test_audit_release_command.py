@@ -29,3 +29,27 @@ def test_a_release_of_copies_is_above_its_claim(tmp_path, capsys):
     assert "above the claim of 0.5" in err
     assert cli.run([*arguments, "--epsilon", "50"]) == 0
     assert cli.run([*arguments[:-1], "nothing.jsonl"]) == 2
+
+
+def test_a_leak_that_delta_could_explain_is_told(tmp_path, capsys):
+    def write(name, texts):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps({"utterance": text}) + "\n" for text in texts))
+        return str(path)
+
+    members = [f"call secret{i} now" for i in range(200)]
+    held_out = [f"call other{i} now" for i in range(200)]
+    arguments = [
+        "audit-release",
+        *("--synthetic", write("s.jsonl", [*members[:60], *held_out[:20]])),
+        *("--members", write("m.jsonl", members)),
+        *("--held-out", write("h.jsonl", held_out)),
+    ]
+    assert cli.run([*arguments, "--delta", "0.05"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "epsilon >= 0.000" in out
+    assert "delta=0.05 could explain it among 400 records" in out
+    assert cli.run([*arguments, "--delta", "0"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "epsilon >= 0.000" not in out
+    assert "could explain" not in out
