@@ -7,6 +7,7 @@ permission for the first one.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class Trained:
     best_epochs: dict[str, int]
     stopped_early: bool
     epoch_seconds: tuple[float, ...]
+    seconds_before: float  # of the epochs that an earlier attempt trained
     history: tuple[dict[str, float], ...]
 
     @property
@@ -104,6 +106,7 @@ def train(
         # A checkpoint from before stages were judged apart has one epoch for all weights.
         best_epochs = saved.state.get("best_epochs") or {"": saved.state["best_epoch"]}
         go_on = _ask(report, history, seconds, comm)
+    before_this = math.fsum(seconds)
     while go_on and len(history) < epochs:
         epoch = len(history)
         started = time.perf_counter()
@@ -129,6 +132,7 @@ def train(
         best_epochs=best_epochs,
         stopped_early=len(history) < epochs,
         epoch_seconds=tuple(seconds),
+        seconds_before=before_this,
         history=tuple(history),
     )
 

@@ -128,6 +128,14 @@ def test_a_resumed_trial_ends_as_if_it_had_never_stopped(place: Path, tmp_path: 
     assert figures(resumed) == figures(whole)
 
 
+def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place: Path, tmp_path: Path) -> None:
+    run(place, tmp_path, config())
+    again, reports = run(place, tmp_path, config())  # every epoch is an earlier attempt's
+    assert [epoch.epochs_done for epoch in reports] == [3]
+    parts = [again.seconds[name] for name in ("prepare", "train", "evaluate")]
+    assert again.seconds["total"] >= sum(parts)
+
+
 def test_a_refused_epoch_is_not_trained_and_not_charged(place: Path, tmp_path: Path) -> None:
     private = config(privacy={"reproducible_noise": False})
     stopped, reports = run(place, tmp_path / "a", private, stop_after=2)

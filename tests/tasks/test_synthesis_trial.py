@@ -81,7 +81,7 @@ def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path: P
     result = run_trial(config, tmp_path)
     assert result.metrics["well_formed_rate"] == 1.0
     assert result.metrics["function_type_overlap_human_ceiling"] is not None
-    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").glob("[a-z]*"))
+    kept = sorted(path.name.split("-")[0] for path in (tmp_path / "cache").glob("[a-z]*-*"))
     assert kept == ["lm", "lm", "parser", "parser", "programs", "programs"]
 
 

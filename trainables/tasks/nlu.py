@@ -84,7 +84,7 @@ def run(
         "attacks": leakage.seconds,
         "shadow": leakage.shadow_seconds,
         "evaluate": ended - measured - leakage.shadow_seconds,
-        "total": ended - started - leakage.shadow_seconds,
+        "total": ended - started - leakage.shadow_seconds + trained.seconds_before,
     }
     metrics: dict[str, float | None] = {
         **tested,

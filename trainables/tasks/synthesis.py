@@ -72,7 +72,7 @@ def run(
         "epoch": float(np.median(trained.epoch_seconds)),
         "generate": generated - ended,
         "evaluate": time.perf_counter() - generated,
-        "total": time.perf_counter() - started,
+        "total": time.perf_counter() - started + trained.seconds_before,
     }
     metrics: dict[str, float | None] = {
         **figures,
