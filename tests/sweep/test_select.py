@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sweep import select
 from sweep.planning import PlannedTrial
-from sweep.store import Status, TrialRecord
+from sweep.store import TrialRecord
+from sweep.trial_files import Status
 from trainables.errors import InvalidInput
 
 
