@@ -5,7 +5,8 @@ so that no trial is cut off in the middle by what was known beforehand. Pure but
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from search_spaces.space import SearchSpace
 from sweep.planning import Account, Plan, PlannedTrial
@@ -13,6 +14,7 @@ from sweep.search_filter import admits, filter_delta, filter_of
 from trainables import accountants
 from trainables.config import parse
 from trainables.errors import CannotAnalyze
+from trainables.figure_cache import FigureCache, key_of
 
 
 def within_total(
@@ -36,9 +38,12 @@ def within_total(
     return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
 
 
-def together(plan: Plan, *, account: Account) -> tuple[accountants.SweepSpend | None, str]:
-    """What all planned trials but the baselines cost together, and a sentence about it; None where
-    nothing is spent, or trials protect different things.
+def together(
+    plan: Plan, *, account: Account, kept: FigureCache
+) -> tuple[dict[str, Any] | None, str]:
+    """What all planned trials but the baselines cost together (the fields of a `SweepSpend`, as
+    JSON has them), and a sentence about it; None where nothing is spent, or trials protect
+    different things.
     """
     trials = [trial for trial in plan.to_run if not trial.baseline]
     if not trials:
@@ -47,15 +52,21 @@ def together(plan: Plan, *, account: Account) -> tuple[accountants.SweepSpend | 
         account(parse(trial.config), accountant=None, careful=False).mechanism for trial in trials
     ]
     delta = min(mechanism.delta for mechanism in mechanisms)
-    try:
-        found = accountants.epsilon_sweep(map(accountants.release, mechanisms), delta=delta)
-    except CannotAnalyze as problem:
-        return None, f"The trials have no epsilon together: {problem}."
+    key = key_of(mechanisms[0], together=[asdict(each) for each in mechanisms], delta=delta)
+    found = kept.find(key)
+    if found is None:
+        releases = map(accountants.release, mechanisms)
+        try:
+            spent = accountants.epsilon_sweep(releases, delta=delta)
+        except CannotAnalyze as problem:
+            return None, f"The trials have no epsilon together: {problem}."
+        found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
+        kept.keep(key, found)
     baselines = len(plan.to_run) - len(trials)
     without = f", without {baselines} baseline{'s' if baselines > 1 else ''}" if baselines else ""
     return found, (
-        f"All {len(trials)} trials together{without}: epsilon {found.epsilon:.4g}"
-        f" at delta {delta:g} ({found.accountant}), where nothing else is released."
+        f"All {len(trials)} trials together{without}: epsilon {found['epsilon']:.4g}"
+        f" at delta {delta:g} ({found['accountant']}), where nothing else is released."
     )
 
 

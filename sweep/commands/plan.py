@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
         from sweep.results_table import plan_table
         from sweep.settings import from_environment
         from trainables.config import parse
+        from trainables.figure_cache import FigureCache
 
         settings, given = from_environment(), overrides(assignments)
         prepared = prepare(space, overrides=given, settings=settings)
@@ -53,13 +54,15 @@ def register(app: typer.Typer) -> None:
         packing = packing_for(prepared.space, trials, settings) if known else None
         total, about_total = (None, "")
         if not prepared.space.search.is_adaptive:
-            total, about_total = together(prepared.plan, account=accounting(settings))
+            total, about_total = together(
+                prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
+            )
         if as_json:
             print_json(
                 {
                     **prepared.plan.to_dict(),
                     "notes": list(prepared.notes),
-                    "together": None if total is None else asdict(total),
+                    "together": total,
                     "packing": None if packing is None else asdict(packing),
                 }
             )

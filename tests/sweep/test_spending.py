@@ -17,8 +17,10 @@ from sweep.plan_total import together, within_total
 from sweep.store import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
+from trainables import accountants
 from trainables.accountants import epsilon_sweep
 from trainables.errors import InvalidInput
+from trainables.figure_cache import FigureCache
 
 Z, LR = "privacy.noise_multiplier", "training.learning_rate"
 PRIVATE: dict[str, Any] = {"engine": "dp_sgd", "privacy": {"delta": 1e-4}}
@@ -75,16 +77,24 @@ def test_a_plan_refuses_what_its_total_has_no_room_for_and_spares_the_baseline(
     assert "with the 1 trials before it exceeds budget.total=20" in str(refused.reason)
 
 
-def test_a_plan_says_what_its_trials_cost_together(tmp_path: Path) -> None:
+def test_a_plan_says_what_its_trials_cost_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     space = space_in(tmp_path, **fields(axes={Z: EPSILONS}))
     settings = settings_in(tmp_path)
     plan = prepare.prepare_space(space, settings=settings).plan
-    found, sentence = together(plan, account=accounting(settings))
+    kept = FigureCache(settings.cache_dir)
+    found, sentence = together(plan, account=accounting(settings), kept=kept)
     assert found is not None
-    assert 50 < found.epsilon < 58, "more than either, less than their sum"
+    assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
-    assert spent(folder) == pytest.approx(found.epsilon), "and then that is what they cost"
+    assert spent(folder) == pytest.approx(found["epsilon"]), "and then that is what they cost"
+    monkeypatch.setattr(accountants, "epsilon_sweep", None)  # it is not worked out again
+    assert together(plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)) == (
+        found,
+        sentence,
+    )
 
 
 def test_hours_of_accelerators_that_nobody_asks_for_are_pointed_out(tmp_path: Path) -> None:
