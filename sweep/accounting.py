@@ -49,11 +49,12 @@ def accounting(settings: Settings) -> Account:
         _, mechanism = kept.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
-        finest = careful or isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+        finest = accountant is None and (careful or calibrated)
         asked = accountant or config.privacy.accountant
         summary = kept.summary(
-            key_of(mechanism, accountant=asked, finest=finest and accountant is None),
-            lambda: _bounds(mechanism, asked, finest=finest and accountant is None),
+            key_of(mechanism, accountant=asked, finest=finest),
+            lambda: _bounds(mechanism, asked, finest=finest),
         )
         return Accounted(summary=summary, mechanism=mechanism)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from trainables import accountants
 from trainables.config import TargetEpsilon, TrialConfig
-from trainables.privacy.mechanism import Mechanism, build, with_other_stage
+from trainables.privacy.mechanism import Mechanism, build, with_noise, with_other_stage
 from trainables.privacy.summary import PrivacySummary
 
 _FILE = "figures.jsonl"
@@ -45,7 +45,7 @@ class FigureCache:
         target = config.privacy.noise_multiplier
         if not isinstance(target, TargetEpsilon):
             return config, build(config, num_records=num_records, undeclared=undeclared)
-        unit = build(_with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
+        unit = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
         key = key_of(
             unit,
             noise_for=target.target_epsilon,
@@ -59,7 +59,7 @@ class FigureCache:
             )
             z = mechanism.noise_multiplier
             self.keep(key, z)
-        return _with_noise(config, z), replace(unit, noise_multiplier=z)
+        return with_noise(config, z), replace(unit, noise_multiplier=z)
 
     def account(self, mechanism: Mechanism, *, accountant: str | None = None) -> PrivacySummary:
         """`accountants.account`, exactly.
@@ -117,11 +117,6 @@ def key_of(mechanism: Mechanism, **asked: Any) -> str:
     """The hash of a mechanism, of what is `asked` of it (plain data), and of the code."""
     document = {"mechanism": asdict(mechanism), "asked": asked, "code": _code()}
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-
-def _with_noise(config: TrialConfig, z: float) -> TrialConfig:
-    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
-    return config.model_copy(update={"privacy": privacy})
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ from trainables.accountants._choose import best
 from trainables.accountants._release import Release, release
 from trainables.config import TargetEpsilon, TrialConfig
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism, build, with_other_stage
+from trainables.privacy.mechanism import Mechanism, build, with_noise, with_other_stage
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
@@ -35,13 +35,13 @@ def resolve(
     target = config.privacy.noise_multiplier
     if not isinstance(target, TargetEpsilon):
         return config, build(config, num_records=num_records, undeclared=undeclared)
-    trial = build(_with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
+    trial = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
     z = noise_for(
         with_other_stage(trial, config),
         target_epsilon=target.target_epsilon,
         accountant=config.privacy.accountant,
     )
-    return _with_noise(config, z), replace(trial, noise_multiplier=z)
+    return with_noise(config, z), replace(trial, noise_multiplier=z)
 
 
 def noise_for(
@@ -178,11 +178,6 @@ def _calibrated(
     return smallest_noise_multiplier(
         lambda z: module.of_release(unit.scaled(z), delta=delta), target_epsilon=target_epsilon
     )
-
-
-def _with_noise(config: TrialConfig, z: float) -> TrialConfig:
-    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
-    return config.model_copy(update={"privacy": privacy})
 
 
 def _round_up(z: float) -> float:

@@ -233,6 +233,12 @@ def _of_synthesis(
     return made
 
 
+def with_noise(config: TrialConfig, z: float) -> TrialConfig:
+    """The config with a noise multiplier that is a number."""
+    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
+    return config.model_copy(update={"privacy": privacy})
+
+
 def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
     """What one noise multiplier pays for: this trial's stage and, where another trial trains the
     other one, that one too.
