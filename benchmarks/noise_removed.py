@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces import space as spaces
-from sweep import runner
-from sweep.prepare import prepare_space
-from sweep.results_table import violations
+from sweep.planning.prepare import prepare_space
+from sweep.results.table import violations
+from sweep.runtime import runner
 from sweep.settings import from_environment
 
 

@@ -117,8 +117,8 @@ def main() -> None:
     import psutil
 
     from search_spaces import space as spaces
-    from sweep import runner
-    from sweep.prepare import prepare_space
+    from sweep.planning.prepare import prepare_space
+    from sweep.runtime import runner
     from sweep.settings import from_environment
 
     born = psutil.Process().create_time()

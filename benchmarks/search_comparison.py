@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces import space as spaces
-from sweep import runner, select, store
 from sweep.notebook import Sweep
-from sweep.prepare import prepare_space
+from sweep.planning.prepare import prepare_space
+from sweep.results import select
+from sweep.runtime import runner
 from sweep.settings import Settings, from_environment
+from sweep.store import sweeps as store
 
 LIMITS = (8, 50)
 WAYS: dict[str, dict[str, Any]] = {

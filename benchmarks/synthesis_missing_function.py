@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from sweep.adaptation import run_adaptation
+from sweep.synthesis.adaptation import run_adaptation
 from trainables.communication import Alone
 from trainables.config import DataConfig, TrialConfig, parse
 from trainables.result import EpochReport

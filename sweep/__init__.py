@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweep.notebook import Sweep, compare, load, plan, resume, run
-    from sweep.predict import load_model
+    from sweep.results.predict import load_model
 
 __all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
 
@@ -20,7 +20,7 @@ __all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
 def __getattr__(name: str) -> Any:
     # Late, so that `sweep --help` does not wait for what only a run needs.
     if name == "load_model":
-        from sweep import predict
+        from sweep.results import predict
 
         return predict.load_model
     if name in __all__:

@@ -11,20 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
-from sweep import select, store
-from sweep.export import export_trial
+from sweep.results import select
+from sweep.results.export import export_trial
 from sweep.settings import Settings, from_environment
-from sweep.store import SweepFolder, TrialRecord
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder, TrialRecord
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from sweep.comparison import Comparison
-    from sweep.planning import Plan
-    from sweep.prepare import Prepared
-    from sweep.runner import Run
-    from sweep.standing import Standing
+    from sweep.planning.plan import Plan
+    from sweep.planning.prepare import Prepared
+    from sweep.results.comparison import Comparison
+    from sweep.results.standing import Standing
+    from sweep.runtime.runner import Run
 
 
 class Sweep:
@@ -104,7 +105,7 @@ class Sweep:
         """
         import pandas as pd
 
-        from sweep.importance import importance
+        from sweep.results.importance import importance
 
         found = importance(self.records, metric)
         series = pd.Series({} if found is None else found.shares, dtype=float, name="share")
@@ -118,14 +119,14 @@ class Sweep:
 
     def standing(self) -> Standing | None:
         """Which trials cannot be told apart from the best, as `sweep show` says."""
-        from sweep.comparison import standing_of
+        from sweep.results.comparison import standing_of
 
         return standing_of(self.folder, self.records)
 
     def advice(self) -> list[str]:
         """What to try next, in sentences."""
-        from sweep.importance import importance
-        from sweep.search_advice import advice
+        from sweep.results.importance import importance
+        from sweep.search.advice import advice
 
         return advice(self.folder.space(), self.records, importance(self.records), self.standing())
 
@@ -208,8 +209,8 @@ def run(
 
     Raises: InvalidInput for what is refused, before anything starts.
     """
-    from sweep import runner
-    from sweep.live import num_expected, watching
+    from sweep.runtime import runner
+    from sweep.runtime.live import num_expected, watching
 
     chosen = settings or from_environment()
     prepared = _prepared(space, name, overrides, chosen)
@@ -245,9 +246,9 @@ def resume(
 
     Raises: InvalidInput for what is refused, such as a changed space without `accept_changes`.
     """
-    from sweep import runner
-    from sweep.live import num_expected, watching
-    from sweep.prepare import extend
+    from sweep.planning.prepare import extend
+    from sweep.runtime import runner
+    from sweep.runtime.live import num_expected, watching
 
     opened = sweep if isinstance(sweep, Sweep) else load(sweep, settings=settings)
     chosen = settings or opened.settings
@@ -272,7 +273,7 @@ def compare(
 
     Raises: InvalidInput where there is no such sweep or trial, or nothing has finished.
     """
-    from sweep import comparison
+    from sweep.results import comparison
 
     home = (settings or from_environment()).home
     sides = [
@@ -299,7 +300,7 @@ def _prepared(
     overrides: dict[str, Any] | None,
     settings: Settings,
 ) -> Prepared:
-    from sweep.prepare import prepare_space
+    from sweep.planning.prepare import prepare_space
 
     found = spaces.from_source(space, overrides=overrides)
     if name is not None:
@@ -324,7 +325,7 @@ def _say(*, quiet: bool) -> Callable[[str], None]:
 
 def _ended(done: Run, settings: Settings, say: Callable[[str], None]) -> Sweep:
     """The sweep, and what a person must know of how it ended."""
-    from sweep.results_table import violations
+    from sweep.results.table import violations
 
     records = done.folder.records(running=False)
     for sentence in violations(records):

@@ -1,6 +1,6 @@
 """How the workers of one trial speak to each other: the interface, and the one for a lone process.
 
-The interface over `torch.distributed` lives at the edge (`sweep.torch_team`); none of it is here.
+The interface over `torch.distributed` lives at the edge (`sweep.runtime.torch_team`).
 """
 
 from __future__ import annotations

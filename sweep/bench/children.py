@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep.bench.contestants import Arena, Spec
 from sweep.bench.outcome import Found, Times
-from sweep.child_processes import answer_task, run_children
+from sweep.planning.child_processes import answer_task, run_children
 from trainables import footprint
 
 _STEPS = 4  # of an engine, until its memory has reached its peak
@@ -70,7 +70,7 @@ def _rounds(spec: Spec, rank: int, place: str) -> dict[str, Any]:
     import torch.distributed as dist
 
     from sweep.bench.rounds import rounds
-    from sweep.torch_team import TorchComm
+    from sweep.runtime.torch_team import TorchComm
 
     dist.init_process_group(
         "gloo",

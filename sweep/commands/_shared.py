@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from sweep.runner import Run
-    from sweep.store import SweepFolder, TrialRecord
+    from sweep.runtime.runner import Run
+    from sweep.store.sweeps import SweepFolder, TrialRecord
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
@@ -96,7 +96,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def summary(folder: SweepFolder) -> dict[str, Any]:
     """A sweep for programs: every trial, the front, the groups over seeds."""
-    from sweep import select
+    from sweep.results import select
 
     records = folder.records()
     found = select.groups(records)
@@ -133,7 +133,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
 
 def finish(done: Run, *, as_json: bool, export: bool) -> None:
     """Print what came of a run; exit with 1 where a trial failed."""
-    from sweep.results_table import results_table, violations
+    from sweep.results.table import results_table, violations
 
     folder = done.folder
     records = folder.records(running=False)
@@ -176,7 +176,7 @@ def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
     """Why less was run than was asked for, in sentences."""
     from collections import Counter
 
-    from sweep.search_source import ended_early
+    from sweep.search.source import ended_early
 
     waiting = [r for r in records if r.status in ("planned", "interrupted") and r.reason]
     found = [
@@ -190,8 +190,8 @@ def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
 
 def _export_best(folder: SweepFolder) -> str | None:
     """Export the best trial into the sweep's own folder; None where there is none to choose."""
-    from sweep import select
-    from sweep.export import export_trial
+    from sweep.results import select
+    from sweep.results.export import export_trial
 
     records = folder.records(running=False)
     if not any(r.status in select.FINISHED and not r.plan.baseline for r in records):

@@ -83,8 +83,9 @@ def attack_run(
 
     Raises: InvalidInput for a run or files that cannot be used.
     """
-    from sweep import attack_model, store
+    from sweep.results import attack_model
     from sweep.settings import from_environment
+    from sweep.store import sweeps as store
     from trainables.result import is_curator_only
 
     settings = from_environment()
@@ -143,7 +144,7 @@ def judge(path: Path, *, delta: float | None, epsilon: float | None, roc: bool) 
 
     Raises: InvalidInput for a file that is damaged or lacks members or non-members.
     """
-    from sweep.line_files import read_scores
+    from sweep.store.line_files import read_scores
     from trainables.attacks import estimates
     from trainables.metrics import membership
 

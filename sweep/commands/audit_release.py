@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         A fair coin must have decided which records were members (data.split bernoulli). No text is
         shown.
         """
-        from sweep.score_texts import read_texts
+        from sweep.synthesis.score_texts import read_texts
         from trainables.release_audit import audit_release as audit
 
         texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]

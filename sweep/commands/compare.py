@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
         """Compare B with A: figures side by side, SER paired over the same test utterances."""
         from rich.table import Table
 
-        from sweep import comparison as comparing
-        from sweep.results_table import figure
+        from sweep.results import comparison as comparing
+        from sweep.results.table import figure
         from sweep.settings import from_environment
 
         home = from_environment().home

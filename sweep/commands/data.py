@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
         """List every corpus, and whether it is at hand."""
         from rich.table import Table
 
-        from sweep.corpora import overview
+        from sweep.planning.corpora import overview
         from sweep.settings import from_environment
 
         settings = from_environment()
@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
         as_json: JsonFlag = False,
     ) -> None:
         """Write a corpus as JSON lines, its label schema beside it: same seed, same bytes."""
-        from sweep.corpora import write_out
+        from sweep.planning.corpora import write_out
         from sweep.settings import from_environment
 
         fields = [f"seed={seed}"]
@@ -106,7 +106,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _facts(name: str, fields: list[str]) -> dict[str, Any]:
-    from sweep.corpora import describe
+    from sweep.planning.corpora import describe
     from sweep.settings import from_environment
 
     return describe(_config(name, fields), from_environment())

@@ -22,9 +22,9 @@ def register(app: typer.Typer) -> None:
         tracking_uri: TrackingUri = None,
     ) -> None:
         """Remove a sweep and all that it made. What it spent stays in the ledger."""
-        from sweep import store
+        from sweep.runtime.start_up import tracking
         from sweep.settings import from_environment
-        from sweep.start_up import tracking
+        from sweep.store import sweeps as store
 
         settings = from_environment(tracking_uri=tracking_uri)
         folder = store.open_sweep(settings.home, name)

@@ -144,7 +144,7 @@ def _decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
 
 def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     """All that a synthesis trial releases, and the chosen accountant."""
-    from sweep.accounting import size_of
+    from sweep.planning.accounting import size_of
     from sweep.settings import from_environment
     from trainables import accountants
     from trainables.config import parse
@@ -216,7 +216,7 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
 
 def _size(data: dict[str, Any]) -> int | None:
     """n of a config's data set, counted where it is at hand; None where it is not."""
-    from sweep.accounting import is_at_hand, size_of
+    from sweep.planning.accounting import is_at_hand, size_of
     from sweep.settings import from_environment
     from trainables.config import parse
 

@@ -43,9 +43,10 @@ def register(app: typer.Typer) -> None:
 
         `pareto` exports the whole front of SER (or MAUVE) and epsilon, one folder a trial.
         """
-        from sweep import select, store
-        from sweep.export import export_trial
+        from sweep.results import select
+        from sweep.results.export import export_trial
         from sweep.settings import from_environment
+        from sweep.store import sweeps as store
         from trainables.errors import InvalidInput
 
         if trial is not None and (best is not None or epsilon_max is not None):
@@ -67,7 +68,7 @@ def register(app: typer.Typer) -> None:
         places = [target / record.plan.id if many else target for record in chosen]
         registry = None
         if register_as is not None:
-            from sweep.model_registry import Registry
+            from sweep.tracking.model_registry import Registry
 
             registry = Registry(register_as, settings)  # refuses before anything is written
         versions: list[int] = []

@@ -10,7 +10,7 @@ import typer
 from sweep.commands._shared import JsonFlag, console, print_json
 
 if TYPE_CHECKING:
-    from sweep.ledger import Spend
+    from sweep.spending.ledger import Spend
 
 
 def register(app: typer.Typer) -> None:
@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
         as_json: JsonFlag = False,
     ) -> None:
         """Show the spend per data set: the composition of everything that was released."""
-        from sweep.ledger import FILE, Ledger
         from sweep.settings import from_environment
+        from sweep.spending.ledger import FILE, Ledger
         from trainables.errors import InvalidInput
 
         if delta is not None and not 0 < delta < 1:

@@ -20,8 +20,8 @@ def register(app: typer.Typer) -> None:
         from rich.table import Table
         from rich.text import Text
 
-        from sweep import store
         from sweep.settings import from_environment
+        from sweep.store import sweeps as store
         from trainables.errors import InvalidInput
 
         home = from_environment().home

@@ -113,8 +113,8 @@ def register(app: typer.Typer) -> None:
 
         Rows: none, each synthetic set, full (the real private pairs). Its results are not private.
         """
-        from sweep.adaptation import run_adaptation
         from sweep.settings import from_environment
+        from sweep.synthesis.adaptation import run_adaptation
         from trainables.config import data_config
 
         out = console(stderr=True)
@@ -147,7 +147,7 @@ def register(app: typer.Typer) -> None:
         """Parse every utterance of a file."""
         import json
 
-        from sweep.score_texts import read_texts
+        from sweep.synthesis.score_texts import read_texts
         from trainables.tasks.parsing import load_parser
 
         if to.exists():

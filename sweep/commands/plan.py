@@ -28,13 +28,13 @@ def register(app: typer.Typer) -> None:
         as_json: JsonFlag = False,
     ) -> None:
         """List a space's trials, the refused ones and why, each epsilon; run nothing."""
-        from sweep.accounting import accounting
-        from sweep.footprints import Footprints
-        from sweep.pack_trials import machine_for, packing_for, sentence
-        from sweep.packing import wants_measuring
-        from sweep.plan_total import together
-        from sweep.prepare import prepare
-        from sweep.results_table import plan_table
+        from sweep.planning.accounting import accounting
+        from sweep.planning.footprints import Footprints
+        from sweep.planning.pack_trials import machine_for, packing_for, sentence
+        from sweep.planning.packing import wants_measuring
+        from sweep.planning.plan_total import together
+        from sweep.planning.prepare import prepare
+        from sweep.results.table import plan_table
         from sweep.settings import from_environment
         from trainables.config import parse
         from trainables.figure_cache import FigureCache

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
         import json
         from itertools import islice
 
-        from sweep.predict import load_model
+        from sweep.results.predict import load_model
         from trainables.errors import InvalidInput
 
         model = load_model(folder)

@@ -33,9 +33,9 @@ def register(app: typer.Typer) -> None:
         The page needs no network. It says what to use at an epsilon and what that costs, and shows
         the frontier of error, epsilon and leakage, decays, times, attacks and the privacy card.
         """
-        from sweep import store
-        from sweep.report_files import write
+        from sweep.results.report_files import write
         from sweep.settings import from_environment
+        from sweep.store import sweeps as store
 
         folder = store.open_sweep(from_environment().home, name)
         target = output or Path(f"{name}-report")

@@ -37,10 +37,11 @@ def register(app: typer.Typer) -> None:
         as_json: JsonFlag = False,
     ) -> None:
         """Finish a sweep: finished trials are kept, others go on from their last epoch."""
-        from sweep import runner, store
-        from sweep.live import num_expected, watching
-        from sweep.prepare import extend
+        from sweep.planning.prepare import extend
+        from sweep.runtime import runner
+        from sweep.runtime.live import num_expected, watching
         from sweep.settings import from_environment
+        from sweep.store import sweeps as store
 
         settings = from_environment(tracking_uri=tracking_uri)
         folder = store.open_sweep(settings.home, name)

@@ -45,9 +45,9 @@ def register(app: typer.Typer) -> None:
         as_json: JsonFlag = False,
     ) -> None:
         """Run every trial of a space that is not refused."""
-        from sweep import runner
-        from sweep.live import num_expected, watching
-        from sweep.prepare import prepare
+        from sweep.planning.prepare import prepare
+        from sweep.runtime import runner
+        from sweep.runtime.live import num_expected, watching
         from sweep.settings import from_environment
 
         settings = from_environment(tracking_uri=tracking_uri)

@@ -118,7 +118,7 @@ def register(app: typer.Typer) -> None:
         if lm is not None and synthetic is None:
             raise InvalidInput("expected --lm with --human FILE and --synthetic FILE alone")
         if human is not None and synthetic is not None:
-            from sweep.score_texts import score_generated
+            from sweep.synthesis.score_texts import score_generated
 
             texts = score_generated(
                 human,
@@ -132,7 +132,7 @@ def register(app: typer.Typer) -> None:
             print_json(texts) if as_json else _print_figures(texts)
             return
         if gold is not None and predicted is not None:
-            from sweep.score_texts import score_predicted
+            from sweep.synthesis.score_texts import score_predicted
 
             parses = score_predicted(
                 gold,
@@ -180,7 +180,7 @@ def score_files(
 
     Raises: InvalidInput for files that are damaged or do not belong together.
     """
-    from sweep.line_files import read_frames, refuse_unless_aligned
+    from sweep.store.line_files import read_frames, refuse_unless_aligned
     from trainables import metrics
 
     right, guess = read_frames(reference), read_frames(hypothesis)

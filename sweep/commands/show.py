@@ -9,8 +9,8 @@ import typer
 from sweep.commands._shared import JsonFlag, Name, console, print_json, summary
 
 if TYPE_CHECKING:
-    from sweep.standing import Standing
-    from sweep.store import SweepFolder, TrialRecord
+    from sweep.results.standing import Standing
+    from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -19,8 +19,8 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def show(name: Name, as_json: JsonFlag = False) -> None:
         """Show every trial beside the baseline, and the front of SER and epsilon."""
-        from sweep import select, store
-        from sweep.results_table import (
+        from sweep.results import select
+        from sweep.results.table import (
             figure,
             group_table,
             leakage_table,
@@ -28,7 +28,8 @@ def register(app: typer.Typer) -> None:
             violations,
         )
         from sweep.settings import from_environment
-        from sweep.synthesis_table import synthesis_table
+        from sweep.store import sweeps as store
+        from sweep.synthesis.table import synthesis_table
         from trainables import goals
 
         folder = store.open_sweep(from_environment().home, name)
@@ -71,7 +72,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _where(folder: SweepFolder, records: list[TrialRecord]) -> Standing | None:
-    from sweep.comparison import standing_of
+    from sweep.results.comparison import standing_of
     from trainables.errors import InvalidData, InvalidInput
 
     try:
@@ -84,9 +85,9 @@ def _where(folder: SweepFolder, records: list[TrialRecord]) -> Standing | None:
 
 def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Standing | None) -> None:
     """Which axis mattered, what the sweep cost together, what to try next."""
-    from sweep.importance import importance
-    from sweep.search_advice import advice
-    from sweep.trial_names import label
+    from sweep.results.importance import importance
+    from sweep.search.advice import advice
+    from sweep.store.trial_names import label
     from trainables.errors import InvalidInput
 
     out = console()

@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
         """Ask a running sweep to stop; `sweep resume` goes on from its last epochs."""
         import time
 
-        from sweep import store
         from sweep.settings import from_environment
+        from sweep.store import sweeps as store
         from trainables.errors import InvalidInput, TrialFailed
 
         folder = store.open_sweep(from_environment().home, name)

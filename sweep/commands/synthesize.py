@@ -49,8 +49,8 @@ def register(app: typer.Typer) -> None:
 
         Filters look at a drawn text alone. Nothing private is read, so nothing more is spent.
         """
-        from sweep.synthesize import KNOWN_PATTERNS, Filters, write_utterances
-        from sweep.trained_text import open_trained
+        from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
+        from sweep.synthesis.trained_text import open_trained
 
         patterns = {} if keep_patterns else dict(KNOWN_PATTERNS)
         patterns |= {f"pattern {place + 1}": text for place, text in enumerate(drop or ())}

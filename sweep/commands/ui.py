@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
         import signal
         import threading
 
-        from sweep.places import looking
+        from sweep.serve.places import looking
         from sweep.settings import from_environment
 
         settings = from_environment(tracking_uri=tracking_uri)

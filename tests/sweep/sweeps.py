@@ -8,8 +8,9 @@ from typing import Any
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import prepare, runner
-from sweep.runner import Run
+from sweep.planning import prepare
+from sweep.runtime import runner
+from sweep.runtime.runner import Run
 from sweep.settings import Settings
 
 TOY = "tests.sweep.toy_trial:run"

@@ -16,11 +16,11 @@ from safetensors.torch import save_file
 
 from search_spaces import space as spaces
 from sweep import load_model
-from sweep.comparison import compare, side
-from sweep.export_encoder import write_encoder
-from sweep.importance import importance
-from sweep.search_advice import advice
-from sweep.store import TrialRecord
+from sweep.results.comparison import compare, side
+from sweep.results.export_encoder import write_encoder
+from sweep.results.importance import importance
+from sweep.search.advice import advice
+from sweep.store.sweeps import TrialRecord
 from tests.models._builds import MODELS, SCHEMA
 from tests.sweep.sweeps import run_toy, settings_in
 from tests.sweep.test_select import record

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from sweep.budget import EpsilonBudget, SweepBudget, affordable_epochs
-from sweep.events import GO_ON
+from sweep.runtime.events import GO_ON
+from sweep.spending.budget import EpsilonBudget, SweepBudget, affordable_epochs
 from trainables.accountants import account, epsilon_after, paper_zcdp
 from trainables.config import parse
 from trainables.errors import InvalidInput

@@ -399,7 +399,7 @@ def test_the_ui_serves_mlflow_and_ends_with_its_process(place: Path) -> None:
     )
     assert process.stdout is not None
     found = process.stdout.read(1)
-    from sweep.servers import answers, is_open
+    from sweep.serve.servers import answers, is_open
 
     assert found == "{"
     assert answers(f"http://127.0.0.1:{port}/health")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sweep import runner
-from sweep.driver import Driver
-from sweep.events import TrialEvent, Verdict
-from sweep.ledger import FILE, Ledger, furthest
-from sweep.prepare import prepare_space
-from sweep.store import SweepFolder
+from sweep.planning.prepare import prepare_space
+from sweep.runtime import runner
+from sweep.runtime.driver import Driver
+from sweep.runtime.events import TrialEvent, Verdict
+from sweep.spending.ledger import FILE, Ledger, furthest
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 from trainables.errors import InvalidInput

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from sweep import planning, store
-from sweep.accounting import accounting
-from sweep.budget import spent_after
-from sweep.driver import Driver, Paid
-from sweep.events import TrialEvent, Verdict
-from sweep.ledger import FILE, Entry, Ledger, furthest
-from sweep.packing import Packing
-from sweep.privacy_cards import read_card
-from sweep.store import SweepFolder
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from sweep.planning.packing import Packing
+from sweep.results.privacy_cards import read_card
+from sweep.runtime.driver import Driver, Paid
+from sweep.runtime.events import TrialEvent, Verdict
+from sweep.spending.budget import spent_after
+from sweep.spending.ledger import FILE, Entry, Ledger, furthest
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.config import parse

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sweep.accounting import accounting
+from sweep.planning.accounting import accounting
 from sweep.settings import Settings
 from trainables import accountants
 from trainables.config import TrialConfig, parse
@@ -143,7 +143,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )
     code = (
         "import sys\n"
-        "from sweep.prepare import prepare\n"
+        "from sweep.planning.prepare import prepare\n"
         "from sweep.settings import from_environment\n"
         f"done = prepare({str(space)!r}, overrides={{}}, settings=from_environment())\n"
         "assert len(done.plan.to_run) == 1\n"

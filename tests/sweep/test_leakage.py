@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from search_spaces import space as spaces
-from sweep import leakage, runner, select, store
-from sweep.prepare import prepare_space
-from sweep.results_table import leakage_table, violations
+from sweep.planning.prepare import prepare_space
+from sweep.results import leakage, select
+from sweep.results.table import leakage_table, violations
+from sweep.runtime import runner
+from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in
 from trainables import evidence
 from trainables.result import is_curator_only

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sweep import cli
-from sweep.append_log import AppendLog
-from sweep.ledger import FILE, Entry, Ledger, entry_for
+from sweep.spending.ledger import FILE, Entry, Ledger, entry_for
+from sweep.store.append_log import AppendLog
 from trainables.accountants import epsilon_sweep, release
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidData, InvalidInput

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sweep.live import View, lines, num_expected
-from sweep.prepare import prepare_space
-from sweep.results_table import Progress
+from sweep.planning.prepare import prepare_space
+from sweep.results.table import Progress
+from sweep.runtime.live import View, lines, num_expected
 from tests.sweep.sweeps import settings_in, space_in
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sweep import notebook, runner
+from sweep import notebook
 from sweep.notebook import Sweep
+from sweep.runtime import runner
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -92,7 +93,7 @@ import sys, sweep
 heavy = {"torch", "ray", "mlflow", "pandas", "numpy", "scipy", "rich", "pydantic"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 from sweep import compare, load, plan, resume, run
-import sweep.comparison, sweep.planning
+import sweep.results.comparison, sweep.planning.plan
 for name in ("compare", "load", "plan", "resume", "run"):
     assert callable(getattr(sweep, name)), name
 assert not {"torch", "ray", "mlflow", "pandas"} & set(sys.modules)

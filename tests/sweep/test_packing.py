@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces.parts import Resources
-from sweep import cost, prepare
-from sweep.footprints import Footprints
-from sweep.pack_trials import packing_for, sentence
-from sweep.packing import Packing, pack
-from sweep.resources import Machine, choose_slots
+from sweep.planning import cost, prepare
+from sweep.planning.footprints import Footprints
+from sweep.planning.pack_trials import packing_for, sentence
+from sweep.planning.packing import Packing, pack
+from sweep.planning.resources import Machine, choose_slots
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import parse
 from trainables.errors import InvalidInput

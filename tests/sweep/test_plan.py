@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from search_spaces import space as spaces
-from sweep import planning
-from sweep.accounting import accounting
-from sweep.planning import Plan
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from sweep.planning.plan import Plan
 from sweep.settings import Settings
 from tests.sweep.sweeps import settings_in
 from trainables.config import parse

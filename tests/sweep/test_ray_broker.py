@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from sweep.broker import Assignment, Broker
-from sweep.events import GO_ON, TrialEvent, TrialJob, Verdict
+from sweep.runtime.broker import Assignment, Broker
+from sweep.runtime.events import GO_ON, TrialEvent, TrialJob, Verdict
 from trainables.result import EpochReport, TrialResult
 
 WAIT = 0.05

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sweep import ray_session
-from sweep.events import RunSettings
+from sweep.runtime import ray_session
+from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput
 
 # Ray trips over its own deprecations and leaves sockets of its children open.

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dashboards.live_metrics import METRICS, LiveMetric
-from sweep.files import append_line
-from sweep.ray_metrics import Recorder, recorded
-from sweep.results_table import Progress
-from sweep.store import SweepFolder
+from sweep.results.table import Progress
+from sweep.runtime.ray_metrics import Recorder, recorded
+from sweep.store.files import append_line
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.untracked import run_untracked
 from trainables.result import is_curator_only
 

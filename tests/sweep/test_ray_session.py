@@ -12,9 +12,9 @@ import psutil
 import pytest
 import ray
 
-from sweep import ray_session
-from sweep.events import RunSettings
-from sweep.execute import require_executor
+from sweep.runtime import ray_session
+from sweep.runtime.events import RunSettings
+from sweep.runtime.execute import require_executor
 from trainables.errors import InvalidInput, SweepError
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sweep import ray_session
-from sweep.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
-from sweep.execute import run_trials
+from sweep.runtime import ray_session
+from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.runtime.execute import run_trials
 from trainables.errors import InvalidInput, SweepError
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
@@ -320,7 +320,7 @@ def test_too_few_resources_are_refused_before_anything_starts(
     with pytest.raises(InvalidInput, match=named):
         run_trials(make_jobs(tmp_path), events=diary, settings=settings)
     assert diary.events == []
-    assert "ray" not in getattr(importlib.import_module("sweep.execute"), "__dict__", {})
+    assert "ray" not in getattr(importlib.import_module("sweep.runtime.execute"), "__dict__", {})
 
 
 def test_two_jobs_of_one_id_are_refused(tmp_path: Path) -> None:
@@ -332,8 +332,8 @@ def test_two_jobs_of_one_id_are_refused(tmp_path: Path) -> None:
 DRIVER = """
     import json, sys
     from pathlib import Path
-    from sweep.events import RunSettings, TrialJob, Verdict
-    from sweep.execute import run_trials
+    from sweep.runtime.events import RunSettings, TrialJob, Verdict
+    from sweep.runtime.execute import run_trials
     jobs = [
         TrialJob(trial_id=f["trial_id"], config=f["config"], folder=Path(f["folder"]), workers=2)
         for f in json.loads(sys.argv[1])

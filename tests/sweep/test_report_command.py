@@ -14,8 +14,8 @@ import pytest
 
 from dashboards import report
 from sweep.cli import run
-from sweep.report_data import gather
-from sweep.store import SweepFolder
+from sweep.results.report_data import gather
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import run_untracked
 from trainables.errors import InvalidInput

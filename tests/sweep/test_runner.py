@@ -22,15 +22,18 @@ import yaml
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import notebook, runner, select, store
-from sweep.events import Interrupted
-from sweep.execute import run_trials
-from sweep.export import export_trial
-from sweep.ledger import FILE, Ledger
-from sweep.mlflow_tracking import EXPERIMENT
-from sweep.prepare import extend, prepare_space
-from sweep.servers import mlflow_server
-from sweep.store import SweepFolder
+from sweep import notebook
+from sweep.planning.prepare import extend, prepare_space
+from sweep.results import select
+from sweep.results.export import export_trial
+from sweep.runtime import runner
+from sweep.runtime.events import Interrupted
+from sweep.runtime.execute import run_trials
+from sweep.serve.servers import mlflow_server
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder
+from sweep.tracking.mlflow_store import EXPERIMENT
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -104,7 +107,7 @@ def toy(done: Path) -> SweepFolder:
 @pytest.mark.slow  # MLflow makes its tables, in two processes
 def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from sweep.mlflow_tracking import Tracker;"
+        "import sys; from pathlib import Path; from sweep.tracking.mlflow_store import Tracker;"
         " from tests.sweep.sweeps import settings_in;"
         " Tracker(settings_in(Path(sys.argv[1])))"
     )
@@ -326,7 +329,7 @@ def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(place: Path) 
 def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sweep import late_tracking
+    from sweep.tracking import late as late_tracking
 
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
@@ -378,7 +381,7 @@ def test_a_trial_that_breaks_is_told_and_the_others_go_on(place: Path) -> None:
 def test_a_store_that_goes_away_is_caught_up_with(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sweep import mlflow_tracking
+    from sweep.tracking import mlflow_store as mlflow_tracking
 
     deliver = mlflow_tracking.Tracker.deliver
 

@@ -13,16 +13,19 @@ import pytest
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
-from sweep import prepare, runner, search_filter, store
-from sweep.accounting import accounting
-from sweep.events import Interrupted
-from sweep.ledger import FILE, Ledger
-from sweep.planning import PlannedTrial
-from sweep.results_table import Progress
-from sweep.search import Told, suggest
-from sweep.search_domains import Domain, branches, domain_of
-from sweep.search_source import told_of
-from sweep.store import SweepFolder
+from sweep.planning import prepare
+from sweep.planning.accounting import accounting
+from sweep.planning.plan import PlannedTrial
+from sweep.results.table import Progress
+from sweep.runtime import runner
+from sweep.runtime.events import Interrupted
+from sweep.search.domains import Domain, branches, domain_of
+from sweep.search.source import told_of
+from sweep.search.suggest import Told, suggest
+from sweep.spending import filter as search_filter
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from trainables.errors import InvalidInput
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sweep import prepare, runner
-from sweep.store import SweepFolder
+from sweep.planning import prepare
+from sweep.runtime import runner
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 

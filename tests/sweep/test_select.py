@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep import select
-from sweep.planning import PlannedTrial
-from sweep.store import TrialRecord
-from sweep.trial_files import Status
+from sweep.planning.plan import PlannedTrial
+from sweep.results import select
+from sweep.store.sweeps import TrialRecord
+from sweep.store.trial_files import Status
 from trainables.errors import InvalidInput
 
 

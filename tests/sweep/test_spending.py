@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from sweep import prepare, runner, search_source
-from sweep.accounting import accounting
-from sweep.export import spend_of
-from sweep.ledger import FILE, Ledger, furthest
-from sweep.plan_total import together, within_total
-from sweep.store import SweepFolder
+from sweep.planning import prepare
+from sweep.planning.accounting import accounting
+from sweep.planning.plan_total import together, within_total
+from sweep.results.export import spend_of
+from sweep.runtime import runner
+from sweep.search import source as search_source
+from sweep.spending.ledger import FILE, Ledger, furthest
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
 from trainables import accountants

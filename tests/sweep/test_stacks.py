@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces import space as spaces
-from sweep import runner
-from sweep.driver import Driver
-from sweep.events import TrialEvent, TrialJob, Verdict
-from sweep.ledger import FILE, Ledger, furthest
-from sweep.prepare import prepare_space
-from sweep.stacks import sizes, stacked
-from sweep.store import SweepFolder
+from sweep.planning.prepare import prepare_space
+from sweep.planning.stacks import sizes, stacked
+from sweep.runtime import runner
+from sweep.runtime.driver import Driver
+from sweep.runtime.events import TrialEvent, TrialJob, Verdict
+from sweep.spending.ledger import FILE, Ledger, furthest
+from sweep.store.sweeps import SweepFolder
 from tests.sweep import test_ray_broker, toy_trial
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.test_ray_broker import WAIT, played, taken

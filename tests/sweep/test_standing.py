@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sweep.results_table import results_table
-from sweep.standing import OWN, PAIRED, SEEDS, interval_of, standing
-from sweep.store import TrialRecord
+from sweep.results.standing import OWN, PAIRED, SEEDS, interval_of, standing
+from sweep.results.table import results_table
+from sweep.store.sweeps import TrialRecord
 from tests.sweep.test_select import record
 
 

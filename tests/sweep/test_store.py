@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from sweep import planning, store
-from sweep.accounting import accounting
-from sweep.files import append_line, dump, read_json, read_lines, write_json, write_text
-from sweep.store import SweepFolder
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from sweep.store import sweeps as store
+from sweep.store.files import append_line, dump, read_json, read_lines, write_json, write_text
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidData, InvalidInput
 from trainables.result import EpochReport, TrialResult

@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from search_spaces import space as spaces
-from sweep import cli, runner
-from sweep.ledger import FILE, Ledger
-from sweep.prepare import prepare_space
+from sweep import cli
+from sweep.planning.prepare import prepare_space
+from sweep.runtime import runner
 from sweep.settings import Settings
-from sweep.store import open_sweep
-from sweep.synthesize import Filters, write_utterances
-from sweep.trained_text import open_trained
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store.sweeps import open_sweep
+from sweep.synthesis.synthesize import Filters, write_utterances
+from sweep.synthesis.trained_text import open_trained
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables.config import ModelConfig
@@ -260,7 +261,7 @@ def test_two_trials_of_one_stage_each_are_joined(
     with pytest.raises(InvalidInput, match="expected --parses with a model of utterances alone"):
         write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
     with monkeypatch.context() as none_is_drawn:
-        none_is_drawn.setattr("sweep.synthesize.ModelDrawer", None)
+        none_is_drawn.setattr("sweep.synthesis.synthesize.ModelDrawer", None)
         none_is_drawn.setitem(parses.about, "fingerprint", "another")
         with pytest.raises(InvalidInput, match="expected two stages of one data set"):
             write_utterances(
@@ -306,7 +307,7 @@ def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path: Path)
 
 
 def test_filters_look_at_the_text_alone(tmp_path: Path) -> None:
-    from sweep.synthesize import KNOWN_PATTERNS
+    from sweep.synthesis.synthesize import KNOWN_PATTERNS
 
     filters = Filters(min_words=2, max_words=5, patterns=KNOWN_PATTERNS, drop_repeats=True)
     for text, reason in {

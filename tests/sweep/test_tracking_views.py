@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sweep.mlflow_views import COLUMNS, TAG, views
-from sweep.store import SweepFolder, TrialRecord
-from sweep.tracking_note import LONGEST, note
-from sweep.tracking_text import noise_at, params_of
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.tracking.mlflow_views import COLUMNS, TAG, views
+from sweep.tracking.note import LONGEST, note
+from sweep.tracking.text import noise_at, params_of
 from tests.sweep.untracked import run_untracked
 
 STORE_LIMIT = 5_000  # characters of an experiment's tag

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from dashboards import grafana
-from sweep import ray_targets, servers
 from sweep.cli import run
-from sweep.places import Places, looking
+from sweep.serve import ray_targets, servers
+from sweep.serve.places import Places, looking
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
 

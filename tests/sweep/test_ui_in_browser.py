@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dashboards import report
-from sweep.places import looking
-from sweep.report_data import gather
-from sweep.tracking_text import metric_key
+from sweep.results.report_data import gather
+from sweep.serve.places import looking
+from sweep.tracking.text import metric_key
 from tests.dashboards.browser import MISSING, browser
 from tests.sweep.sweeps import run_toy, settings_in
 from tests.sweep.test_report_command import Cells

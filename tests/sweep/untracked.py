@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sweep import runner
-from sweep.store import SweepFolder
+from sweep.runtime import runner
+from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import run_toy
 
 

@@ -1,0 +1,1 @@
+"""From a search space to trials with figures of cost and epsilon. Nothing runs here."""

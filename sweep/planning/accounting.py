@@ -1,0 +1,145 @@
+"""What each trial of a sweep would cost in privacy, from its config and its data's public size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sweep.planning.plan import Account, Accounted
+from sweep.settings import Settings
+from trainables import accountants, catalogue
+from trainables.config import (
+    DataConfig,
+    PrivacyConfig,
+    SynthesisConfig,
+    TargetEpsilon,
+    TrainingConfig,
+    TrialConfig,
+)
+from trainables.data.corpus import Corpus, data_path, open_corpus
+from trainables.data.pair_split import num_private_records
+from trainables.data.pairs import PairCorpus, open_pairs
+from trainables.data.schema import declared_training_size
+from trainables.data.sizes import num_training_records
+from trainables.errors import InvalidData, InvalidInput
+from trainables.figure_cache import FigureCache, key_of
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import PrivacySummary
+from trainables.tasks._synthesis_checks import require_ready
+
+
+@dataclass(frozen=True)
+class TrainingSize:
+    """n, and what of it or beside it was read from private records."""
+
+    num_records: int
+    undeclared: tuple[str, ...] = ()
+
+
+def accounting(settings: Settings) -> Account:
+    """An `Account` that knows the sizes of the data sets under these settings, and the figures that
+    were worked out under them before.
+    """
+    kept = FigureCache(settings.cache_dir)
+
+    def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+        if config.task == "synthesis":
+            _require_ready(config, settings)
+        size = size_of(config, settings)
+        _, mechanism = kept.resolve(
+            config, num_records=size.num_records, undeclared=size.undeclared
+        )
+        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
+        finest = accountant is None and (careful or calibrated)
+        asked = accountant or config.privacy.accountant
+        summary = kept.summary(
+            key_of(mechanism, accountant=asked, finest=finest),
+            lambda: _bounds(mechanism, asked, finest=finest),
+        )
+        return Accounted(summary=summary, mechanism=mechanism)
+
+    return account
+
+
+def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:
+    """Work them out, which takes the accounting library and up to seconds."""
+    summary = accountants.account(mechanism, exact=False, accountant=accountant)
+    if finest and not summary.tight:
+        # The planning bound may lie a little above the target that the noise was made for.
+        finer = accountants.epsilon_after(mechanism, mechanism.epochs)
+        summary = replace(summary, epsilon=min(summary.epsilon, finer))
+    return summary
+
+
+def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
+    """How many records a trial trains on: declared where it is, counted where it must be.
+
+    Raises: InvalidData where the data must be opened and cannot be.
+    """
+    if config.task == "synthesis":
+        return _size_of_pairs(config.data, config.synthesis, settings)
+    return _size_of(config.data, settings)
+
+
+@lru_cache(maxsize=256)
+def _size_of(config: DataConfig, settings: Settings) -> TrainingSize:
+    entry = catalogue.entry("datasets", config.name)
+    if config.num_utterances is not None and not hasattr(entry, "DOMAIN"):
+        raise InvalidInput(
+            f"data.num_utterances: expected none with data.name={config.name}, which is not made:"
+            " data.max_records takes a part of it"
+        )
+    declared = declared_training_size(config)
+    if declared is not None and entry.PUBLIC:
+        return TrainingSize(declared)
+    corpus = open_data(config, settings)
+    return TrainingSize(num_training_records(config, corpus), corpus.undeclared)
+
+
+@lru_cache(maxsize=256)
+def _size_of_pairs(
+    config: DataConfig, synthesis: SynthesisConfig, settings: Settings
+) -> TrainingSize:
+    pairs = open_pair_data(config, settings)
+    return TrainingSize(*num_private_records(pairs, config, synthesis))
+
+
+def _require_ready(config: TrialConfig, settings: Settings) -> None:
+    """Raises: InvalidInput where the trial would fail before its first step."""
+    parts = {"training": TrainingConfig(), "privacy": PrivacyConfig(), "engine": "sgd"}
+    _ready(config.model_copy(update=parts), settings)
+
+
+@lru_cache(maxsize=256)
+def _ready(config: TrialConfig, settings: Settings) -> None:
+    """Of a config whose mechanism is none of its business, so that it is looked at once."""
+    require_ready(config, open_pair_data(config.data, settings))
+
+
+@lru_cache(maxsize=16)
+def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
+    """The pairs of a config.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    return open_pairs(config, data_dir=settings.data_dir)
+
+
+@lru_cache(maxsize=64)
+def open_data(config: DataConfig, settings: Settings) -> Corpus:
+    """The corpus of a config, encoded at the first call.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the cache lies in it, usually
+    return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
+
+
+def is_at_hand(config: DataConfig, settings: Settings) -> bool:
+    """Whether a corpus' files are there; one that the project makes needs none."""
+    place = data_path(config, data_dir=settings.data_dir)
+    try:
+        catalogue.entry("datasets", config.name).files(place, config=config)
+    except InvalidData:
+        return False
+    return True

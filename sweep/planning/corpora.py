@@ -1,0 +1,139 @@
+"""What `sweep data` says of corpora: sizes and label counts, never a text."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweep.planning.accounting import is_at_hand
+from sweep.settings import Settings
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data.corpus import data_path, open_corpus
+from trainables.data.pairs import PairCorpus, open_pairs
+from trainables.data.records import LabelSchema, Utterance
+from trainables.data.schema import declared_pool_size, declared_training_size, to_json
+from trainables.data.sizes import num_training_records
+from trainables.data.storage import PARTS
+from trainables.errors import InvalidInput
+from trainables.parse.function_types import function_types
+from trainables.parse.graph import graph
+
+
+def overview(settings: Settings) -> list[dict[str, Any]]:
+    """Every corpus of the shelf: where it is looked for, and whether it is there."""
+    rows = []
+    for name in catalogue.names("datasets"):
+        config = DataConfig(name=name)
+        entry = catalogue.entry("datasets", name)
+        rows.append(
+            {
+                "name": name,
+                "kind": entry.KIND,
+                "public": bool(entry.PUBLIC),
+                "at_hand": is_at_hand(config, settings),
+                "path": str(data_path(config, data_dir=settings.data_dir)),
+                "num_records": declared_pool_size(config),
+                "num_training": declared_training_size(config) if entry.KIND == "frames" else None,
+                "description": (entry.__doc__ or "").split("\n")[0].strip(),
+            }
+        )
+    return rows
+
+
+def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
+    """Sizes, lengths and label counts of one corpus, which is read whole.
+
+    Raises: InvalidData naming file and line of what is damaged.
+    """
+    if catalogue.kind_of("datasets", config.name) == "pairs":
+        return _describe_pairs(open_pairs(config, data_dir=settings.data_dir))
+    corpus = open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
+    lengths = np.asarray(corpus.lengths)
+    return {
+        "name": corpus.name,
+        "fingerprint": corpus.fingerprint,
+        "num_records": corpus.num_records,
+        "num_duplicates": corpus.num_duplicates,
+        "num_training": num_training_records(config, corpus),
+        "num_tokens": int(lengths.sum()),
+        "num_types": len(corpus.types),
+        "mean_length": float(lengths.mean()),
+        "max_length": int(lengths.max()),
+        "num_intents": len(corpus.schema.intents),
+        "num_slots": len(corpus.schema.slots),
+        "num_outside_schema": int(np.asarray(corpus.outside).sum()),
+        "grouped": corpus.groups is not None,
+        "schema_source": corpus.schema.source,
+        "undeclared": list(corpus.undeclared),
+    }
+
+
+def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
+    programs = [graph(program) for program in pairs.programs if program]
+    lengths = [len(utterance.split()) for utterance in pairs.utterances]
+    return {
+        "name": pairs.name,
+        "fingerprint": pairs.fingerprint,
+        "num_records": len(pairs),
+        "num_duplicates": 0,  # a record is a turn: equal ones are kept, as the papers count them
+        "num_with_program": len(programs),
+        **{f"num_{part}": pairs.parts.count(part) for part in PARTS},
+        "num_dialogues": len(set(pairs.dialogues)),
+        "num_distinct_utterances": len(set(pairs.utterances)),
+        "num_distinct_programs": len(set(pairs.programs)),
+        "num_function_types": len(set().union(*map(function_types, programs))),
+        "num_domains": len(set(pairs.domains) - {None}),
+        "mean_length": float(np.mean(lengths)),
+        "max_length": max(lengths),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What `write_out` wrote."""
+
+    utterances: Path
+    schema: Path
+    num_utterances: int
+
+
+def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Written:
+    """Stream a corpus to a file of JSON lines that the `json_lines` entry reads, its label schema
+    beside it. The same corpus gives the same bytes.
+
+    Raises: InvalidInput where `target` exists, InvalidData where the corpus cannot be read.
+    """
+    schema_file = target.with_suffix(".schema.json")
+    for path in (target, schema_file):
+        if path.exists():
+            raise InvalidInput(f"expected a new file, got {path}, which exists")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"expected a folder to write to, got {target.parent}")
+    entry = catalogue.entry("datasets", config.name, kind="frames")
+    place = data_path(config, data_dir=settings.data_dir)
+    schema: LabelSchema = entry.schema(place, config=config)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    count = 0
+    with fresh.open("w", encoding="utf-8") as file:
+        for utterance in entry.read(place, config=config):
+            file.write(json.dumps(_fields(utterance), ensure_ascii=False) + "\n")
+            count += 1
+    schema_file.write_text(to_json(schema), encoding="utf-8")
+    fresh.replace(target)
+    return Written(utterances=target, schema=schema_file, num_utterances=count)
+
+
+def _fields(utterance: Utterance) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "tokens": list(utterance.tokens),
+        "tags": list(utterance.tags),
+        "intent": utterance.intent,
+        "part": utterance.part,
+    }
+    return fields if utterance.group is None else {**fields, "group": utterance.group}

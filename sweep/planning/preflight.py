@@ -1,0 +1,100 @@
+"""What is asked of a sweep before it exists: its executor, its room, its folders.
+
+Whatever is refused here has written nothing, so the name of the sweep stays free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from search_spaces.space import SearchSpace
+from sweep.planning.packing import Packing
+from sweep.planning.plan import PlannedTrial
+from sweep.planning.resources import choose_slots, machine_cpus
+from sweep.runtime import execute
+from sweep.runtime.events import RunSettings
+from sweep.runtime.search_jobs import workers_of
+from sweep.settings import Settings
+from trainables import goals
+
+
+def require_executor(space: SearchSpace, address: str | None) -> None:
+    """As `execute.require_executor`."""
+    execute.require_executor(
+        RunSettings(
+            executor=space.resources.executor, scheduler=space.search.scheduler, address=address
+        )
+    )
+
+
+def require_resources(
+    space: SearchSpace, packing: Packing, trials: Sequence[PlannedTrial], *, address: str | None
+) -> None:
+    """Raises: InvalidInput where the workers of a trial do not fit on this machine."""
+    if address is not None or space.resources.executor == "local":
+        return
+    for count in _process_counts(space, packing, trials):
+        choose_slots(
+            workers=count,
+            cpus_per_worker=packing.cpus_per_worker,
+            gpus_per_worker=0.0,
+            slots=packing.slots,
+            cpus=machine_cpus(),
+            gpus=0.0,
+        )
+
+
+def require_room(
+    space: SearchSpace,
+    packing: Packing,
+    trials: Sequence[PlannedTrial],
+    settings: Settings,
+    executed: RunSettings,
+) -> None:
+    """As `execute.require_room`, of the folders of all sweeps."""
+    execute.require_room(
+        executed,
+        workers=_process_counts(space, packing, trials),
+        writes=(settings.home, settings.cache_dir),
+        reads=(settings.data_dir,),
+    )
+
+
+def workers(packing: Packing, trial: PlannedTrial) -> int:
+    """Processes of a trial."""
+    return packing.processes(int(trial.config["training"]["num_workers"]))
+
+
+def run_settings(
+    space: SearchSpace,
+    settings: Settings,
+    packing: Packing,
+    *,
+    jobs: Sequence[PlannedTrial],
+    address: str | None,
+    function: str,
+) -> RunSettings:
+    """How the trials of a space are executed."""
+    return RunSettings(
+        executor=space.resources.executor,
+        slots=packing.slots,
+        cpus_per_worker=packing.cpus_per_worker,
+        gpus_per_worker=packing.gpus_per_worker,
+        memory_per_worker=packing.memory_per_worker,
+        address=address,
+        scheduler=space.search.scheduler,
+        metric=goals.AFTER_AN_EPOCH[space.task],
+        grace_epochs=space.search.grace_epochs,
+        max_epochs=max((trial.epochs for trial in jobs), default=1),
+        function=function,
+        data_dir=settings.data_dir,
+        cache_dir=settings.cache_dir,
+    )
+
+
+def _process_counts(
+    space: SearchSpace, packing: Packing, trials: Sequence[PlannedTrial]
+) -> set[int]:
+    """Processes of the trials, those of an adaptive search included."""
+    chosen = {workers_of(space, packing)} if space.search.is_adaptive else set()
+    return chosen | {workers(packing, trial) for trial in trials}

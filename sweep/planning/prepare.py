@@ -1,0 +1,148 @@
+"""From what a person typed to a plan: read the space, override, account, estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from search_spaces import space as spaces
+from search_spaces.space import SearchSpace
+from sweep.planning import cost
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting, is_at_hand
+from sweep.planning.footprints import Footprints
+from sweep.planning.plan import Plan, PlannedTrial
+from sweep.planning.plan_total import within_total
+from sweep.search import probe as search_probe
+from sweep.settings import Settings
+from sweep.spending.filter import looks_at_results
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder
+from trainables.config import parse
+from trainables.errors import InvalidInput
+
+_NOTHING: Mapping[str, PlannedTrial] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A space, its plan, and sentences that a person should see."""
+
+    space: SearchSpace
+    plan: Plan
+    notes: tuple[str, ...]
+
+
+def prepare(
+    source: str,
+    *,
+    overrides: dict[str, Any],
+    settings: Settings,
+    name: str | None = None,
+) -> Prepared:
+    """The plan of a space file, a bare config or a shipped space.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    space = spaces.read(source, overrides=overrides)
+    if name is not None:
+        space = spaces.renamed(space, name)
+    return prepare_space(space, settings=settings)
+
+
+def prepare_space(
+    space: SearchSpace, *, settings: Settings, begun: Mapping[str, PlannedTrial] = _NOTHING
+) -> Prepared:
+    """The plan of a space that has been read. What has `begun` has spent: it stays in the plan, and
+    so in budgets, tables and MLflow, also where the space lacks or refuses it.
+    """
+    notes: list[str] = []
+    if space.fallback and not _data_at_hand(space, settings):
+        space = spaces.with_fallback(space)
+        changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
+        notes.append(f"The data set of {space.name} is not at hand: {changed} instead.")
+    plan = planning.make(
+        space,
+        account=accounting(settings),
+        seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
+    )
+    plan = _with_begun(plan, begun)
+    if not space.search.is_adaptive:  # which asks for room before each choice
+        plan = within_total(plan, space, account=accounting(settings), begun=begun)
+    if space.search.is_adaptive:
+        plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
+        notes += search_probe.notes(space, plan, home=settings.home)
+    if space.budget.accelerator_hours is not None and space.resources.gpus_per_worker == 0:
+        notes.append(
+            "budget.accelerator_hours counts GPUs, and resources.gpus_per_worker is 0: it bounds"
+            " nothing."
+        )
+    if plan.merged:
+        notes.append(f"{plan.merged} points were equal to another one and are run once.")
+    notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
+    return Prepared(space=space, plan=plan, notes=tuple(notes))
+
+
+def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
+    """Put a changed space in the place of a sweep's; its finished trials are kept.
+
+    Raises: InvalidInput that says what changed, unless `accept`; where the sweep is running; for a
+    change of what a privacy filter rests on.
+    """
+    space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
+    begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
+    prepared = prepare_space(space, settings=settings, begun=begun)
+    found = store.changes(folder.space(), prepared.space)
+    if not found:
+        return
+    if not accept:
+        raise InvalidInput(
+            f"the space of {folder.name} has changed: {'; '.join(found)}"
+            " (--accept-changes goes on with it)"
+        )
+    folder.require_at_rest()
+    if begun:
+        _require_same_choosing(folder.space(), prepared.space)
+        folder.note_changes(found)
+    folder.replace_plan(prepared.space, prepared.plan)
+
+
+def _with_begun(plan: Plan, begun: Mapping[str, PlannedTrial]) -> Plan:
+    # A refused row may lack figures; what was permitted by another accountant is asked again.
+    kept = {i: replace(trial, epsilon_budget=None) for i, trial in begun.items()}
+    planned = {trial.id for trial in plan.trials}
+    trials = [kept.get(t.id, t) if not t.runs else t for t in plan.trials]
+    lost = [trial for trial_id, trial in kept.items() if trial_id not in planned]
+    return replace(plan, trials=(*trials, *lost))
+
+
+def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
+    """Raises: InvalidInput where trials of a sweep that looks at results have run and it would now
+    choose, stop or filter in another way: what it has spent is known by the old one alone.
+    """
+    if not (looks_at_results(old) or looks_at_results(new)):
+        return
+    for name, before, after in (
+        ("search.strategy", old.search.strategy, new.search.strategy),
+        ("search.scheduler", old.search.scheduler, new.search.scheduler),
+        ("search.objectives", old.search.objectives, new.search.objectives),
+        ("budget.total", old.budget.total, new.budget.total),
+    ):
+        if before != after:
+            raise InvalidInput(
+                f"expected {name}={before} as it was: trials have run, and what a sweep that looks"
+                f" at results has spent is only known by rules fixed before the first; got {after}"
+                " (a new sweep can have it)"
+            )
+
+
+def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:
+    """Whether the base's data set can be read here; a damaged base is reported elsewhere."""
+    data = {**space.base.get("data", {})}
+    data |= {p.removeprefix("data."): v for p, v in space.override.items() if p[:5] == "data."}
+    try:
+        return is_at_hand(parse({"data": data}).data, settings)
+    except InvalidInput:
+        return True

@@ -1,0 +1,1 @@
+"""What finished trials say: selection, comparison, leakage, tables, exports."""

@@ -1,0 +1,94 @@
+"""Membership attacks on a saved model, with records that somebody knows to be members or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweep.settings import Settings
+from sweep.store import sweeps as store
+from trainables import attacks, catalogue, saved
+from trainables.attacks import Knowledge, Signals
+from trainables.config import DataConfig
+from trainables.data.records import Utterance
+from trainables.errors import InvalidInput
+
+
+def folder_of(run: str, settings: Settings) -> Path:
+    """The folder that a person means: a path, or SWEEP/TRIAL (the beginning of an id will do).
+
+    Raises: InvalidInput where there is none.
+    """
+    path = Path(run)
+    if path.is_dir():
+        return path
+    name, _, trial = run.partition("/")
+    if not trial or "/" in trial:
+        raise InvalidInput(f"expected RUN to be a folder or SWEEP/TRIAL, got {run!r}")
+    folder = store.open_sweep(settings.home, name)
+    return folder.trial_folder(folder.plan_of(trial).id)
+
+
+def measure(
+    folder: Path, *, members: Path, non_members: Path, delta: float
+) -> tuple[dict[str, float], dict[str, Any], tuple[str, ...]]:
+    """Figures, ROC curves and notes of the attacks that need nothing but the model.
+
+    Records with a label that the model lacks are left out, and so are those in both files.
+
+    Raises: InvalidInput for files that cannot be used; fewer than 5 records on a side.
+    """
+    model = saved.load(folder)
+    sides = [_read(path) for path in (members, non_members)]
+    both = {each.tokens for each in sides[0]} & {each.tokens for each in sides[1]}
+    kept = [[each for each in side if each.tokens not in both] for side in sides]
+    records = [*kept[0], *kept[1]]
+    if not records:
+        raise InvalidInput("expected members that are not also non-members, got none")
+    columns = saved.Columns(records, schema=model.schema)
+    known = columns.known
+    notes = []
+    if both:
+        notes.append(f"{len(both)} utterances are in both files and were left out")
+    if not known.all():
+        notes.append(f"{int((~known).sum())} records have labels that the model lacks")
+    member = (np.arange(len(records)) < len(kept[0]))[known]
+    few = min(int(member.sum()), int((~member).sum()))
+    if few < 5:
+        raise InvalidInput(f"expected at least 5 records in each file, got {few} that can be used")
+    chosen = [each for each, use in zip(records, known, strict=True) if use]
+    said = model.read(chosen)
+    signals = attacks.gather(
+        records=np.arange(len(chosen)),
+        member=member,
+        mode="official",
+        features=said.features,
+        log_confidence=said.log_confidence,
+    )
+    knowledge = Knowledge(texts=_texts(chosen, model))
+    scores = attacks.record_scores(signals, knowledge, attacks=_possible(signals, knowledge))
+    figures = attacks.panel(signals, knowledge, delta=delta, attacks=sorted(scores), scores=scores)
+    if figures["mia_blind_auc_low"] > 0.5:
+        notes.append(
+            f"the files tell members apart without any model (blind AUC"
+            f" {figures['mia_blind_auc']:.3f}): the other figures may say nothing about the model"
+        )
+    return figures, attacks.curves(signals, scores), tuple(notes)
+
+
+def _read(path: Path) -> list[Utterance]:
+    reader = catalogue.entry("datasets", "json_lines")
+    return list(reader.read(path, config=DataConfig(name="json_lines", path=str(path))))
+
+
+def _texts(records: list[Utterance], model: saved.SavedModel) -> Any:
+    columns = saved.Columns(records, schema=model.schema)
+    return attacks.bag_of_words(
+        columns.tokens, np.diff(columns.offsets), num_types=len(columns.types)
+    )
+
+
+def _possible(signals: Signals, knowledge: Knowledge) -> tuple[str, ...]:
+    return attacks.possible(signals, knowledge, sampling="shuffle")

@@ -1,0 +1,166 @@
+"""Two sweeps, or two trials, side by side: paired over the same test utterances, with intervals."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scipy.stats import t as student
+
+from sweep.results import select
+from sweep.results.standing import Standing, standing
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = (
+    "validation_ser",
+    "ser",
+    "mia_shadow_auc",
+    "mia_loss_threshold_auc",
+    "mauve",
+    "word_type_overlap",
+    "function_type_overlap",
+    "chi_square",
+    "epsilon",
+    "seconds",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison: the trial that stands for it, and its sweep."""
+
+    folder: SweepFolder
+    record: TrialRecord
+    records: tuple[TrialRecord, ...]
+
+    @property
+    def name(self) -> str:
+        """SWEEP:TRIAL."""
+        return f"{self.folder.name}:{self.record.plan.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
+    with its 95 % interval (paired bootstrap over test utterances), None where the two were not
+    tested on the same; `matched` the mean difference B - A over configurations that both sweeps
+    ran, with its 95 % interval (Student's t), None for fewer than two.
+    """
+
+    first: Side
+    second: Side
+    figures: dict[str, tuple[float | None, float | None]]
+    paired: tuple[float, float, float] | None
+    matched: tuple[float, float, float] | None
+    num_matched: int
+
+    def frame(self) -> pd.DataFrame:
+        """One row a figure, one column a side."""
+        import pandas as pd
+
+        columns = [self.first.name, self.second.name]
+        rows = [list(pair) for pair in self.figures.values()]
+        return pd.DataFrame(rows, index=list(self.figures), columns=columns, dtype=float)
+
+
+def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
+    """The side called `text`: SWEEP (its best trial by validation SER) or SWEEP:TRIAL.
+
+    Raises: InvalidInput where there is no such sweep or trial, nothing has finished, or
+    `epsilon_max` would choose where a trial is named.
+    """
+    name, _, trial = text.partition(":")
+    if trial and epsilon_max is not None:
+        raise InvalidInput(
+            f"expected the name of a sweep with epsilon-max={epsilon_max:g}, which chooses among"
+            f" its trials, got the trial {text}"
+        )
+    folder = store.open_sweep(home, name)
+    records = folder.records()
+    if trial:
+        wanted = folder.plan_of(trial).id
+        record = next(r for r in records if r.plan.id == wanted)
+        if record.status not in select.FINISHED:
+            raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
+    else:
+        record = select.choose(records, epsilon_max=epsilon_max)[0]
+    return Side(folder=folder, record=record, records=tuple(records))
+
+
+def compare(first: Side, second: Side) -> Comparison:
+    """B against A."""
+    sides = (first.record, second.record)
+    known = [name for name in _SHOWN if any(select.value(r, name) is not None for r in sides)]
+    same = first.folder.path == second.folder.path
+    differences = [] if same else _matched(first.records, second.records)
+    return Comparison(
+        first=first,
+        second=second,
+        figures={
+            name: (select.value(first.record, name), select.value(second.record, name))
+            for name in known
+        },
+        paired=paired(first.folder, first.record, second.folder, second.record),
+        matched=_mean_interval(differences),
+        num_matched=len(differences),
+    )
+
+
+def standing_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> Standing | None:
+    """Where a sweep's trials stand, paired by what they kept of their test records.
+
+    Raises: as `standing.standing`, and InvalidData for a damaged file.
+    """
+    return standing(records, pair=lambda first, second: paired(folder, first, folder, second))
+
+
+def paired(
+    first_folder: SweepFolder, first: TrialRecord, second_folder: SweepFolder, second: TrialRecord
+) -> tuple[float, float, float] | None:
+    """The change of test SER from the first trial to the second in percent, with its 95 % interval;
+    None where the two were not tested on the same records.
+
+    Raises: InvalidData for a damaged file.
+    """
+    from trainables import evidence
+
+    if first.plan.config.get("data") != second.plan.config.get("data"):
+        return None
+    places = [
+        folder.trial_folder(record.plan.id)
+        for folder, record in ((second_folder, second), (first_folder, first))
+    ]
+    found = evidence.ser_change(*places)
+    if found is None:
+        return None
+    change = tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
+    return (change[0], change[1], change[2]) if all(map(math.isfinite, change)) else None
+
+
+def _matched(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> list[float]:
+    """SER of the same configuration in both sweeps, B - A, each the mean over its seeds."""
+    theirs = {g.key: g for g in select.groups(first)}
+    found = []
+    for group in select.groups(second):
+        other = theirs.get(group.key)
+        mine, base = group.spread("ser"), other.spread("ser") if other is not None else None
+        if mine is not None and base is not None:
+            found.append(mine.mean - base.mean)
+    return found
+
+
+def _mean_interval(values: Sequence[float]) -> tuple[float, float, float] | None:
+    if len(values) < 2:
+        return None
+    mean, error = statistics.fmean(values), statistics.stdev(values) / len(values) ** 0.5
+    half = float(student.ppf(0.975, len(values) - 1)) * error
+    return mean, mean - half, mean + half

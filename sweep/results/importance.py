@@ -1,0 +1,99 @@
+"""Which axis of a sweep mattered: permutation importance in a forest over its finished trials.
+
+A random forest (Breiman 2001) learns a metric from the axes' values; an axis matters by how much
+worse the forest gets when that axis is shuffled. How well the forest explains trials that it was
+not grown from says whether to believe it. An axis that another one stands for shares its weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.results import select
+from sweep.search.domains import rank
+from sweep.store.sweeps import TrialRecord
+
+FEWEST = 6  # configurations below which nothing can be said
+_TREES = 200
+_SHUFFLES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importance:
+    """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where nothing
+    matters); `explained` is the forest's out-of-bag R^2, at most 1, near or below 0 where the
+    shares mean nothing.
+    """
+
+    metric: str
+    shares: dict[str, float]
+    explained: float
+    num_configurations: int
+
+
+def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Importance | None:
+    """The importance of every axis that varies among finished trials that are no baseline, for
+    `metric` (default: what a sweep chooses by). None where too few trials or axes are there.
+    """
+    finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
+    groups = select.groups(finished)
+    if len(groups) < FEWEST:
+        return None
+    name = metric or select.chosen_by(finished)
+    rows = [(g, s.mean) for g in groups if (s := g.spread(name)) and math.isfinite(s.mean)]
+    paths = varied_axes([group.records[0] for group, _ in rows])
+    if len(rows) < FEWEST or not paths:
+        return None
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.inspection import permutation_importance
+
+    features = np.column_stack(
+        [_column([_value(group.records[0], path) for group, _ in rows]) for path in paths]
+    )
+    target = np.asarray([mean for _, mean in rows])
+    forest = RandomForestRegressor(n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1)
+    forest.fit(features, target)
+    found = permutation_importance(
+        forest, features, target, n_repeats=_SHUFFLES, random_state=0, n_jobs=1
+    )
+    raw = np.maximum(found.importances_mean, 0.0)
+    total = float(raw.sum())
+    shares = {p: float(v) / total if total else 0.0 for p, v in zip(paths, raw, strict=True)}
+    return Importance(
+        metric=name,
+        shares=dict(sorted(shares.items(), key=lambda pair: -pair[1])),
+        explained=float(forest.oob_score_),
+        num_configurations=len(rows),
+    )
+
+
+def varied_axes(records: Sequence[TrialRecord]) -> list[str]:
+    """The axes, and `variant`, that have more than one value among records; seeds left out."""
+    paths = list(dict.fromkeys(p for r in records for p in r.plan.values if p != "training.seed"))
+    return [
+        path
+        for path in ("variant", *paths)
+        if len({repr(_value(record, path)) for record in records}) > 1
+    ]
+
+
+def _value(record: TrialRecord, path: str) -> Any:
+    return record.plan.variant if path == "variant" else record.plan.values.get(path)
+
+
+def _column(values: Sequence[Any]) -> NDArray[np.float64]:
+    """Numbers as they are (a forest minds their order alone), others by their first appearance;
+    below all of them what a trial lacks.
+    """
+    ranks = [rank(value) for value in values]
+    if all(r is not None or v is None for r, v in zip(ranks, values, strict=True)):
+        known = [r for r in ranks if r is not None]
+        return np.asarray([min(known) - 1.0 if r is None else r for r in ranks])
+    order = {key: float(i) for i, key in enumerate(dict.fromkeys(repr(v) for v in values))}
+    return np.asarray([order[repr(value)] for value in values])

@@ -1,0 +1,169 @@
+"""The sweep as its own shadow pool: what trials say of each other, once they have ended.
+
+Every trial has left its signals, its attack scores and its test counts in its folder. Here RMIA,
+LiRA and their kin are computed for all trials against all others, the certified bounds are
+corrected for the number of trials and compared with what each trial claims, and each trial is
+compared with its baseline. What comes out is `panel.json` in the trial's folder, from which tables
+and the tracking store read it; computing it again with more trials replaces it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dashboards import roc
+from sweep.results import select
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables import attacks, evidence
+from trainables.attacks import Signals, one_run
+from trainables.config import SPLITS_WITH_COINS
+from trainables.errors import InvalidData, InvalidInput
+from trainables.metrics import membership
+from trainables.seeding import generator
+
+SIGNALS, PICTURE = "signals.npz", "roc.png"
+# The paper's attack where both trials have it; the strongest simple one otherwise.
+_COMPARED = ("shadow", "loss_threshold")
+
+
+def judge(folder: SweepFolder) -> tuple[str, ...]:
+    """Compute every finished trial's panel and write it down; ids of trials that break their claim.
+
+    A trial whose evidence is missing or damaged is left out, with a note in its own panel.
+    """
+    finished = [r for r in folder.records() if r.status in select.FINISHED]
+    panels: dict[str, dict[str, Any]] = {
+        r.plan.id: {"metrics": {}, "notes": [], "violation": None} for r in finished
+    }
+    signals: dict[str, Signals] = {}
+    for record in finished:
+        path = folder.trial_folder(record.plan.id) / SIGNALS
+        if not path.exists():
+            continue
+        try:
+            signals[record.plan.id] = attacks.read_signals(path)
+        except InvalidData as problem:
+            panels[record.plan.id]["notes"].append(str(problem))
+    for pool in _pools([r for r in finished if r.plan.id in signals], signals):
+        _judge_pool(folder, pool, signals, panels)
+    found = select.groups(finished)
+    for record in finished:
+        own = panels[record.plan.id]
+        own["violation"] = violation(
+            {**record.metrics, **own["metrics"]}, record.plan.config["data"].get("split", "paper")
+        )
+        if not record.plan.baseline:
+            try:
+                own["metrics"] |= _against_baseline(folder, record, found, signals)
+            except InvalidData as problem:
+                own["notes"].append(str(problem))
+        folder.write_panel(record.plan.id, own)
+        draw(folder.trial_folder(record.plan.id), record.plan.name)
+    return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
+
+
+def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, float] | None:
+    """The certified bound and the claim that it breaks; None where it breaks none.
+
+    Both are at one delta and for one neighbouring relation: swapped pairs judge the replace-one
+    epsilon, coins of single records that of adding or removing one.
+    """
+    bound = metrics.get("epsilon_lower_bound")
+    claim = metrics.get("epsilon_replace_one" if split == "paired" else "epsilon")
+    if bound is None or claim is None or not one_run.violates(bound, claim):
+        return None
+    return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
+
+
+def draw(place: Path, title: str) -> None:
+    """The trial's ROC curves as a picture beside their data, where it is missing or older."""
+    data, picture = place / evidence.ROC, place / PICTURE
+    if not data.exists() or (
+        picture.exists() and picture.stat().st_mtime_ns >= data.stat().st_mtime_ns
+    ):
+        return
+    fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two may draw it at once
+    roc.figure(evidence.read_curves(place), title=title).savefig(fresh)
+    fresh.replace(picture)
+
+
+def _pools(records: Sequence[TrialRecord], signals: dict[str, Signals]) -> list[list[TrialRecord]]:
+    """Two or more trials on the same records, each record (or pair) with its own coin."""
+    pools: dict[tuple[str, str, bytes], list[TrialRecord]] = {}
+    for record in records:
+        own = signals[record.plan.id]
+        if own.mode in SPLITS_WITH_COINS:
+            pools.setdefault((own.mode, own.corpus, own.records.tobytes()), []).append(record)
+    return [pool for pool in pools.values() if len(pool) > 1]
+
+
+def _judge_pool(
+    folder: SweepFolder,
+    pool: Sequence[TrialRecord],
+    signals: dict[str, Signals],
+    panels: dict[str, dict[str, Any]],
+) -> None:
+    trials = [signals[r.plan.id] for r in pool]
+    mechanisms = [(r.privacy or {}).get("mechanism") or {} for r in pool]
+    try:
+        scores = attacks.sweep_scores(trials)
+        figures = attacks.sweep_panel(
+            trials,
+            deltas=[float(m.get("delta") or 1e-5) for m in mechanisms],
+            sampling=[m.get("sampling", "shuffle") for m in mechanisms],
+            scores=scores,
+        )
+    except InvalidInput as problem:
+        for record in pool:
+            panels[record.plan.id]["notes"].append(str(problem))
+        return
+    for record, trial, own, found in zip(pool, trials, scores, figures, strict=True):
+        panels[record.plan.id]["metrics"] |= {**found, "mia_num_references": float(len(pool) - 1)}
+        place = folder.trial_folder(record.plan.id)
+        evidence.write_scores(place, own)
+        evidence.write_curves(place, attacks.curves(trial, own))
+
+
+def _against_baseline(
+    folder: SweepFolder,
+    record: TrialRecord,
+    found: Sequence[select.Group],
+    signals: dict[str, Signals],
+) -> dict[str, float]:
+    """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records."""
+    group = select.baseline_of(record, found)
+    if group is None:
+        return {}
+    baseline = group.records[0]
+    mine, theirs = (folder.trial_folder(each.plan.id) for each in (record, baseline))
+    result = evidence.ser_change(mine, theirs) or {}
+    if record.plan.id in signals and baseline.plan.id in signals:
+        result |= _leakage_change(
+            (signals[record.plan.id], mine), (signals[baseline.plan.id], theirs)
+        )
+    return {name: value for name, value in result.items() if math.isfinite(value)}
+
+
+def _leakage_change(
+    trial: tuple[Signals, Path], baseline: tuple[Signals, Path]
+) -> dict[str, float]:
+    rows = [own.judged for own, _ in (trial, baseline)]
+    if not np.array_equal(trial[0].records[rows[0]], baseline[0].records[rows[1]]):
+        return {}
+    if not all((place / evidence.SCORES).exists() for _, place in (trial, baseline)):
+        return {}
+    scores = [evidence.read_scores(place) for _, place in (trial, baseline)]
+    name = next((name for name in _COMPARED if all(name in own for own in scores)), None)
+    if name is None:
+        return {}
+    sides = [
+        (own[name][row], each.member[row])
+        for own, row, (each, _) in zip(scores, rows, (trial, baseline), strict=True)
+    ]
+    return membership.auc_change(sides[0], sides[1], rng=generator(0, "bootstrap", "baseline"))

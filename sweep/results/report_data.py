@@ -1,0 +1,169 @@
+"""A sweep on disk as the frozen data that a report takes."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from dashboards import results
+from sweep.results import select
+from sweep.store.files import number
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.tracking.text import noise_at
+from trainables import evidence
+from trainables.errors import InvalidInput
+from trainables.result import is_curator_only
+
+_CURVE_POINTS = 100
+
+
+def gather(
+    folder: SweepFolder,
+    *,
+    epsilon_max: float,
+    public: bool = False,
+) -> results.Sweep:
+    """The sweep with its best trial at `epsilon_max`. `public` leaves out what only the curator may
+    see: attacks, their curves, training losses and norms.
+
+    Raises: InvalidInput where no trial has finished.
+    """
+    records = folder.records()
+    finished = [record for record in records if record.status in select.FINISHED]
+    if not finished:
+        raise InvalidInput(f"expected a finished trial in sweep {folder.name}, got none")
+    front = {record.plan.id for record in select.front(records)}
+    trials = tuple(
+        _trial(
+            folder,
+            record,
+            curves=() if public else _curves(folder, record.plan.id),
+            on_front=record.plan.id in front,
+            public=public,
+        )
+        for record in records
+        if record.status != "planned"
+    )
+    about, space = folder.about(), folder.space()
+    choice, chosen = _choice(records, epsilon_max)
+    return results.Sweep(
+        name=folder.name,
+        dataset=_most_common([str(r.plan.config["data"]["name"]) for r in finished]),
+        model=_most_common([str(r.plan.config["model"]["name"]) for r in finished]),
+        trials=trials,
+        choice=choice,
+        description=" ".join((space.description or "").split()),
+        source=space.source or "",
+        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(float(about["created"]))),
+        command=shlex.join(str(word) for word in about["command"]),
+        git_commit=str(about["git_commit"] or ""),
+        versions={str(key): str(value) for key, value in about["versions"].items()},
+        space=(folder.path / "space.yaml").read_text(encoding="utf-8"),
+        config=yaml.safe_dump(chosen.plan.config, sort_keys=False) if chosen else "",
+        card=_card(folder, chosen),
+        delta=_delta(finished),
+    )
+
+
+def _trial(
+    folder: SweepFolder,
+    record: TrialRecord,
+    *,
+    curves: Sequence[results.Roc],
+    on_front: bool,
+    public: bool,
+) -> results.Trial:
+    plan = record.plan
+    privacy = plan.config["privacy"]
+    noisy = plan.engine != "sgd"
+    history = [
+        {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
+        | _known(row["metrics"], public=public)
+        | noise_at(plan, int(row["epochs_done"]))
+        for row in folder.epochs(plan.id)
+    ]
+    return results.Trial(
+        id=plan.id,
+        name=plan.name,
+        engine=plan.engine,
+        decay=str(privacy["noise_decay"]["kind"]) if noisy else "none",
+        status=record.status,
+        baseline=plan.baseline,
+        group=plan.group,
+        epochs_done=record.epochs_done,
+        epochs=plan.epochs,
+        seconds=record.seconds,
+        epsilon=select.value(record, "epsilon"),
+        epsilon_paper=select.value(record, "epsilon_paper"),
+        noise_multiplier=plan.noise_multiplier if noisy else None,
+        max_grad_norm=float(privacy["max_grad_norm"]) if noisy else None,
+        decay_tau=float(privacy["noise_decay"]["tau"]) if noisy else None,
+        metrics={
+            name: value
+            for name, value in record.metrics.items()
+            if not (public and is_curator_only(name))
+        },
+        rocs=tuple(curves),
+        history=tuple(history),
+        reason=record.reason or "",
+        on_front=on_front,
+    )
+
+
+def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
+    """The ROC of every attack that the trial's folder keeps, thinned for a picture."""
+    found = []
+    for name, curve in sorted(evidence.read_curves(folder.trial_folder(trial_id)).items()):
+        stride = math.ceil(len(curve["fpr"]) / _CURVE_POINTS)
+        fpr, tpr = (tuple(curve[key][::stride]) for key in ("fpr", "tpr"))
+        found.append(results.Roc(attack=name, fpr=fpr, tpr=tpr))
+    return found
+
+
+def _known(metrics: Mapping[str, Any], *, public: bool) -> dict[str, float]:
+    named = {name: number(value) for name, value in metrics.items()}
+    return {
+        name: value
+        for name, value in named.items()
+        if value is not None and not (public and is_curator_only(name))
+    }
+
+
+def _choice(
+    records: Sequence[TrialRecord], epsilon_max: float
+) -> tuple[results.Choice, TrialRecord | None]:
+    try:
+        [chosen] = select.choose(records, epsilon_max=epsilon_max)
+    except InvalidInput as problem:
+        return results.Choice(epsilon_max=epsilon_max, reason=str(problem)), None
+    allowed = [
+        record
+        for record in records
+        if record.status in select.FINISHED
+        and not record.plan.baseline
+        and (select.value(record, "epsilon") or math.inf) <= epsilon_max
+    ]
+    by = select.chosen_by(allowed)
+    return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen
+
+
+def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | None:
+    """The card as an export has it: with what the sweep as a whole has spent."""
+    from sweep.results.export import card_of
+
+    return None if chosen is None else card_of(folder, chosen.plan.id)
+
+
+def _delta(records: Sequence[TrialRecord]) -> float | None:
+    found = [record.plan.delta for record in records if record.plan.delta is not None]
+    return max(found, default=None)
+
+
+def _most_common(names: Sequence[str]) -> str:
+    return ", ".join(name for name, _ in Counter(names).most_common())

@@ -1,0 +1,225 @@
+"""Which trials are best: groups over seeds, ratios to the baseline, the Pareto front. Pure.
+
+Trials that differ by their seed alone are one group and are compared by the group's mean, so that
+no lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by what was measured
+on validation records where that is known (`validation_ser`), because a choice by test error makes
+the test error optimistic. Trials that generate text are chosen by MAUVE (`trainables.goals`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sweep.store.sweeps import TrialRecord
+from trainables import goals
+from trainables.errors import InvalidInput
+
+FINISHED = ("done", "stopped")
+WAYS = ("ser", "mauve", "leakage", "pareto")
+_CHOSEN_BY = {
+    "ser": goals.QUALITY["nlu"],
+    "mauve": goals.QUALITY["synthesis"],
+    "leakage": ("mia_shadow_auc", "mia_loss_threshold_auc"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Mean, sample standard deviation (None for one value) and number of finite values."""
+
+    mean: float
+    std: float | None
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Finished trials that differ by their seed alone."""
+
+    key: str
+    records: tuple[TrialRecord, ...]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the space declared it a baseline."""
+        return any(record.plan.baseline for record in self.records)
+
+    def spread(self, metric: str) -> Spread | None:
+        """The metric over the seeds; None where no trial has it. An infinite one stays infinite."""
+        values = [v for r in self.records if (v := value(r, metric)) is not None]
+        if not values:
+            return None
+        if not all(math.isfinite(v) for v in values):
+            return Spread(mean=math.inf, std=None, count=len(values))
+        std = statistics.stdev(values) if len(values) > 1 else None
+        return Spread(mean=statistics.fmean(values), std=std, count=len(values))
+
+    def middle(self, metric: str) -> TrialRecord:
+        """The trial in the middle by `metric`: neither the lucky seed nor the unlucky one."""
+        order = sorted(self.records, key=lambda record: _cost(record, metric) or 0.0)
+        return order[(len(order) - 1) // 2]
+
+
+def value(record: TrialRecord, metric: str) -> float | None:
+    """A figure of a trial: a metric, what its privacy card or the plan says, or its seconds."""
+    if metric == "seconds":
+        return record.seconds
+    if metric in record.metrics:
+        return record.metrics[metric]
+    if metric in ("epsilon", "epsilon_paper"):
+        card = record.privacy or {}
+        if card.get(metric) is not None:
+            return float(card[metric])
+        planned: float | None = getattr(record.plan, metric)
+        return planned
+    return None
+
+
+def groups(records: Sequence[TrialRecord]) -> list[Group]:
+    """Finished trials by group, in the order of the first of each."""
+    found: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        if record.status in FINISHED:
+            found.setdefault(record.plan.group, []).append(record)
+    return [Group(key=key, records=tuple(members)) for key, members in found.items()]
+
+
+def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
+    """The baseline to compare a trial with: of its data and model where there is one."""
+    candidates = [group for group in found if group.is_baseline]
+
+    def kin(group: Group) -> bool:
+        mine, theirs = record.plan.config, group.records[0].plan.config
+        return all(mine[part] == theirs[part] for part in ("data", "model"))
+
+    return next((group for group in candidates if kin(group)), None)
+
+
+def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
+    """The trial's metric over its baseline's mean; None without either, or over zero."""
+    baseline = baseline_of(record, found)
+    reference = baseline.spread(metric) if baseline is not None else None
+    mine = value(record, metric)
+    if mine is None or reference is None or reference.mean == 0:
+        return None
+    return mine / reference.mean
+
+
+def attacks_of(record: TrialRecord) -> list[str]:
+    """Names of the attacks that a trial has figures of, the strongest first, controls left out."""
+    found = {
+        name.removeprefix("mia_").removesuffix("_auc"): area
+        for name, area in record.metrics.items()
+        if name.startswith("mia_") and name.endswith("_auc") and area is not None
+    }
+    found.pop("blind", None)
+    return sorted(found, key=lambda name: (-found[name], name))
+
+
+def headline(records: Sequence[TrialRecord]) -> str:
+    """What says how good these trials are: `ser`, or `mauve` where they generate text."""
+    task = records[0].plan.config.get("task", "nlu") if records else "nlu"
+    return goals.HEADLINE[task]
+
+
+def front(
+    records: Sequence[TrialRecord], metrics: Sequence[str] | None = None
+) -> list[TrialRecord]:
+    """Finished trials that no other beats in one of `metrics` without losing in another.
+
+    `metrics` None: the headline figure and epsilon. Better is as `goals` has it; infinity is the
+    worst value, a trial without a metric is left out.
+    """
+    names = (headline(records), "epsilon") if metrics is None else metrics
+    points = [
+        (record, tuple(_cost(record, metric) for metric in names))
+        for record in records
+        if record.status in FINISHED
+    ]
+    known = [(record, p) for record, p in points if None not in p]
+
+    def beaten(mine: tuple[float | None, ...]) -> bool:
+        return any(
+            theirs != mine and all(b is not None and a is not None and b <= a for a, b in pairs)
+            for _, theirs in known
+            for pairs in [list(zip(mine, theirs, strict=True))]
+        )
+
+    return [record for record, mine in known if not beaten(mine)]
+
+
+def chosen_by(records: Sequence[TrialRecord], best: str | None = None) -> str:
+    """The metric that a choice goes by: the first in order that every candidate has.
+
+    `best`: one of `WAYS` or a metric; None: the headline figure.
+
+    Raises: InvalidInput where a candidate lacks it.
+    """
+    way = headline(records) if best in (None, "pareto") else best
+    names = _CHOSEN_BY.get(str(way), (str(way),))
+    for name in names:
+        if records and all(value(record, name) is not None for record in records):
+            return name
+    known = {name for record in records for name, v in record.metrics.items() if v is not None}
+    if way not in WAYS and way not in known:
+        raise InvalidInput(
+            f"expected best to be one of {', '.join(WAYS)} or a metric of the trials, got {way!r}"
+        )
+    raise InvalidInput(
+        f"expected finished trials that all have one of {', '.join(names)} for best={way}"
+    )
+
+
+def choose(
+    records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
+) -> list[TrialRecord]:
+    """The best trial (the front for `pareto`) among finished ones that are no baseline.
+
+    `best` as in `chosen_by`; `ranked` says which of several. With `epsilon_max` only trials whose
+    sound epsilon is at most that.
+
+    Raises: InvalidInput where nothing qualifies, saying what there is.
+    """
+    finished = [r for r in records if r.status in FINISHED and not r.plan.baseline]
+    if not finished:
+        raise InvalidInput("expected a finished trial that is no baseline, got none")
+    allowed = [r for r in finished if _within(r, epsilon_max)]
+    if not allowed:
+        least = min(value(r, "epsilon") or math.inf for r in finished)
+        raise InvalidInput(
+            f"expected a finished trial with epsilon <= {epsilon_max:g}, got none;"
+            f" the smallest epsilon is {least:.4g}"
+        )
+    if best == "pareto":
+        return front(allowed)
+    metric = chosen_by(allowed, best)
+    return [ranked(groups(allowed), metric)[0].middle(metric)]
+
+
+def ranked(found: Sequence[Group], metric: str) -> list[Group]:
+    """Groups by their mean of `metric`, the best first, of equal ones the smaller epsilon first;
+    those without the metric are left out.
+    """
+
+    def place(group: Group, mean: float) -> tuple[float, float]:
+        epsilon = group.spread("epsilon")
+        return goals.cost(metric, mean), math.inf if epsilon is None else epsilon.mean
+
+    known = [(spread.mean, g) for g in found if (spread := g.spread(metric)) is not None]
+    return [group for _, group in sorted(known, key=lambda pair: place(pair[1], pair[0]))]
+
+
+def _cost(record: TrialRecord, metric: str) -> float | None:
+    """A figure with the sign that makes smaller better."""
+    found = value(record, metric)
+    return None if found is None else goals.cost(metric, found)
+
+
+def _within(record: TrialRecord, epsilon_max: float | None) -> bool:
+    if epsilon_max is None:
+        return True
+    epsilon = value(record, "epsilon")
+    return epsilon is not None and epsilon <= epsilon_max

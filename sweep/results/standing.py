@@ -1,0 +1,132 @@
+"""Which trials cannot be told apart from the best one: like with like, on test records. Pure.
+
+The best is chosen by validation, as everywhere; whether another one is really worse is asked of the
+test figure on both sides, which no choice went by. Repeated configurations are compared by their
+means over seeds (Welch 1947), others by whether their own intervals overlap and, where they do and
+both were tested on the same records, by a paired interval, which is the finer one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sweep.results import select
+from sweep.results.select import Group
+from sweep.store.sweeps import TrialRecord
+from trainables import goals
+
+SEEDS, PAIRED, OWN = "means over seeds", "paired over the test utterances", "their own intervals"
+# The change of test SER from the first trial to the second, with its 95 % interval.
+Pair = Callable[[TrialRecord, TrialRecord], tuple[float, float, float] | None]
+_NAMED = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """`best` and the groups that were compared with it by the test figure `figure`: those that
+    cannot be told apart, in their order, and how many can. `ways` says how it was compared.
+    """
+
+    metric: str
+    figure: str
+    best: Group
+    untold: tuple[Group, ...]
+    num_told: int
+    ways: tuple[str, ...]
+
+    def sentence(self) -> str:
+        """For a person; ids are those that `sweep export --trial` takes."""
+        record = self.best.middle(self.metric)
+        spread = self.best.spread(self.metric)
+        mean = float("nan") if spread is None else spread.mean
+        text = f"best by {self.metric} {mean:.4g}: {record.plan.id} {record.plan.name}"
+        if not self.ways:
+            return text
+        word, how = goals.WORDS[self.figure], f"(95 %, {' or '.join(self.ways)})"
+        if not self.untold:
+            others = "the other" if self.num_told == 1 else f"all {self.num_told} others"
+            return f"{text}; its test {word} is told apart from that of {others} {how}"
+        named = [group.records[0].plan.name for group in self.untold]
+        shown = "; ".join(named[:_NAMED])
+        if len(named) > _NAMED:
+            shown += f"; and {len(named) - _NAMED} others"
+        return f"{text}; by test {word} it cannot be told apart {how} from: {shown}"
+
+
+def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> Standing | None:
+    """Where the finished trials that are no baseline stand; None without any.
+
+    `pair` None for two trials: they were not tested on the same records.
+
+    Raises: InvalidInput where there is no figure that all have (`select.chosen_by`).
+    """
+    finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
+    if not finished:
+        return None
+    metric, main = select.chosen_by(finished), select.headline(finished)
+    best, *others = select.ranked(select.groups(finished), metric)
+    ways: list[str] = []
+    untold: list[Group] = []
+    for other in others:
+        found = _told_apart(best, other, metric=metric, main=main, pair=pair)
+        if found is None:
+            continue
+        told, way = found
+        ways.append(way)
+        if not told:
+            untold.append(other)
+    return Standing(
+        metric=metric,
+        figure=main,
+        best=best,
+        untold=tuple(untold),
+        num_told=len(ways) - len(untold),
+        ways=tuple(way for way in (SEEDS, PAIRED, OWN) if way in ways),
+    )
+
+
+def interval_of(record: TrialRecord) -> tuple[float, float] | None:
+    """The 95 % bootstrap interval of a trial's test SER; None where none was made."""
+    low, high = record.metrics.get("ser_low"), record.metrics.get("ser_high")
+    if record.plan.config.get("evaluation", {}).get("bootstrap_samples") == 0:
+        return None
+    return None if low is None or high is None else (low, high)
+
+
+def _told_apart(
+    best: Group, other: Group, *, metric: str, main: str, pair: Pair
+) -> tuple[bool, str] | None:
+    """Whether the two differ at 95 %, and by which comparison; None where none can be made."""
+    by_seeds = _welch(best, other, main)
+    if by_seeds is not None:
+        return by_seeds, SEEDS
+    if main != "ser":
+        return None
+    first, second = best.middle(metric), other.middle(metric)
+    mine, theirs = interval_of(first), interval_of(second)
+    known = mine is not None and theirs is not None
+    apart = mine is not None and theirs is not None and (mine[1] < theirs[0] or theirs[1] < mine[0])
+    if apart:
+        return True, OWN  # a bootstrap that pairs the two, a tenth of a second, would say no less
+    change = pair(first, second)
+    if change is not None:
+        return change[1] > 0 or change[2] < 0, PAIRED
+    return (False, OWN) if known else None
+
+
+def _welch(first: Group, second: Group, metric: str) -> bool | None:
+    """Whether Welch's 95 % interval of the difference of means leaves 0 out; None without seeds."""
+    from scipy.stats import t as student
+
+    one, two = first.spread(metric), second.spread(metric)
+    if one is None or two is None or one.std is None or two.std is None:
+        return None
+    parts = [spread.std**2 / spread.count for spread in (one, two) if spread.std is not None]
+    if not sum(parts):
+        return one.mean != two.mean
+    counts = (one.count, two.count)
+    freedom = sum(parts) ** 2 / sum(p**2 / (n - 1) for p, n in zip(parts, counts, strict=True))
+    half = float(student.ppf(0.975, freedom)) * math.sqrt(sum(parts))
+    return abs(one.mean - two.mean) > half

@@ -1,0 +1,1 @@
+"""The loop of one sweep: events, executors (Ray gang, local), workers, journal."""

@@ -1,0 +1,403 @@
+"""The desk between three parties that never meet: gangs of workers, Tune trials, and the driver.
+
+`Broker` is an asyncio state machine without Ray; `sweep.runtime.ray_gang` runs it as a named actor.
+A worker's report waits here until the driver has written it down and said yes, and until the Tune
+trial of the same name has passed it to the scheduler: only then is the next epoch permitted.
+
+Nothing here waits for ever: every call that waits returns None after `wait` seconds (the caller
+asks again), and a Tune trial that has not asked for `lease_seconds` loses its say. Its workers then
+go on by the driver's verdict alone, which is the one that guards the privacy budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sweep.runtime.events import GO_ON, EventKind, TrialEvent, TrialJob, Verdict
+from trainables.result import EpochReport, TrialResult
+
+State = Literal["ready", "starting", "running", "over"]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A trial handed to a gang."""
+
+    job: TrialJob
+    attempt: int
+
+
+@dataclass(frozen=True)
+class News:
+    """What a Tune trial is told: a report to pass to the scheduler, or that the trial is over."""
+
+    serial: int
+    report: EpochReport | None
+    over: bool
+
+
+@dataclass
+class _Trial:
+    job: TrialJob
+    state: State = "ready"
+    attempt: int = 0
+    failures: int = 0
+    last_words: str = ""  # why a worker of the current attempt broke
+    stop: str = ""  # why the trial was told to stop
+    lease: float = 0.0  # the Tune trial is waited for until then, by the clock
+    gone: bool = False  # the Tune trial broke; nobody waits for it
+    serial: int = 0  # of the newest report
+    acknowledged: int = 0  # the newest serial that the scheduler let pass
+    report: EpochReport | None = None
+
+
+@dataclass
+class _Slot:
+    generation: str = ""
+    trial_id: str | None = None
+    mates: list[str] = field(default_factory=list)  # that it trains together with `trial_id`
+
+
+@dataclass
+class _Question:
+    event: TrialEvent
+    answer: asyncio.Future[Verdict] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Broker:
+    """Hands out `jobs`, one per free gang, and carries reports and verdicts.
+
+    `max_failures`: worker deaths after which a trial has failed. A job is handed out before its
+    Tune trial exists (Tune needs tenths of a second to start one); only its first acknowledgement
+    waits. `more`: jobs will be added, whenever a gang waits for one, until `no_more`.
+    `scheduled`: a scheduler may stop trials; it then speaks before the driver, whose yes pays for
+    an epoch. Methods are coroutines of one event loop, so each runs undisturbed between its awaits.
+    """
+
+    def __init__(
+        self,
+        jobs: list[TrialJob],
+        *,
+        max_failures: int,
+        lease_seconds: float,
+        more: bool = False,
+        scheduled: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._trials = {job.trial_id: _Trial(job) for job in jobs}
+        self._queue = list(self._trials)
+        self._max_failures = max_failures
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        self._slots: dict[str, _Slot] = {}
+        self._questions: dict[int, _Question] = {}
+        self._unasked: list[int] = []
+        self._serial = 0
+        self._claims = 0
+        self._progress = 0
+        self._closed = False
+        self._more = more
+        self._scheduled = scheduled
+        self._waiting: set[str] = set()  # slots whose gang waits for a job
+        self._changed = asyncio.Condition()
+
+    # ---- the Tune trial's side
+
+    async def enter(self, trial_id: str) -> None:
+        """The Tune trial exists (again)."""
+        trial = self._trials[trial_id]
+        trial.gone = False
+        self._renew(trial)
+        await self._notify()
+
+    async def news(self, trial_id: str, seen: int, *, wait: float) -> News | None:
+        """The report after serial number `seen`, or the end; None when `wait` seconds passed."""
+        trial = self._trials[trial_id]
+        self._renew(trial)
+
+        def found() -> bool:
+            return self._closed or trial.state == "over" or trial.serial > seen
+
+        if not await self._until(found, wait):
+            return None
+        self._renew(trial)
+        return News(trial.serial, trial.report, over=self._closed or trial.state == "over")
+
+    async def acknowledge(self, trial_id: str, serial: int) -> None:
+        """The scheduler let report `serial` pass."""
+        trial = self._trials[trial_id]
+        self._renew(trial)
+        trial.acknowledged = max(trial.acknowledged, serial)
+        await self._notify()
+
+    async def leave(self, trial_id: str, *, stopped: bool) -> None:
+        """The Tune trial has ended. `stopped`: by the scheduler's will, so the workers stop too;
+        otherwise it broke, and they go on without it.
+        """
+        trial = self._trials[trial_id]
+        if trial.state == "over":
+            return
+        trial.gone = True
+        if stopped and not trial.stop:
+            trial.stop = "stopped by the scheduler"
+        await self._notify()
+
+    # ---- the gang's side
+
+    async def claim(self) -> bool:
+        """Whether a gang that lives for one trial should be started: one yes for each job."""
+        self._claims += 1
+        enough = self._claims > len(self._trials) and not self._more
+        return not enough and not self._closed and not self._all_over()
+
+    async def take(
+        self, slot: str, generation: str, *, wait: float
+    ) -> Assignment | Literal["over"] | None:
+        """The next trial for the gang in `slot`; "over" when none will come; None: ask again.
+
+        `generation` names the present group of processes. A new generation that finds its slot's
+        trial unfinished is the rebuilt group of workers that died: it gets the same trial again,
+        until that has failed too often.
+        """
+        place = self._slots.setdefault(slot, _Slot())
+        if place.generation != generation:
+            place.generation = generation
+            await self._scatter(place)
+            if place.trial_id is not None:
+                await self._died(place)
+        deadline = self._clock() + wait
+        while True:
+            if place.trial_id is not None:  # the retry of a trial whose workers died
+                return await self._hand_over(place, self._trials[place.trial_id])
+
+            def found() -> bool:
+                return bool(self._queue) or self._closed or self._all_over()
+
+            self._waiting.add(slot)
+            await self._notify()
+            arrived = await self._until(found, max(0.0, deadline - self._clock()))
+            self._waiting.discard(slot)
+            if not arrived:
+                return None
+            if self._closed or self._all_over():
+                return "over"
+            if place.generation != generation:  # this caller is dead, its successor asks
+                return None
+            trial = self._trials[self._queue.pop(0)]
+            place.trial_id = trial.job.trial_id
+            assignment = await self._hand_over(place, trial)
+            if assignment is not None:
+                return assignment
+
+    async def mates(self, slot: str, trial_id: str) -> list[Assignment]:
+        """The jobs of this trial's stack that nobody has yet, for the gang that has the trial."""
+        place, stack = self._slots[slot], self._trials[trial_id].job.stack
+        mine = [t for t in self._queue if stack and self._trials[t].job.stack == stack]
+        found = []
+        for name in mine:
+            self._queue.remove(name)
+            place.mates.append(name)
+        for name in mine:
+            assignment = await self._hand_over(place, self._trials[name])
+            if assignment is not None:
+                found.append(assignment)
+        return found
+
+    async def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        """Wait until driver and scheduler have spoken: may `attempt` train another epoch?"""
+        trial = self._trials[trial_id]
+        if trial.attempt != attempt or trial.state != "running":
+            return Verdict(False, "superseded by a newer attempt")
+        self._progress += 1
+        trial.serial += 1
+        trial.report = report
+        serial = trial.serial
+        if self._scheduled:
+            await self._notify()
+            await self._heard_by_scheduler(trial, serial)
+        verdict = await self._ask("epoch", trial, report=report, reason=trial.stop)
+        if verdict.go_on:
+            await self._heard_by_scheduler(trial, serial)
+        else:
+            trial.stop = trial.stop or verdict.reason or "stopped by the driver"
+            await self._notify()
+        if trial.stop:
+            return Verdict(False, trial.stop)
+        return GO_ON
+
+    async def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        """The trial's own end; returns when the driver has written it down."""
+        trial = self._trials[trial_id]
+        if trial.attempt == attempt and trial.state == "running":
+            await self._end("finished", trial, result=result, reason=trial.stop)
+
+    async def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        """The trial raised; it is not tried again."""
+        trial = self._trials[trial_id]
+        if trial.attempt == attempt and trial.state == "running":
+            await self._end("failed", trial, reason=reason)
+
+    async def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        """A worker that is about to die tells why, for the case that it was once too often."""
+        trial = self._trials[trial_id]
+        if trial.attempt == attempt:
+            trial.last_words = reason
+
+    async def pulse(self, *, wait: float) -> None:
+        """Returns after `wait` seconds; who waits learns of this actor's death at once."""
+        await asyncio.sleep(wait)
+
+    # ---- the driver's side
+
+    async def questions(self, *, wait: float) -> list[tuple[int, TrialEvent]]:
+        """Events that wait for a verdict, oldest first; empty when `wait` seconds passed, or when
+        a gang waits for a job that is still to be added.
+        """
+        await self._until(lambda: bool(self._unasked) or self._num_wanted() > 0, wait)
+        asked, self._unasked = self._unasked, []
+        return [(number, self._questions[number].event) for number in asked]
+
+    async def answer(self, number: int, verdict: Verdict) -> None:
+        """The driver's verdict on a question."""
+        self._questions.pop(number).answer.set_result(verdict)
+
+    async def wanted(self) -> int:
+        """How many gangs wait for a job that is still to be added."""
+        return self._num_wanted()
+
+    async def add(self, job: TrialJob) -> None:
+        """One more job, whose id is new."""
+        self._trials[job.trial_id] = _Trial(job)
+        self._queue.append(job.trial_id)
+        await self._notify()
+
+    async def no_more(self) -> None:
+        """No job will be added."""
+        self._more = False
+        await self._notify()
+
+    async def unfinished(self) -> list[str]:
+        """Ids of the trials that are not over."""
+        return [name for name, trial in self._trials.items() if trial.state != "over"]
+
+    async def progress(self) -> int:
+        """A number that grows whenever any trial got anywhere."""
+        return self._progress
+
+    async def let_go(self) -> None:
+        """Tune has ended: nobody waits for a Tune trial any more."""
+        for trial in self._trials.values():
+            trial.gone = True
+        await self._notify()
+
+    async def close(self) -> None:
+        """Hand out nothing more; Tune trials and idle gangs are told that it is over."""
+        self._closed = True
+        await self._notify()
+
+    # ---- inside
+
+    def _renew(self, trial: _Trial) -> None:
+        trial.lease = self._clock() + self._lease_seconds
+
+    def _all_over(self) -> bool:
+        return not self._more and all(trial.state == "over" for trial in self._trials.values())
+
+    def _num_wanted(self) -> int:
+        return len(self._waiting) - len(self._queue) if self._more else 0
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _until(self, found: Callable[[], bool], wait: float) -> bool:
+        try:
+            async with asyncio.timeout(wait), self._changed:
+                await self._changed.wait_for(found)
+        except TimeoutError:
+            pass
+        return found()
+
+    async def _ask(self, kind: EventKind, trial: _Trial, **fields: Any) -> Verdict:
+        event = TrialEvent(
+            kind=kind,
+            trial_id=trial.job.trial_id,
+            time=time.time(),
+            attempt=trial.attempt,
+            **fields,
+        )
+        question = _Question(event)
+        self._serial += 1
+        self._questions[self._serial] = question
+        self._unasked.append(self._serial)
+        await self._notify()
+        return await question.answer
+
+    async def _hand_over(self, place: _Slot, trial: _Trial) -> Assignment | None:
+        """The assignment, or None where the driver does not let the trial begin."""
+        trial.state = "starting"
+        trial.attempt += 1
+        verdict = await self._ask("started", trial)
+        if not verdict.go_on:
+            trial.state = "over"
+            self._vacate(trial)
+            await self._notify()
+            return None
+        trial.state = "running"
+        self._renew(trial)  # the Tune trial has as long to appear
+        trial.serial += 1  # so that reports of an older attempt are not taken for this one's
+        return Assignment(replace(trial.job), trial.attempt)
+
+    async def _heard_by_scheduler(self, trial: _Trial, serial: int) -> None:
+        def heard() -> bool:
+            return trial.acknowledged >= serial or bool(trial.stop)
+
+        while not heard() and not trial.gone and (left := trial.lease - self._clock()) > 0:
+            await self._until(lambda: heard() or trial.gone, left)
+
+    async def _died(self, place: _Slot) -> None:
+        assert place.trial_id is not None
+        trial = self._trials[place.trial_id]
+        if trial.state == "over":
+            place.trial_id = None
+            return
+        trial.failures += 1
+        if trial.failures > self._max_failures:
+            await self._died_too_often(trial)
+
+    async def _died_too_often(self, trial: _Trial) -> None:
+        reason = trial.last_words or "its worker processes died"
+        await self._end("failed", trial, reason=f"{reason} ({trial.failures} times)")
+
+    async def _end(self, kind: EventKind, trial: _Trial, **fields: Any) -> None:
+        self._progress += 1
+        await self._ask(kind, trial, **fields)
+        trial.state = "over"
+        self._vacate(trial)
+        await self._notify()
+
+    def _vacate(self, trial: _Trial) -> None:
+        """No gang has the trial any more."""
+        for place in self._slots.values():
+            if place.trial_id == trial.job.trial_id:
+                place.trial_id = None
+            if trial.job.trial_id in place.mates:
+                place.mates.remove(trial.job.trial_id)
+
+    async def _scatter(self, place: _Slot) -> None:
+        """The workers of a stack died: its unfinished members can go on anywhere."""
+        for name in list(place.mates):
+            trial = self._trials[name]
+            trial.failures += 1
+            if trial.failures > self._max_failures:
+                await self._died_too_often(trial)
+                continue
+            place.mates.remove(name)
+            trial.state = "ready"
+            self._queue.insert(0, name)

@@ -1,0 +1,55 @@
+"""Taking up a trial that was stopped: it goes on from its checkpoint, and pays for what it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweep.planning.plan import PlannedTrial
+from sweep.runtime.driver import Driver
+from sweep.store.files import flush_folder
+from sweep.store.sweeps import SweepFolder
+from trainables.errors import InvalidInput
+
+_BEFORE = "stopped.json"
+
+
+def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[PlannedTrial]:
+    """The plans of trials (named by their ids, or the beginnings of them) that can be taken up.
+
+    Raises: InvalidInput for one that was not stopped, or whose checkpoint is gone.
+    """
+    found = {}
+    for trial_id in trial_ids:
+        trial = folder.plan_of(trial_id)
+        record = folder.record(trial, running=False)
+        if record.status != "stopped":
+            raise InvalidInput(
+                f"expected --continue with a trial that was stopped, got {trial.id},"
+                f" which is {record.status}"
+            )
+        if not any(folder.trial_folder(trial.id).glob("checkpoint*")):
+            raise InvalidInput(f"trial {trial.id} has no checkpoint to go on from")
+        found[trial.id] = trial
+    return list(found.values())
+
+
+def reopen(folder: SweepFolder, driver: Driver, trials: Sequence[PlannedTrial]) -> None:
+    """Make stopped trials unfinished again; what each had measured is kept beside.
+
+    Raises: InvalidInput, with nothing changed, where a budget has no room for another epoch of one.
+    """
+    for trial in trials:
+        reason = driver.continuation_refusal(trial.id)
+        if reason is not None:
+            raise InvalidInput(f"trial {trial.id} cannot go on: {reason}")
+    for trial in trials:
+        place = folder.trial_folder(trial.id)
+        (place / "result.json").replace(place / _BEFORE)
+        (place / "panel.json").unlink(missing_ok=True)
+        flush_folder(place)
+        driver.take_up(trial.id)
+
+
+def is_taken_up(folder: SweepFolder, trial_id: str) -> bool:
+    """Whether a person had the trial go on after it was stopped: no scheduler stops it again."""
+    return (folder.trial_folder(trial_id) / _BEFORE).exists()

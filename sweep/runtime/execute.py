@@ -1,0 +1,91 @@
+"""`run_trials`: the one door to every executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from sweep.planning.resources import choose_slots, machine_cpus
+from sweep.runtime import ray_session
+from sweep.runtime.events import Events, JobSource, RunSettings, TrialJob
+from trainables.errors import InvalidInput
+
+
+def require_executor(settings: RunSettings) -> None:
+    """What can be known of the executor before anything is started.
+
+    Raises: InvalidInput for a scheduler where trials run one after another, so that nothing runs
+    beside one that it could be compared with; where nothing answers at the cluster's address.
+    """
+    if settings.executor == "local":
+        if settings.scheduler != "none":
+            raise InvalidInput(
+                f"expected scheduler none with executor local, got scheduler={settings.scheduler!r}"
+            )
+    elif settings.address is not None:
+        ray_session.require_answer(settings.address)
+
+
+def require_room(
+    settings: RunSettings, *, workers: Iterable[int], writes: Sequence[Path], reads: Sequence[Path]
+) -> None:
+    """What can be known of a cluster once Ray is up. `writes` and `reads` are folders that the
+    trials need.
+
+    Raises: InvalidInput where the workers of a trial do not fit, or where a node of a cluster that
+    was running already does not see the same folders as this process.
+    """
+    if settings.executor == "local":
+        return
+    size = ray_session.cluster_size()
+    for count in sorted(set(workers)):
+        ray_session.slots(count, settings, size)
+    if settings.address is not None:
+        ray_session.require_shared(writes=writes, reads=reads)
+
+
+def run_trials(
+    jobs: Sequence[TrialJob],
+    *,
+    events: Events,
+    settings: RunSettings,
+    stop_asked: Callable[[], bool] = lambda: False,
+    source: JobSource | None = None,
+) -> None:
+    """Run every job to its end, telling `events` in this process what happens; then, and beside
+    them where there is room, what `source` chooses.
+
+    A trial that fails is an event, not an exception. To go on after an interruption or a crash,
+    call this again with the jobs that had not finished: trials resume from their checkpoints.
+
+    Raises: InvalidInput, before anything starts, where two jobs share an id or a trial's workers
+    do not fit; sweep.events.Interrupted on SIGINT, on SIGTERM or once `stop_asked` says so;
+    SweepError where Ray broke down; whatever `events` raises. No worker is left running then.
+    """
+    ids = [job.trial_id for job in jobs]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise InvalidInput(f"expected distinct trial ids, got {twice[0]!r} twice")
+    if not jobs and source is None:
+        return
+    require_executor(settings)
+    if settings.executor == "local":
+        from sweep.runtime.local import run_local
+
+        run_local(jobs, events=events, settings=settings, stop_asked=stop_asked, source=source)
+        return
+    if settings.address is None:
+        # The GPUs of a local cluster are counted by Ray, once it is up.
+        chosen = set() if source is None else {source.workers}
+        for workers in {job.workers for job in jobs} | chosen:
+            choose_slots(
+                workers=workers,
+                cpus_per_worker=settings.cpus_per_worker,
+                gpus_per_worker=0.0,
+                slots=settings.slots,
+                cpus=settings.cpus or machine_cpus(),
+                gpus=0.0,
+            )
+    from sweep.runtime.ray_gang import run_on_ray
+
+    run_on_ray(jobs, events=events, settings=settings, stop_asked=stop_asked, source=source)

@@ -1,0 +1,164 @@
+"""The live table of a running sweep; where nobody watches a terminal, a line now and then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from search_spaces.space import SearchSpace
+from sweep.planning.plan import Plan
+from sweep.results.table import Progress, duration, figure, live_table
+
+_ENDED = ("done", "stopped", "failed")
+_LINE_SECONDS = 60.0
+Watch = Callable[[str, Progress], None]
+
+
+class View:
+    """What is known of every trial's progress, shared by the threads that tell and that draw.
+
+    `num_expected`: trials in all, those included that a search has yet to choose.
+    """
+
+    def __init__(
+        self, name: str, *, num_expected: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._name = name
+        self._num_expected = num_expected
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._progress: dict[str, Progress] = {}
+        self._started = clock()
+        self._began: tuple[float, float] | None = None  # when trials began to run, epochs by then
+
+    def tell(self, trial_id: str, progress: Progress) -> None:
+        """Something about a trial is new; figures that it lacks stay as they were."""
+        with self._lock:
+            if self._began is None and progress.status == "running":
+                self._began = self._clock(), self._epochs()[0]
+            before = self._progress.pop(trial_id, None)
+            if before is not None and progress.validation[1] is None:
+                progress = Progress(
+                    name=progress.name,
+                    status=progress.status,
+                    epochs_done=progress.epochs_done,
+                    epochs=progress.epochs,
+                    validation=before.validation,
+                    epsilon=before.epsilon,
+                    seconds_per_epoch=before.seconds_per_epoch,
+                    reason=progress.reason,
+                )
+            self._progress[trial_id] = progress
+
+    def table(self, *, max_rows: int) -> Table:
+        """The present state."""
+        with self._lock:
+            return live_table(
+                self._name, dict(self._progress), summary=self._summary(), max_rows=max_rows
+            )
+
+    def __rich_console__(self, console: Console, options: object) -> Iterator[Table]:
+        yield self.table(max_rows=max(5, console.height - 8))
+
+    def summary(self) -> str:
+        """How many trials are done and how long the others will take, as people say it."""
+        with self._lock:
+            return self._summary(elapsed=False)
+
+    def _summary(self, *, elapsed: bool = True) -> str:
+        rows = self._rows()
+        ended = sum(row.status in _ENDED for row in rows)
+        text = f"{ended} of {max(len(rows), self._num_expected)} done"
+        if elapsed:
+            text += f", {duration(self._clock() - self._started)}"
+        left = self._seconds_left()
+        return text if left is None else f"{text}, about {duration(left)} left"
+
+    def _rows(self) -> list[Progress]:
+        return [row for row in self._progress.values() if row.status != "refused"]
+
+    def _epochs(self) -> tuple[float, float]:
+        """Epochs done, and epochs of all trials: one still to be chosen has as many as the mean."""
+        rows = self._rows()
+        total = float(sum(row.epochs for row in rows))
+        if rows:
+            total *= max(1.0, self._num_expected / len(rows))
+        # What ended will not train further, whatever it had left.
+        return sum(row.epochs if row.status in _ENDED else row.epochs_done for row in rows), total
+
+    def _seconds_left(self) -> float | None:
+        """At the pace since trials began to run (what starts before them comes once); None: not
+        known yet, or nothing is left.
+        """
+        if self._began is None:
+            return None
+        when, before = self._began
+        done, total = self._epochs()
+        if done <= before or done >= total:
+            return None
+        return (self._clock() - when) * (total - done) / (done - before)
+
+
+def num_expected(space: SearchSpace, plan: Plan) -> int:
+    """Trials of a sweep in all, those included that its search has yet to choose."""
+    if not plan.to_choose:
+        return len(plan.to_run)
+    fixed = sum(trial.baseline for trial in plan.to_run)
+    number = fixed + plan.to_choose * max(1, len(space.repeats))
+    if space.budget.trials is not None:
+        number = min(number, space.budget.trials)
+    return max(number, len(plan.to_run))
+
+
+@contextmanager
+def watching(name: str, console: Console, *, quiet: bool, num_expected: int = 0) -> Iterator[Watch]:
+    """Show progress on `console` while the block runs; `quiet` shows nothing. `num_expected` as for
+    `View`.
+    """
+    view = View(name, num_expected=num_expected)
+    if quiet:
+        yield lambda trial_id, progress: None
+    elif console.is_terminal:
+        with Live(view, console=console, refresh_per_second=2, transient=True):
+            yield view.tell
+    else:
+        yield lines(view, console)
+
+
+def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:
+    """A line when a trial ends, and one when a minute has passed without."""
+    last: dict[str, Progress] = {}
+    ran: set[str] = set()
+    printed = clock()
+
+    def tell(trial_id: str, progress: Progress) -> None:
+        nonlocal printed
+        view.tell(trial_id, progress)
+        if progress.status == "running":
+            ran.add(trial_id)
+            if progress.validation[1] is not None:
+                last[trial_id] = progress
+            due = clock() - printed >= _LINE_SECONDS
+        else:
+            # What had ended before this process began is counted and not told again.
+            due = trial_id in ran and progress.status != "planned"
+            ran.discard(trial_id)
+        if due:
+            printed = clock()
+            words, value = last.get(trial_id, progress).validation
+            known = f", validation {words} {figure(value)}" if value is not None else ""
+            why = f": {progress.reason}" if progress.reason else ""
+            console.print(
+                f"{progress.status}: {progress.name} ({progress.epochs_done} of {progress.epochs}"
+                f" epochs{known}){why}; {view.summary()}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+    return tell

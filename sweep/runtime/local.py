@@ -1,0 +1,123 @@
+"""The executor without Ray: trials one after another in this process, for debugging and tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sweep.runtime.broker import Assignment
+from sweep.runtime.events import (
+    EventKind,
+    Events,
+    Interrupted,
+    JobSource,
+    RunSettings,
+    TrialEvent,
+    TrialJob,
+    Verdict,
+)
+from sweep.runtime.worker_loop import Workplace, work
+from trainables.communication import Alone, Communicator
+from trainables.result import EpochReport, TrialResult
+
+
+def run_local(
+    jobs: Sequence[TrialJob],
+    *,
+    events: Events,
+    settings: RunSettings,
+    stop_asked: Callable[[], bool] = lambda: False,
+    source: JobSource | None = None,
+) -> None:
+    """Run every job to its end with one process each, whatever its `workers`.
+
+    Raises: Interrupted on Ctrl-C, or after an event when `stop_asked`.
+    """
+    place = Workplace(
+        function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
+    )
+    try:
+        work(_LocalDesk(list(jobs), events, stop_asked, source), _OneProcess(), place)
+    except KeyboardInterrupt:
+        raise Interrupted("the sweep was interrupted") from None
+
+
+class _OneProcess:
+    """A team of one, without torch.distributed."""
+
+    def __init__(self) -> None:
+        self.control: Communicator = Alone()
+
+    def for_trial(self) -> Communicator:
+        return self.control
+
+    def regroup(self) -> None:
+        """Nobody to meet."""
+
+
+@dataclass
+class _LocalDesk:
+    """Hands out jobs in order and asks the driver directly."""
+
+    jobs: list[TrialJob]
+    events: Events
+    stop_asked: Callable[[], bool]
+    source: JobSource | None = None
+    stop: dict[str, str] = field(default_factory=dict)
+
+    def take(self) -> Assignment | None:
+        while True:
+            job = self.jobs.pop(0) if self.jobs else None
+            if job is None and self.source is not None:
+                job = self.source.next()
+            if job is None:
+                return None
+            if self._begins(job):
+                return Assignment(job, attempt=1)
+
+    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
+        mine = [job for job in self.jobs if job.stack == stack]
+        self.jobs = [job for job in self.jobs if job.stack != stack]
+        return [Assignment(job, attempt=1) for job in mine if self._begins(job)]
+
+    def _begins(self, job: TrialJob) -> bool:
+        return self._tell("started", job.trial_id).go_on
+
+    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        verdict = self._tell("epoch", trial_id, report=report)
+        if not verdict.go_on:
+            self.stop[trial_id] = verdict.reason or "stopped by the driver"
+        return verdict
+
+    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        self._tell("finished", trial_id, result=result, reason=self.stop.get(trial_id, ""))
+
+    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        self._tell("failed", trial_id, reason=reason)
+
+    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        """Said again by `fail`: a process alone always comes to the meeting."""
+
+    def _tell(
+        self,
+        kind: EventKind,
+        trial_id: str,
+        *,
+        report: EpochReport | None = None,
+        result: TrialResult | None = None,
+        reason: str = "",
+    ) -> Verdict:
+        verdict = self.events(
+            TrialEvent(
+                kind=kind,
+                trial_id=trial_id,
+                time=time.time(),
+                report=report,
+                result=result,
+                reason=reason,
+            )
+        )
+        if self.stop_asked():
+            raise KeyboardInterrupt
+        return verdict

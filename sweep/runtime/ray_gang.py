@@ -1,0 +1,391 @@
+"""Running trials on Ray: gangs of Ray Train workers that stay for the whole sweep.
+
+Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
+slot has one `TorchTrainer` whose workers take one trial after another from a broker actor
+(`executor: gang`); `per_trial` runs the same loop in a new `TorchTrainer` for every trial.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import shutil
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+import ray
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchConfig, TorchTrainer
+
+from sweep.planning.stacks import sizes
+from sweep.runtime import ray_session, ray_tune
+from sweep.runtime.broker import Assignment, Broker
+from sweep.runtime.events import (
+    Events,
+    Interrupted,
+    JobSource,
+    RunSettings,
+    TrialEvent,
+    TrialJob,
+    Verdict,
+)
+from sweep.runtime.worker_loop import Workplace, load_function, one_line, work
+from trainables.errors import InvalidInput, SweepError
+from trainables.result import EpochReport, TrialResult
+
+_POLL_SECONDS = 5.0
+_DRIVER_POLL_SECONDS = 0.5
+_FAREWELL_SECONDS = 15.0
+_PULSE_SECONDS = 60.0
+_PATIENCE_SECONDS = 2.0
+
+
+def run_on_ray(
+    jobs: Sequence[TrialJob],
+    *,
+    events: Events,
+    settings: RunSettings,
+    stop_asked: Callable[[], bool] = lambda: False,
+    source: JobSource | None = None,
+) -> None:
+    """Run every job to its end, and what `source` chooses; both it and `events` are called in this
+    thread.
+
+    Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
+    SIGTERM or once `stop_asked` says so; SweepError where no group of workers can be kept alive;
+    what `events` raises. In all these cases the workers are gone when this returns, and unfinished
+    jobs can be run again.
+    """
+    # The round of the source's number of workers comes last: the others may tell it something.
+    last = source.workers if source is not None else 0
+    jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
+    with ray_session.session(settings), _signals() as signalled:
+        size = ray_session.cluster_size()
+        by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
+        groups = [(workers, list(group)) for workers, group in by_workers]
+        if last and not any(workers == last for workers, _ in groups):
+            groups.append((last, []))
+        slots = [ray_session.slots(workers, settings, size) for workers, _ in groups]
+        for (workers, group), at_a_time in zip(groups, slots, strict=True):
+            own = source if workers == last else None
+            if not group and (own is None or not own.num_left):
+                continue
+            work_round = _Round(group, workers, slots=at_a_time, settings=settings, source=own)
+            work_round.run(events, lambda: signalled.is_set() or stop_asked())
+
+
+class _Round:
+    """All jobs that have the same number of workers: a broker, the gangs, the Tune trials."""
+
+    def __init__(
+        self,
+        jobs: list[TrialJob],
+        workers: int,
+        *,
+        slots: int,
+        settings: RunSettings,
+        source: JobSource | None,
+    ) -> None:
+        self._jobs = jobs
+        self._workers = workers
+        self._source = source
+        self._slots = min(slots, len(jobs) + (source.num_left if source is not None else 0))
+        self._settings = settings
+        self._announced: SimpleQueue[str | None] = SimpleQueue()
+        for job in jobs:
+            self._announced.put(job.trial_id)
+        place = source.folder if source is not None else jobs[0].folder.parent.parent
+        self._folder = place.resolve() / ".ray" / uuid.uuid4().hex[:8]
+        self._sweep = place.name  # by which Ray's dashboard calls what belongs to it
+        self._name = f"{place.name}-broker-{uuid.uuid4().hex[:12]}"
+        self._broker = (
+            ray.remote(Broker)
+            .options(
+                name=self._name,
+                namespace=ray_session.NAMESPACE,
+                num_cpus=0,
+                max_concurrency=1_000,
+            )
+            .remote(
+                jobs,
+                max_failures=settings.max_failures,
+                lease_seconds=settings.lease_seconds,
+                more=source is not None,
+                scheduled=settings.scheduler != "none",
+            )
+        )
+        self._gang_error = self._tune_error = ""
+        self._gangs = [
+            threading.Thread(target=self._keep_gang, args=[slot], daemon=True)
+            for slot in range(self._slots)
+        ]
+        self._tuner = threading.Thread(target=self._tune, daemon=True)
+
+    def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
+        """Answer the broker's questions until every job is over."""
+        self._folder.mkdir(parents=True)
+        try:
+            for thread in (*self._gangs, self._tuner):
+                thread.start()
+            while self._goes_on():
+                if stop_asked():
+                    raise Interrupted("the sweep was interrupted; its workers have stopped")
+                self._answer(events, wait=_DRIVER_POLL_SECONDS)
+                self._feed()
+                _require_daemons(self._sweep)
+            self._say_goodbye(*self._gangs, self._tuner)
+        except ray.exceptions.RayError as error:
+            _require_daemons(self._sweep)
+            # The Tune trials of a broker that died end of themselves.
+            self._say_goodbye(self._tuner)
+            raise _broke_down(type(error).__name__, self._sweep) from None
+        except _RayIsLost:
+            raise
+        except BaseException:
+            # Workers in the middle of an epoch end with their cluster. Tune must have ended
+            # before: its loop would go on talking to a Ray that is gone.
+            self._say_goodbye(self._tuner)
+            raise
+        finally:
+            if ray_session.lost_daemon() is None:
+                with suppress(ray.exceptions.RayError):
+                    ray.kill(self._broker)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _feed(self) -> None:
+        """A chosen job for every gang that waits for one."""
+        if self._source is None:
+            return
+        for _ in range(_get(self._broker.wanted.remote())):
+            job = self._source.next()
+            if job is None:
+                self._source = None
+                self._announced.put(None)
+                _get(self._broker.no_more.remote())
+                return
+            _get(self._broker.add.remote(job))
+            self._announced.put(job.trial_id)
+
+    def _say_goodbye(self, *threads: threading.Thread) -> None:
+        self._announced.put(None)
+        with suppress(ray.exceptions.RayError):
+            ray.get(self._broker.close.remote())
+        deadline = time.monotonic() + _FAREWELL_SECONDS
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _answer(self, events: Events, *, wait: float) -> None:
+        question: tuple[int, TrialEvent]
+        for question in _get(self._broker.questions.remote(wait=wait)):
+            number, event = question
+            self._broker.answer.remote(number, events(event))
+
+    def _goes_on(self) -> bool:
+        unfinished: list[str] = _get(self._broker.unfinished.remote())
+        if unfinished and not any(thread.is_alive() for thread in self._gangs):
+            why = self._gang_error or "no reason is known"
+            raise SweepError(f"no group of workers could be kept alive: {why}")
+        if unfinished and not self._tuner.is_alive():
+            # Rightly so where the scheduler stopped the last trials: their workers still measure.
+            if self._tune_error:
+                raise SweepError(f"Ray Tune broke down: {self._tune_error}")
+            _get(self._broker.let_go.remote())
+        return bool(unfinished) or self._source is not None
+
+    def _keep_gang(self, slot: int) -> None:
+        """Have trainers in one slot for as long as there are trials and they get anywhere."""
+        alone = self._settings.executor == "per_trial"
+        try:
+            if not alone:
+                self._fit(slot, num_trials=None)
+            while alone and ray.get(self._broker.claim.remote()):
+                self._fit(slot, num_trials=1)
+        except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+            self._gang_error = one_line(error)
+
+    def _fit(self, slot: int, *, num_trials: int | None) -> None:
+        """One trainer to its end; begun anew when it failed too often but had done something."""
+        while True:
+            before = ray.get(self._broker.progress.remote())
+            try:
+                self._trainer(slot, num_trials=num_trials).fit()
+                return
+            except ray.train.TrainingFailedError:
+                if ray.get(self._broker.progress.remote()) == before:
+                    raise
+
+    def _trainer(self, slot: int, *, num_trials: int | None) -> TorchTrainer:
+        settings = self._settings
+        place = Workplace(
+            function=settings.function,
+            data_dir=settings.data_dir.resolve(),
+            cache_dir=settings.cache_dir.resolve(),
+        )
+        resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
+        if settings.gpus_per_worker > 0:
+            resources["GPU"] = settings.gpus_per_worker
+        return TorchTrainer(
+            gang_loop,
+            train_loop_config={
+                "broker": self._name,
+                "slot": f"slot-{slot}",
+                "place": place,
+                "num_trials": num_trials,
+                "threads": settings.cpus_per_worker,
+            },
+            scaling_config=ScalingConfig(
+                num_workers=self._workers,
+                use_gpu=settings.gpus_per_worker > 0,
+                resources_per_worker=resources,
+            ),
+            # NCCL refuses two workers on one GPU.
+            torch_config=TorchConfig(backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"),
+            run_config=RunConfig(
+                name=f"{self._sweep}-slot-{slot}-{uuid.uuid4().hex[:8]}",
+                storage_path=str(self._folder),
+                failure_config=FailureConfig(
+                    max_failures=settings.max_failures,
+                    controller_failure_limit=settings.max_failures,
+                ),
+            ),
+        )
+
+    def _tune(self) -> None:
+        try:
+            ray_tune.run_tuner(
+                [job.trial_id for job in self._jobs],
+                announced=self._announced if self._source is not None else None,
+                broker=self._broker,
+                broker_name=self._name,
+                at_a_time=self._slots * max(sizes(self._jobs), default=1),
+                settings=self._settings,
+                folder=self._folder,
+            )
+        except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+            self._tune_error = one_line(error)
+
+
+class _RayIsLost(SweepError):
+    """Ray's daemons are gone: nothing can be asked of it any more."""
+
+
+def _broke_down(what: str, sweep: str) -> SweepError:
+    return SweepError(
+        f"Ray broke down ({what}); what was acknowledged is kept: `sweep resume {sweep}` goes on"
+    )
+
+
+def _require_daemons(sweep: str) -> None:
+    """Raises: _RayIsLost where a daemon of the local cluster has died."""
+    lost = ray_session.lost_daemon()
+    if lost is not None:
+        raise _RayIsLost(str(_broke_down(f"its {lost} died", sweep)))
+
+
+def _get(answer: Any) -> Any:
+    """`ray.get` that does not wait for a Ray that is gone, which would end this process."""
+    while True:
+        try:
+            return ray.get(answer, timeout=_PATIENCE_SECONDS)
+        except ray.exceptions.GetTimeoutError:
+            if ray_session.lost_daemon() is not None:
+                raise
+
+
+def gang_loop(config: dict[str, Any]) -> None:
+    """What each Ray Train worker of a gang runs."""
+    import torch
+
+    from sweep.runtime.torch_team import team
+
+    torch.set_num_threads(config["threads"])
+    try:
+        broker = ray.get_actor(config["broker"], namespace=ray_session.NAMESPACE)
+    except ValueError:  # the sweep was interrupted while this group was built
+        return
+    threading.Thread(target=_end_with, args=[broker], daemon=True).start()
+    desk = _RayDesk(broker, slot=config["slot"])
+    with suppress(InvalidInput):  # each trial will say so
+        load_function(config["place"].function)
+    # What is imported by now stays for ever: looking through it after each trial costs a tenth of
+    # a second.
+    gc.freeze()
+    work(desk, team(), config["place"], num_trials=config["num_trials"])
+
+
+def _end_with(broker: Any) -> None:
+    """End this process when the broker is gone, whatever it is doing: nobody waits for it."""
+    while True:
+        try:
+            ray.get(broker.pulse.remote(wait=_PULSE_SECONDS))
+        except ray.exceptions.RayActorError:
+            os._exit(1)
+
+
+class _RayDesk:
+    """The line of a worker to the broker actor."""
+
+    def __init__(self, broker: Any, *, slot: str) -> None:
+        self._broker = broker
+        self._slot = slot
+        self._generation = uuid.uuid4().hex
+
+    def take(self) -> Assignment | None:
+        while True:
+            taken: Any = ray.get(
+                self._broker.take.remote(self._slot, self._generation, wait=_POLL_SECONDS)
+            )
+            if isinstance(taken, Assignment):
+                return taken
+            if taken == "over":
+                return None
+
+    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
+        found: list[Assignment] = ray.get(self._broker.mates.remote(self._slot, trial_id))
+        return found
+
+    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        verdict: Verdict = ray.get(self._broker.report.remote(trial_id, attempt, report))
+        return verdict
+
+    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        ray.get(self._broker.finish.remote(trial_id, attempt, result))
+
+    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        ray.get(self._broker.fail.remote(trial_id, attempt, reason))
+
+    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        ray.get(self._broker.last_words.remote(trial_id, attempt, reason))
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, in place of what they did before; a second signal ends
+    the process at once. To be entered when Ray is up, which sets handlers of its own. Outside the
+    main thread Python lets nobody handle signals.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

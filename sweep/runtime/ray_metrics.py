@@ -1,0 +1,117 @@
+"""A running sweep's figures as Ray application metrics, for dashboards that show them.
+
+The driver records them from what is on the disk, after each epoch; Ray's agent serves them to
+whoever scrapes it. Nothing happens where Ray is not up (executor `local`).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dashboards.live_metrics import METRICS, STATUSES, LiveMetric
+from sweep.planning.plan import PlannedTrial
+from sweep.results.table import Progress
+from sweep.store.files import number
+from sweep.store.sweeps import SweepFolder
+from sweep.tracking.text import noise_at
+
+Watch = Callable[[str, Progress], None]
+_ENDED = ("done", "stopped")
+
+
+def recorded(watch: Watch, folder: SweepFolder) -> Watch:
+    """`watch`, and after it the trial's figures as metrics."""
+    recorder = Recorder(folder)
+
+    def tell(trial_id: str, progress: Progress) -> None:
+        watch(trial_id, progress)
+        recorder.tell(trial_id, progress)
+
+    return tell
+
+
+class Recorder:
+    """Keeps one gauge for each metric. `gauge` makes one; Ray's own where it is None."""
+
+    def __init__(
+        self, folder: SweepFolder, *, gauge: Callable[[LiveMetric], Any] | None = None
+    ) -> None:
+        self._folder = folder
+        self._make = gauge
+        self._gauges: dict[str, Any] = {}
+        self._status: dict[str, str] = {}
+        self._plans: dict[str, PlannedTrial] = {}
+
+    def tell(self, trial_id: str, progress: Progress) -> None:
+        """Record what is known of a trial now."""
+        self._status[trial_id] = progress.status
+        if self._make is None and not _ray_is_up():
+            return
+        counts = Counter(self._status.values())
+        for status in STATUSES:
+            labels = {"sweep": self._folder.name, "status": status}
+            self._set("sweep_trials", float(counts[status]), labels)
+        plan = self._plan(trial_id)
+        if plan is None or progress.status in ("planned", "refused"):
+            return
+        labels = {
+            "sweep": self._folder.name,
+            "trial": trial_id,
+            "name": plan.name,
+            "engine": plan.engine,
+        }
+        for source, value in self._figures(plan, progress).items():
+            if source in METRICS and value is not None and math.isfinite(value):
+                self._set(source, value, labels)
+
+    def _figures(self, plan: PlannedTrial, progress: Progress) -> dict[str, float | None]:
+        figures: dict[str, float | None] = {
+            "epochs_done": float(progress.epochs_done),
+            "epochs": float(progress.epochs),
+            "epsilon_planned": plan.epsilon,
+        }
+        rows = self._folder.epochs(plan.id)
+        if rows:
+            seconds = float(rows[-1]["seconds"])
+            figures |= _numbers(rows[-1]["metrics"])
+            figures |= noise_at(plan, int(rows[-1]["epochs_done"]))
+            figures["epoch_seconds"] = seconds
+            if plan.num_records and seconds > 0:
+                figures["utterances_per_second"] = plan.num_records / seconds
+        if progress.status in _ENDED:
+            result = self._folder.result(plan.id) or {}
+            measured = _numbers(result.get("metrics", {}))
+            figures |= {name: measured.get(name) for name in ("ser", "mia_shadow_auc")}
+        return figures
+
+    def _plan(self, trial_id: str) -> PlannedTrial | None:
+        """The trial's plan; a search adds trials while it runs."""
+        if trial_id not in self._plans:
+            self._plans = {trial.id: trial for trial in self._folder.plan().trials}
+        return self._plans.get(trial_id)
+
+    def _set(self, source: str, value: float, labels: Mapping[str, str]) -> None:
+        if source not in self._gauges:
+            make = self._make or _ray_gauge
+            self._gauges[source] = make(METRICS[source])
+        self._gauges[source].set(value, tags=dict(labels))
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: number(value) for name, value in metrics.items()}
+
+
+def _ray_is_up() -> bool:
+    """Whether this process is connected to Ray. It must not be imported to find that out."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+def _ray_gauge(metric: LiveMetric) -> Any:
+    from ray.util.metrics import Gauge
+
+    return Gauge(metric.name, description=metric.help, tag_keys=metric.labels)

@@ -1,0 +1,347 @@
+"""Starting and ending Ray for one sweep: quiet, without telemetry, with our own packages."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweep.planning.resources import choose_slots, machine_cpus
+from sweep.runtime.events import RunSettings
+from trainables.errors import InvalidInput, SweepError
+
+# A Tune trial holds one of these and nothing else: it only speaks for its workers, so it can never
+# keep the CPUs that those workers wait for.
+TRIAL_SLOT = "trial_slot"
+NAMESPACE = "dp-nlu-sweep"
+_TRIAL_SLOTS = 10_000  # places are limited by workers; a stack has several trials in one
+_STARTS = 3
+_daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
+_OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
+
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_V2_ENABLED": "1",
+    # A call that comes after the end must not start another cluster.
+    "RAY_ENABLE_AUTO_CONNECT": "0",
+    # How soon the death of a worker is noticed.
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # Tune saves its own state for `Tuner.restore`, which is not used: the sweep's folder has more.
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+}
+
+
+@contextmanager
+def session(settings: RunSettings) -> Iterator[None]:
+    """Ray for the time of the block: the cluster at `settings.address`, one that runs in this
+    process already (it is left as it is), or a local one that ends with the block.
+
+    Raises: InvalidInput where the address does not answer; SweepError where the Ray of this process
+    broke down before.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+    import ray  # after the environment: Ray reads it when imported
+
+    if ray.is_initialized():
+        if lost_daemon() is not None:
+            raise SweepError("the Ray of this process broke down: go on in a new process")
+        yield
+        return
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    _keep_off_stdout()
+    packages = _packages()
+    if settings.address is not None:
+        try:
+            ray.init(
+                address=settings.address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"py_modules": [str(package) for package in packages]},
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise InvalidInput(
+                "expected address to be that of a running Ray cluster, whose token is in"
+                " RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH where it wants one,"
+                f" got {settings.address!r} ({type(error).__name__})"
+            ) from None
+    else:
+        before = os.environ.get("PYTHONPATH")
+        ours = str(packages[0].parent)
+        # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
+        os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
+        os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # it would go with us
+        cpus = settings.cpus or machine_cpus()
+        try:
+            _start_local(
+                num_cpus=cpus,
+                resources={TRIAL_SLOT: _TRIAL_SLOTS},
+                namespace=NAMESPACE,
+                include_dashboard=settings.dashboard,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        finally:
+            if before is None:
+                del os.environ["PYTHONPATH"]
+            else:
+                os.environ["PYTHONPATH"] = before
+        _find_daemons()
+    try:
+        yield
+    finally:
+        _end(ray)
+
+
+def _end(ray: Any) -> None:
+    if lost_daemon() is None:
+        _daemons.clear()
+        ray.shutdown()
+        return
+    # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
+    # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
+    # Ray's reaper ends what is left when this process does.
+    _restore_excepthook()
+    atexit.register(_leave)
+
+
+def _restore_excepthook() -> None:
+    """Ray's own hook tells its GCS of an uncaught error, and waits a minute for a dead one."""
+    from ray._private import worker
+
+    if sys.excepthook is getattr(worker, "custom_excepthook", None):
+        sys.excepthook = getattr(worker, "normal_excepthook", sys.__excepthook__)
+
+
+def _leave() -> None:
+    """End this process, at its exit, as failed: Ray and Tune would first wait a minute for a daemon
+    that is gone, or their threads crash on what the interpreter has taken down.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(1)
+
+
+def _keep_off_stdout() -> None:
+    """Keep what Ray's daemons say of dead processes off stdout, where our JSON goes. It is in Ray's
+    logs, and what it means for a trial is told by the sweep.
+    """
+    from ray._private import worker
+
+    # No option of `ray.init` does it; a Ray without this function prints as it likes.
+    if hasattr(worker, "listen_error_messages"):
+        worker.listen_error_messages = lambda *args, **named: None
+
+
+def _start_local(**options: Any) -> None:
+    """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds.
+
+    That limit is fixed in Ray, and a busy machine or a cold disk passes it at the first start; the
+    next one finds the files in memory.
+
+    Raises: SweepError where it does not come up at all.
+    """
+    import ray
+
+    for left in reversed(range(_STARTS)):
+        try:
+            ray.init(**options)
+        except Exception as error:
+            ray.shutdown()
+            if "timed out during startup" not in str(error):
+                raise
+            if not left:
+                raise SweepError(
+                    f"Ray did not come up in {_STARTS} tries of 30 seconds: the machine is too busy"
+                ) from None
+        else:
+            return
+
+
+def lost_daemon() -> str | None:
+    """The name of a daemon of the local cluster that has died; None where all live, or where the
+    cluster was not started by this process.
+
+    A process whose Ray lost one is ended by Ray itself within a minute, without a word of ours.
+    """
+    import psutil
+
+    for name, process in _daemons.items():
+        try:
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                return name
+        except psutil.NoSuchProcess:
+            return name
+    return None
+
+
+def _find_daemons() -> None:
+    import psutil
+
+    _daemons.clear()
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if child.name() in ("raylet", "gcs_server"):
+                _daemons[child.name()] = child
+
+
+def require_answer(address: str, *, timeout: float = 5.0) -> None:
+    """Check that something listens at a cluster's address: Ray itself would wait for minutes.
+
+    Raises: InvalidInput where nothing does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto", or a form that Ray judges at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"expected address to be that of a running Ray cluster, got {address!r}:"
+            f" nothing answers there ({getattr(error, 'strerror', None) or type(error).__name__})"
+        ) from None
+
+
+def require_shared(
+    *, writes: Sequence[Path], reads: Sequence[Path] = (), timeout: float = 120.0
+) -> None:
+    """Check that every node of the cluster sees the same folders as this process. In each of
+    `writes` a mark is made and looked for; of `reads`, which may be read only, the names in it are
+    compared, and one that does not exist here is not needed.
+
+    Raises: InvalidInput naming the first folder and node where it does not, or a node that has not
+    answered after `timeout` seconds.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    marks = {folder: folder / f".shared-{uuid.uuid4().hex}" for folder in writes}
+    listed = [(folder, _names(folder)) for folder in reads if folder.is_dir()]
+    asked: list[tuple[Path, str, list[str] | None]]
+    asked = [(folder, str(mark), None) for folder, mark in marks.items()]
+    asked += [(folder, str(folder), names) for folder, names in listed]
+    try:
+        for folder, mark in marks.items():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.write_text("seen\n", encoding="utf-8")
+        # By its id: several nodes may have one address.
+        answers = {
+            ray.remote(_sees_all)
+            .options(
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            )
+            .remote([(path, names) for _, path, names in asked]): f"node {node['NodeID'][:8]}"
+            f" ({node['NodeManagerAddress']})"
+            for node in ray.nodes()
+            if node["Alive"]
+        }
+        _, silent = ray.wait(list(answers), num_returns=len(answers), timeout=timeout)
+        if silent:
+            raise InvalidInput(
+                f"expected every node of the cluster to answer within {timeout:g} seconds:"
+                f" {answers[silent[0]]} did not"
+            )
+        for answer, node in answers.items():
+            try:
+                found = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                raise SweepError(f"{node} could not be asked ({type(error).__name__})") from None
+            for (folder, *_), seen in zip(asked, found, strict=True):
+                if not seen:
+                    raise InvalidInput(
+                        f"expected {folder} to be on storage that every node shares:"
+                        f" {node} does not see it as it is here"
+                    )
+    finally:
+        for mark in marks.values():
+            mark.unlink(missing_ok=True)
+
+
+def _sees_all(asked: list[tuple[str, list[str] | None]]) -> list[bool]:
+    """Whether each path is there, with these names in it; runs on a node of the cluster."""
+    return [
+        os.path.exists(path) if names is None else _names(Path(path)) == names
+        for path, names in asked
+    ]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSize:
+    """CPUs, GPUs and bytes of memory."""
+
+    cpus: float
+    gpus: float
+    memory: float
+
+
+def cluster_size() -> ClusterSize:
+    """Of the cluster that this process is connected to."""
+    import ray
+
+    resources = ray.cluster_resources()
+    cpus, gpus, memory = (float(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
+    return ClusterSize(cpus=cpus, gpus=gpus, memory=memory or math.inf)
+
+
+def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
+    """Trials of `workers` processes at a time on a cluster.
+
+    Raises: InvalidInput where not one fits, or not as many as were asked for.
+    """
+    return choose_slots(
+        workers=workers,
+        cpus_per_worker=settings.cpus_per_worker,
+        gpus_per_worker=settings.gpus_per_worker,
+        slots=settings.slots,
+        cpus=size.cpus,
+        gpus=size.gpus,
+        memory_per_worker=settings.memory_per_worker,
+        memory=size.memory,
+    )
+
+
+def trial_resources() -> dict[str, float]:
+    """What a Tune trial asks for: a token of our own, or one byte where a cluster has none."""
+    import ray
+
+    if TRIAL_SLOT in ray.cluster_resources():
+        return {TRIAL_SLOT: 1}
+    return {"memory": 1}
+
+
+def _packages() -> list[Path]:
+    import search_spaces
+    import sweep
+    import trainables
+
+    found = []
+    for package in (sweep, trainables, search_spaces):
+        assert package.__file__ is not None
+        found.append(Path(package.__file__).parent)
+    return found

@@ -1,0 +1,79 @@
+"""The jobs of an adaptive search: the driver knows each, and its price, before it is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from search_spaces.expansion import point_at
+from search_spaces.space import SearchSpace
+from sweep.planning.packing import Packing
+from sweep.planning.plan import Account, PlannedTrial
+from sweep.runtime.driver import Driver, Paid
+from sweep.runtime.events import TrialJob
+from sweep.search.domains import branches
+from sweep.search.source import SearchSource
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.config import TrialConfig
+
+
+class ChosenJobs:
+    """A `JobSource` of trials with `workers` processes each. `pay` finds what a trial costs, `job`
+    makes it runnable; what is chosen is put into `trials`, which the driver reads.
+    """
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        *,
+        workers: int,
+        account: Account,
+        seconds_of: Callable[[TrialConfig, int], float | None],
+        earlier: Sequence[TrialRecord],
+        trials: dict[str, Paid],
+        driver: Driver,
+        pay: Callable[[PlannedTrial], Paid],
+        job: Callable[[PlannedTrial], TrialJob],
+    ) -> None:
+        space = folder.space()
+        self.folder = folder.path
+        self._folder = folder
+        folder.deny_search(None)
+        self._driver = driver
+        self.workers = workers
+        self._seeds = max(1, len(space.repeats))
+        self._trials = trials
+        self._pay = pay
+        self._job = job
+        self._source = SearchSource(
+            folder,
+            account=account,
+            seconds_of=seconds_of,
+            earlier=earlier,
+            admits=lambda asked: driver.refusal(*map(pay, asked)),
+        )
+
+    @property
+    def num_left(self) -> int:
+        """Trials that may still come."""
+        return self._source.num_left * self._seeds
+
+    def next(self) -> TrialJob | None:
+        """The next job; None: there is none, or no time for it."""
+        if (reason := self._driver.time_is_up()) is not None:
+            self._folder.deny_search(reason)
+            return None
+        trial = self._source.next()
+        if trial is None:
+            return None
+        self._trials[trial.id] = self._pay(trial)
+        return replace(self._job(trial), workers=self.workers)
+
+
+def workers_of(space: SearchSpace, packing: Packing) -> int:
+    """Processes of each trial that an adaptive search chooses: the same for all, so that one group
+    of processes serves them.
+    """
+    points = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
+    logical = [int(p.config.training.num_workers) for p in points if p.config is not None]
+    return min([packing.workers or max(logical, default=1), *logical])

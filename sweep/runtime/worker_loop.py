@@ -1,0 +1,219 @@
+"""What a group of worker processes does: take a trial, run it together, tell how it went, repeat.
+
+The same loop serves every executor; `Desk` is its line to whoever hands out the trials.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from sweep.runtime.broker import Assignment
+from sweep.runtime.events import Verdict
+from trainables.communication import Communicator
+from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidInput, SweepError, TrialFailed
+from trainables.result import EpochReport, TrialResult
+
+
+class TrialFunction(Protocol):
+    """`trainables.trial.run`, or a stand-in. Every rank calls it; it resumes from the checkpoint in
+    `folder`, writes a checkpoint before it calls `report`, obeys rank 0's answer (False: train no
+    further epoch, measure and return), and draws no randomness from global generators.
+    """
+
+    def __call__(
+        self,
+        config: TrialConfig,
+        *,
+        folder: Path,
+        comm: Communicator,
+        report: Callable[[EpochReport], bool],
+        data_dir: Path,
+        cache_dir: Path,
+    ) -> TrialResult:
+        """Run the trial to its end."""
+
+
+class Desk(Protocol):
+    """Where rank 0 gets trials and reports them. `last_words` may be called by any rank."""
+
+    def take(self) -> Assignment | None:
+        """Wait for the next trial; None: there will be none."""
+
+    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
+        """The other trials of a trial's stack that wait for a worker."""
+
+    def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
+        """Wait for the permission to train another epoch."""
+
+    def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
+        """Hand in the result."""
+
+    def fail(self, trial_id: str, attempt: int, reason: str) -> None:
+        """The trial raised on every rank."""
+
+    def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
+        """This process is about to give up."""
+
+
+class Team(Protocol):
+    """The processes of one group: who they are, how they speak, how they meet after a failure."""
+
+    control: Communicator
+
+    def for_trial(self) -> Communicator:
+        """The communicator that trials use."""
+
+    def regroup(self) -> None:
+        """Meet after every rank left a trial by an exception, and start with clean channels.
+
+        Raises: any error when a rank does not come; the group is then beyond repair.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workplace:
+    """What every trial of a loop shares. `function` is "module:name" of a TrialFunction."""
+
+    function: str
+    data_dir: Path
+    cache_dir: Path
+
+
+def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = None) -> None:
+    """Run trials until the desk has none left, or `num_trials` of them.
+
+    A trial that raises on every rank is reported as failed and the loop goes on. One that raises
+    on some ranks only leaves the others waiting: the exception then ends this process, and who
+    started the group builds it anew.
+    """
+    done = 0
+    while num_trials is None or done < num_trials:
+        taken = desk.take() if team.control.rank == 0 else None
+        assignment: Assignment | None = team.control.broadcast(taken)
+        if assignment is None:
+            return
+        job = assignment.job
+        mates = desk.mates(job.trial_id, job.stack) if job.stack else []
+        if mates:
+            run_stack([assignment, *mates], desk, place)
+        else:
+            _run_one(assignment, desk, team, place)
+        done += 1 + len(mates)
+        gc.collect()
+
+
+def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -> None:
+    job, attempt = assignment.job, assignment.attempt
+    leads = team.control.rank == 0
+
+    def report(epoch: EpochReport) -> bool:
+        return leads and desk.report(job.trial_id, attempt, epoch).go_on
+
+    try:
+        run = load_function(place.function)
+        result = run(
+            parse(job.config),
+            folder=job.folder,
+            comm=team.for_trial(),
+            report=report,
+            data_dir=place.data_dir,
+            cache_dir=place.cache_dir,
+        )
+    except Exception as error:  # noqa: BLE001  whatever a trial raises becomes a recorded reason
+        reason = one_line(error)
+        desk.last_words(job.trial_id, attempt, reason)
+        try:
+            team.regroup()
+        except Exception:  # noqa: BLE001  named by its reason, without text of the trial's data
+            raise TrialFailed(f"a worker left trial {job.trial_id} alone: {reason}") from None
+        if leads:
+            desk.fail(job.trial_id, attempt, reason)
+        return
+    if leads:
+        desk.finish(job.trial_id, attempt, result)
+
+
+def run_stack(assignments: Sequence[Assignment], desk: Desk, place: Workplace) -> None:
+    """Train several trials as one stack in this process: permissions and ends are each trial's own.
+
+    The seconds of a member, in its reports and its result, are its share of the stack's wall-clock:
+    one part in as many as began together.
+    """
+    from trainables import stacked_trial  # torch
+
+    size = len(assignments)
+    members = [
+        stacked_trial.Member(
+            config=parse(assignment.job.config),
+            folder=assignment.job.folder,
+            report=partial(_report_share, desk, assignment, size),
+        )
+        for assignment in assignments
+    ]
+
+    def ended(number: int, outcome: TrialResult | Exception) -> None:
+        trial_id, attempt = assignments[number].job.trial_id, assignments[number].attempt
+        if isinstance(outcome, Exception):
+            desk.fail(trial_id, attempt, one_line(outcome))
+        else:
+            desk.finish(trial_id, attempt, _share_of(outcome, size))
+
+    stacked_trial.run_stacked(
+        members, data_dir=place.data_dir, cache_dir=place.cache_dir, ended=ended
+    )
+
+
+def _report_share(desk: Desk, assignment: Assignment, size: int, epoch: EpochReport) -> bool:
+    shared = replace(epoch, seconds=epoch.seconds / size)
+    return desk.report(assignment.job.trial_id, assignment.attempt, shared).go_on
+
+
+def _share_of(result: TrialResult, size: int) -> TrialResult:
+    metrics = {
+        name: value / size if value is not None and name.startswith("seconds_") else value
+        for name, value in result.metrics.items()
+    }
+    seconds = {name: value / size for name, value in result.seconds.items()}
+    note = f"trained in a stack of {size} trials: its seconds are its share of the stack's"
+    return replace(result, metrics=metrics, seconds=seconds, notes=(*result.notes, note))
+
+
+def load_function(name: str) -> TrialFunction:
+    """The function called "module:name".
+
+    Raises: InvalidInput where there is none.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        function: TrialFunction = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(
+            f"expected function to name a trial function as module:name, got {name!r} ({error})"
+        ) from None
+    return function
+
+
+def one_line(error: BaseException) -> str:
+    """Why a trial failed, in a line that can be shown to anybody.
+
+    Our own errors never quote private text, so their message is kept. A stranger's may: only its
+    type and the place that raised it are.
+
+    >>> one_line(InvalidInput("expected 0 < delta < 1, got delta=1.5"))
+    'InvalidInput: expected 0 < delta < 1, got delta=1.5'
+    """
+    name = type(error).__name__
+    if isinstance(error, SweepError):
+        return f"{name}: {' '.join(str(error).split())}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return name
+    return f"{name} at {Path(frames[-1].filename).name}:{frames[-1].lineno}"

@@ -1,0 +1,102 @@
+"""What to try next, in sentences: read off the finished trials of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from search_spaces.space import SearchSpace
+from sweep.results import select
+from sweep.results.importance import Importance, varied_axes
+from sweep.results.standing import Standing, standing
+from sweep.search import suggest as search
+from sweep.search.domains import branches, rank
+from sweep.search.source import told_of
+from sweep.store.sweeps import TrialRecord
+from sweep.store.trial_names import label, short
+from trainables.errors import InvalidInput
+
+_LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
+_FEWEST = 4
+
+
+def advice(
+    space: SearchSpace,
+    records: Sequence[TrialRecord],
+    found: Importance | None,
+    where: Standing | None = None,
+) -> list[str]:
+    """Sentences, the most useful first; empty where too little has finished. `where` the trials
+    stand (`standing.standing`); None: by their own intervals.
+    """
+    finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
+    if len(select.groups(finished)) < _FEWEST:
+        return []
+    metric = select.chosen_by(finished)
+    groups = select.ranked(select.groups(finished), metric)
+    said = [*_edges(groups), *_weights(found), *_untold(where or standing(records))]
+    proposal = _proposal(space, records)
+    return [*said, proposal] if proposal else said
+
+
+def _edges(groups: Sequence[select.Group]) -> list[str]:
+    """The best value of an axis lies at the end of what was tried: the optimum may lie beyond."""
+    best, said = groups[0].records[0], []
+    kin = [g.records[0] for g in groups if g.records[0].plan.variant == best.plan.variant]
+    for path in varied_axes(kin):
+        ranks = [r for record in kin if (r := rank(record.plan.values.get(path))) is not None]
+        # A target epsilon is a price, which nobody needs to be told to raise.
+        mine = rank(best.plan.values.get(path))
+        if mine is None or len(set(ranks)) < 2 or isinstance(best.plan.values[path], dict):
+            continue
+        value = short(best.plan.values[path])
+        for end, size, word in (
+            (min(ranks), "smallest", "smaller"),
+            (max(ranks), "largest", "larger"),
+        ):
+            if mine == end:
+                said.append(
+                    f"{label(path)}: the best trial has the {size} value tried, {value}: try {word}"
+                )
+    return said
+
+
+def _weights(found: Importance | None) -> list[str]:
+    if found is None or found.explained < 0.2:
+        return []
+    said = []
+    for path, share in found.shares.items():
+        if share >= _MUCH:
+            said.append(f"{label(path)} mattered most ({100 * share:.0f} %): refine it")
+    idle = [label(path) for path, share in found.shares.items() if share < _LITTLE]
+    if idle:
+        said.append(f"{', '.join(idle)} hardly mattered: fix {'it' if len(idle) == 1 else 'them'}")
+    return said
+
+
+def _untold(found: Standing | None) -> list[str]:
+    """The best ones cannot be told apart: more seeds, before more configurations."""
+    if found is None or not found.untold:
+        return []
+    first, second = found.best, found.untold[0]
+    return [
+        f"{first.records[0].plan.name} and {second.records[0].plan.name} cannot be told apart"
+        f" (95 %, {' or '.join(found.ways)}): repeat both over seeds (`repeats: 5`)"
+    ]
+
+
+def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
+    """What TPE would choose next in this space; None where it has been tried."""
+    chosen = space.search.model_copy(update={"strategy": "tpe", "num_startup": 1})
+    asked = space.model_copy(update={"search": chosen})
+    try:
+        branches(asked)
+    except InvalidInput:
+        return None
+    told = told_of(asked, records)
+    if not any(one.state == "done" for one in told):
+        return None
+    next_one = search.suggest(asked, told, draw=len(told))
+    if any(one.variant == next_one.variant.name and one.values == next_one.values for one in told):
+        return None
+    values = ", ".join(f"{label(path)}={short(value)}" for path, value in next_one.values.items())
+    return f"TPE would try {next_one.variant.name}, {values}"

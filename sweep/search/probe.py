@@ -1,0 +1,65 @@
+"""What can be said of an adaptive search before it runs: random points of its space, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from search_spaces.expansion import point_at
+from search_spaces.space import SearchSpace
+from sweep.planning.plan import Account, Plan, PlannedTrial, plan_points
+from sweep.search import suggest as search
+from sweep.search.source import earlier_records
+from sweep.spending.filter import UNFILTERED
+from trainables.config import TrialConfig
+
+_NUM_PROBES = 12
+
+
+def probes(
+    space: SearchSpace,
+    *,
+    account: Account,
+    seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
+) -> tuple[PlannedTrial, ...]:
+    """Random points of the space, each with its figures or the reason why it is refused.
+
+    Raises: InvalidInput for a space that is wrong in itself.
+    """
+    points = []
+    for draw in range(_NUM_PROBES):
+        suggestion = search.suggest(space, (), draw=draw, at_random=True)
+        points.append(point_at(space, suggestion.variant, suggestion.values)[0])
+    trials = plan_points(space, points, account=account, seconds_of=seconds_of)
+    return tuple({trial.id: trial for trial in trials}.values())
+
+
+def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
+    """Sentences for a person.
+
+    Raises: InvalidInput where a sweep to start from is not there.
+    """
+    permitted = [trial for trial in plan.probes if trial.runs]
+    refused = [trial for trial in plan.probes if not trial.runs]
+    text = (
+        f"{plan.to_choose} configurations are chosen while the sweep runs"
+        f" ({space.search.strategy} on {', '.join(space.search.objectives)}); of"
+        f" {len(plan.probes)} random points {len(permitted)} are permitted"
+    )
+    known = sorted(trial.epsilon for trial in permitted if trial.epsilon is not None)
+    if known:
+        text += f", of epsilon {known[0]:.4g} to {known[-1]:.4g}"
+    if refused:
+        text += f"; refused: {refused[0].reason}"
+    found = [f"{text}."]
+    if space.search.warm_start:
+        earlier = earlier_records(space, home)
+        found.append(f"{len(earlier)} finished trials of earlier sweeps are points of this space.")
+    if "leakage" in space.search.objectives:
+        found.append(
+            "The search goes by leakage, which only the curator may see: no epsilon covers its"
+            " choice."
+        )
+    if space.budget.total is None:
+        found.append(f"The sweep as a whole has no finite epsilon: {UNFILTERED}.")
+    return found

@@ -1,0 +1,284 @@
+"""Where an adaptive search's trials come from: one configuration when a place is free.
+
+The sweep's own folder is all that it knows and all that it keeps: the plan grows by what is chosen,
+and by what was refused before it ran; results are read from the trials' records. A search that is
+resumed reads the same and goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from search_spaces.expansion import Point, point_at
+from search_spaces.space import SearchSpace
+from sweep.planning.plan import Account, Plan, PlannedTrial, group_of, plan_point
+from sweep.results import select
+from sweep.search import suggest as search
+from sweep.search.domains import branches
+from sweep.search.suggest import Suggestion, Told
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables import goals
+from trainables.config import TrialConfig
+
+_PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
+_LAST_PATIENCE = 200  # and draws by chance, before the search ends
+_CHEAP = 40  # draws by chance for something that there is room for
+_FULL = 8  # configurations in a row for which the sweep's total has no room: chance goes on
+_LEAKAGE = ("mia_shadow_auc", "mia_loss_threshold_auc")
+
+
+class SearchSource:
+    """Chooses the trials of one sweep. Not for several threads.
+
+    `admits` says why the seeds of a configuration may not run for all that the sweep has spent,
+    None: they may.
+    """
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        *,
+        account: Account,
+        seconds_of: Callable[[TrialConfig, int], float | None],
+        earlier: Sequence[TrialRecord] = (),
+        admits: Callable[[Sequence[PlannedTrial]], str | None] = lambda trials: None,
+    ) -> None:
+        self._folder = folder
+        self._space = folder.space()
+        self._account = account
+        self._seconds_of = seconds_of
+        self._admits = admits
+        self._warm = told_of(self._space, earlier)
+        variants = {branch.variant.name: branch.variant for branch in branches(self._space)}
+        self._warm_groups = {
+            _group(point_at(self._space, variants[one.variant], one.values)[0])
+            for one in self._warm
+        }
+        self._waiting: list[PlannedTrial] = []
+        self.exhausted = False
+
+    @property
+    def num_left(self) -> int:
+        """Configurations that are still to be chosen."""
+        if self.exhausted:
+            return 0
+        plan = self._folder.plan()
+        left = (self._space.search.num_samples or 0) - _num_chosen(plan)
+        if self._space.budget.trials is not None:
+            seeds = max(1, len(self._space.repeats))
+            left = min(left, (self._space.budget.trials - len(plan.to_run)) // seeds)
+        return max(0, left)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further trial will come."""
+        return not self._waiting and self.num_left == 0
+
+    def next(self) -> PlannedTrial | None:
+        """The next trial, which is in the plan when this returns; None: there is none."""
+        if not self._waiting and self.num_left:
+            self._waiting = self._choose()
+            self.exhausted = not self._waiting
+        return self._waiting.pop(0) if self._waiting else None
+
+    def _choose(self) -> list[PlannedTrial]:
+        """The trials of a new configuration, one a seed; none where nothing new is permitted."""
+        plan = self._folder.plan()
+        records = [self._folder.record(trial, running=True) for trial in plan.trials]
+        told = [*self._warm, *told_of(self._space, records)]
+        known = {trial.group for trial in plan.trials} | self._warm_groups
+        full, asked_before = 0, len(told)
+        for attempt in range(_PATIENCE + _LAST_PATIENCE):
+            # Where the sampler keeps asking for more than there is room for, chance finds what is
+            # cheap enough, if anything is.
+            if full == _FULL + _CHEAP:
+                break
+            by_chance = attempt >= _PATIENCE or full >= _FULL
+            suggestion = search.suggest(
+                self._space, told, draw=asked_before + attempt, at_random=by_chance
+            )
+            points = point_at(self._space, suggestion.variant, suggestion.values)
+            group = _group(points[0])
+            if group in known:
+                continue
+            known.add(group)
+            trials = self._judged(points)
+            if (reason := self._refusal(trials)) is not None:
+                full += 1
+                if full > _FULL:
+                    continue  # the plan shows enough of them
+                trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
+            plan = replace(plan, trials=(*plan.trials, *trials))
+            if trials[0].runs:
+                self._folder.replace_plan(self._space, plan)
+                return trials
+            told.append(_refused(suggestion, trials[0], self._space))
+        self._folder.replace_plan(self._space, plan)
+        return []
+
+    def _judged(self, points: Sequence[Point]) -> list[PlannedTrial]:
+        return [
+            plan_point(self._space, point, account=self._account, seconds_of=self._seconds_of)
+            for point in points
+        ]
+
+    def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
+        """Why a permitted configuration may not run in this sweep."""
+        running = [trial for trial in trials if trial.runs]
+        return self._admits(running) if running else None
+
+
+def ended_early(folder: SweepFolder) -> str | None:
+    """Why a search that is over chose fewer configurations than it was asked for, in a sentence."""
+    space, plan = folder.space(), folder.plan()
+    asked, chosen = space.search.num_samples or 0, _num_chosen(plan)
+    if not space.search.is_adaptive or chosen >= asked or folder.is_running:
+        return None
+    limit = space.budget.trials
+    if limit is not None and limit - len(plan.to_run) < max(1, len(space.repeats)):
+        why = f"budget.trials={limit} reached"
+    elif (denied := folder.search_denied()) is not None:
+        why = denied
+    else:
+        refused = [t for t in plan.trials if not t.runs and t.refused_by == "budget"]
+        why = str(refused[-1].reason) if refused else "no new point is left"
+    return f"The search ended after {chosen} of {asked} configurations: {why}."
+
+
+def earlier_records(
+    space: SearchSpace, home: Path, *, folder: SweepFolder | None = None
+) -> list[TrialRecord]:
+    """The finished trials of the sweeps in `search.warm_start` that are points of this space: equal
+    to one in all but the seed and what is measured. With the `folder` of the sweep that starts from
+    them: as they were when it began, whatever became of those sweeps.
+
+    Raises: InvalidInput for a sweep that is not there.
+    """
+    if folder is not None and (kept := folder.earlier_trials()) is not None:
+        return kept
+    found = []
+    for name in space.search.warm_start:
+        records = store.open_sweep(home, name).records()
+        found += [r for r in records if r.status in select.FINISHED and _is_point(space, r)]
+    if folder is not None and found:
+        folder.keep_earlier_trials(found)
+    return found
+
+
+def told_of(space: SearchSpace, records: Sequence[TrialRecord]) -> list[Told]:
+    """What the records of a space's points say, in order, a configuration's seeds together."""
+    groups: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        if not record.plan.baseline:
+            groups.setdefault(record.plan.group, []).append(record)
+    told = []
+    for members in groups.values():
+        place = _place(space, members[0])
+        if place is not None:
+            told.append(_told(space, place, members))
+    return told
+
+
+def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] | None:
+    """A finished trial's objectives; None where one is missing."""
+    found = []
+    for name in space.search.objectives:
+        if name == "leakage":
+            known = [v for key in _LEAKAGE if (v := record.metrics.get(key)) is not None]
+            value = known[0] if known else None
+        else:
+            value = select.value(record, name)
+        if value is None or math.isnan(value):
+            return None
+        # A sampler compares epsilons by their size, and cannot reckon with infinity.
+        if name == "epsilon":
+            value = min(math.log10(max(value, 1e-12)), 12.0)
+        found.append(goals.cost(name, value))
+    return tuple(found)
+
+
+def _told(space: SearchSpace, place: Suggestion, members: Sequence[TrialRecord]) -> Told:
+    known = [
+        objectives
+        for record in members
+        if record.status in select.FINISHED and record.epochs_done
+        if (objectives := objectives_of(space, record)) is not None
+    ]
+    name, values = place.variant.name, place.values
+    if members[0].status == "refused":
+        return _refused(place, members[0].plan, space)
+    if any(record.status in ("planned", "running", "interrupted") for record in members):
+        return Told(variant=name, values=values, state="running")
+    if not known:
+        return Told(variant=name, values=values, state="failed")
+    mean = tuple(math.fsum(column) / len(column) for column in zip(*known, strict=True))
+    return Told(variant=name, values=values, state="done", objectives=mean)
+
+
+def _refused(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Told:
+    violation, limit = 1.0, space.budget.epsilon
+    if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
+        # How far over the budget: so the sampler learns on which side of it to look.
+        violation = min(max(math.log(trial.epsilon_budget / limit), 0.01), 30.0)
+    return Told(
+        variant=place.variant.name, values=place.values, state="refused", violation=violation
+    )
+
+
+def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
+    """Where in the space a record's trial lies, by its own values or, of an earlier sweep, by its
+    config.
+    """
+    for branch in branches(space):
+        values = {path: _at(record.plan.config, path) for path in branch.domains}
+        if branch.variant.name == record.plan.variant:
+            values |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
+        if branch.params(values) is None:
+            continue
+        if any(
+            _same_law(
+                p.fields if p.config is None else p.config.model_dump(mode="json"),
+                record.plan.config,
+            )
+            for p in point_at(space, branch.variant, values)
+        ):
+            return Suggestion(variant=branch.variant, values=values)
+    return None
+
+
+def _is_point(space: SearchSpace, record: TrialRecord) -> bool:
+    return not record.plan.baseline and _place(space, record) is not None
+
+
+def _same_law(one: dict[str, object], other: dict[str, object]) -> bool:
+    return _without_seed(one) == _without_seed(other)
+
+
+def _without_seed(fields: dict[str, object]) -> dict[str, object]:
+    training = fields.get("training")
+    kept = {key: value for key, value in fields.items() if key != "evaluation"}
+    if isinstance(training, dict):
+        kept["training"] = {k: v for k, v in training.items() if k != "seed"}
+    return kept
+
+
+def _at(config: dict[str, object], path: str) -> object:
+    found: object = config
+    for part in path.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def _group(point: Point) -> str:
+    config = point.config
+    return group_of(config.model_dump(mode="json") if config is not None else point.fields)
+
+
+def _num_chosen(plan: Plan) -> int:
+    return len({trial.group for trial in plan.trials if trial.runs and not trial.baseline})

@@ -1,0 +1,1 @@
+"""The MLflow UI, the Ray dashboard, Prometheus and Grafana, on loopback."""

@@ -1,0 +1,119 @@
+"""Everything that shows results, started together: what is missing costs one line, not the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweep.serve import servers
+from sweep.settings import Settings
+from sweep.store import sweeps as store
+from sweep.tracking.mlflow_views import TAG, View, views
+from trainables.errors import SweepError
+
+_MOST_SWEEPS = 5  # whose views are listed, newest first
+_TOKEN = "(it asks for a token: `ray get-auth-token` prints yours)"
+_NOT_RUNNING = "not running (it is there while a sweep runs)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Addresses by what is there; `missing` says in a line why something is not."""
+
+    mlflow: str
+    ray: list[str] = field(default_factory=list)
+    prometheus: str | None = None
+    grafana: str | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+    views: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "mlflow": self.mlflow,
+            "ray": self.ray[0] if self.ray else None,
+            "prometheus": self.prometheus,
+            "grafana": self.grafana,
+            "missing": self.missing,
+            "views": self.views,
+        }
+
+    def lines(self) -> list[str]:
+        """For people."""
+        shown = {
+            "MLflow": self.mlflow,
+            "Ray dashboard": f"{', '.join(self.ray)} {_TOKEN}" if self.ray else _NOT_RUNNING,
+            "Prometheus": self.prometheus or self.missing.get("prometheus", ""),
+            "Grafana": self.grafana or self.missing.get("grafana", ""),
+        }
+        lines = [f"{name:<15}{where}" for name, where in shown.items()]
+        for sweep, addresses in self.views.items():
+            lines.append(f"{sweep} in MLflow (a page to hand on: `sweep report {sweep}`)")
+            lines += [f"  {words}: {address}" for words, address in addresses.items()]
+        return lines
+
+
+@contextmanager
+def looking(
+    settings: Settings, *, ports: Mapping[str, int], stop: Callable[[], bool] = lambda: False
+) -> Iterator[Places]:
+    """MLflow's server, and Prometheus and Grafana where they can be had, until the block ends.
+
+    Raises: as `servers.mlflow_server`; the others are only missing.
+    """
+    missing: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def have(name: str, server: AbstractContextManager[str]) -> str | None:
+            if stop():
+                return None
+            try:
+                return stack.enter_context(server)
+            except SweepError as problem:
+                missing[name] = str(problem)
+                return None
+
+        mlflow = stack.enter_context(servers.mlflow_server(settings, port=ports["mlflow"]))
+        prometheus = have(
+            "prometheus", servers.prometheus_server(settings, port=ports["prometheus"])
+        )
+        grafana = have(
+            "grafana",
+            servers.grafana_server(
+                settings,
+                port=ports["grafana"],
+                prometheus=prometheus or f"http://{servers.HOST}:{ports['prometheus']}",
+            ),
+        )
+        yield Places(
+            mlflow=mlflow,
+            ray=servers.ray_dashboards(),
+            prometheus=prometheus,
+            grafana=grafana,
+            missing=missing,
+            views=_views(settings, mlflow),
+        )
+
+
+def _views(settings: Settings, mlflow: str) -> dict[str, dict[str, str]]:
+    """Addresses of the prepared views of the newest sweeps that the server has them of."""
+    experiment = servers.mlflow_experiment(mlflow)
+    if experiment is None:
+        return {}
+    saved = {tag["key"] for tag in experiment.get("tags", [])}
+    found: dict[str, dict[str, str]] = {}
+    for name in reversed(store.names(settings.home)):
+        sweep_id = str(store.open_sweep(settings.home, name).about()["id"])
+        mine = [view for view in views(name, sweep_id) if f"{TAG}{view.key}" in saved]
+        if mine:
+            found[name] = {_words(v): v.address(mlflow, experiment["experiment_id"]) for v in mine}
+        if len(found) == _MOST_SWEEPS:
+            break
+    return found
+
+
+def _words(view: View) -> str:
+    """The view's name without its sweep's."""
+    return view.name.partition(": ")[2]

@@ -1,0 +1,76 @@
+"""Where Ray's agents on this machine serve metrics, for Prometheus to follow.
+
+Ray keeps a list for each session and points at the newest one only, so that of two sweeps at
+a time one would not be scraped, nor any while a new session is still coming up. Here the lists of
+all sessions that answer are put together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sweep.store.files import write_text
+
+_LIST = "prom_metrics_service_discovery.json"
+_SECONDS = 5.0
+
+
+def ray_folder() -> Path:
+    """Where Ray keeps its sessions."""
+    return Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray"
+
+
+def targets(folder: Path) -> list[str]:
+    """host:port of every agent that listens, sorted; an unreadable list counts for nothing."""
+    found: set[str] = set()
+    for path in folder.glob(f"session_*/{_LIST}"):
+        try:
+            groups = json.loads(path.read_text(encoding="utf-8"))
+            found |= {str(target) for group in groups for target in group["targets"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return sorted(target for target in found if _listens(target))
+
+
+def write(path: Path, folder: Path) -> None:
+    """Write the list that Prometheus reads."""
+    groups = [{"labels": {"job": "ray"}, "targets": targets(folder)}]
+    write_text(path, json.dumps(groups) + "\n")
+
+
+@contextmanager
+def followed(
+    path: Path, *, folder: Path | None = None, seconds: float = _SECONDS
+) -> Iterator[Path]:
+    """`path` with the targets of the moment, written anew every `seconds` until the block ends."""
+    place = folder or ray_folder()
+    over = threading.Event()
+
+    def follow() -> None:
+        while not over.wait(seconds):
+            write(path, place)
+
+    write(path, place)
+    thread = threading.Thread(target=follow, name="ray-targets", daemon=True)
+    thread.start()
+    try:
+        yield path
+    finally:
+        over.set()
+        thread.join()
+
+
+def _listens(target: str) -> bool:
+    host, _, port = target.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=0.3):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,148 @@
+"""What a sweep may still spend: epsilon a trial, trials, time. Pure: answers, no clock, no disk.
+
+`sweep.planning.plan` refuses what is over budget before anything starts; these answer during a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sweep.runtime.events import GO_ON, Verdict
+from trainables import accountants, catalogue
+from trainables.accountants import paper_zcdp
+from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.privacy.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class EpsilonBudget:
+    """At most `limit` of epsilon for each trial; None: no bound. `accountant` says whose epsilon:
+    "sound" (the tightest that holds), "paper" (its own figure), or an entry of accountants.
+
+    Under "sound" any valid upper bound that lies within the limit permits: a quick one is tried
+    first, the exact figure decides.
+    """
+
+    limit: float | None
+    accountant: str = "sound"
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not self.limit > 0:
+            raise InvalidInput(f"expected budget.epsilon > 0, got {self.limit}")
+        allowed = ("sound", "paper", *catalogue.names("accountants"))
+        if self.accountant not in allowed:
+            raise InvalidInput(
+                f"expected budget.accountant to be one of {', '.join(allowed)},"
+                f" got {self.accountant!r}"
+            )
+
+    def refusal(self, mechanism: Mechanism, *, baseline: bool = False) -> str | None:
+        """Why a trial of this mechanism is refused as a whole; None: it may run to its end."""
+        verdict = self._verdict(mechanism, mechanism.epochs, baseline=baseline)
+        return None if verdict.go_on else verdict.reason
+
+    def permits_next(
+        self, mechanism: Mechanism, epochs_done: int, *, baseline: bool = False
+    ) -> Verdict:
+        """Whether epoch number `epochs_done` + 1 may be trained: yes, if and only if epsilon at its
+        end is within the limit. After the last epoch nothing is spent, so yes. A `baseline` is
+        exempt.
+
+        Raises: InvalidInput for epochs_done outside 0, ..., epochs.
+        """
+        if not 0 <= epochs_done <= mechanism.epochs:
+            raise InvalidInput(
+                f"expected 0 <= epochs_done <= {mechanism.epochs}, got epochs_done={epochs_done}"
+            )
+        if epochs_done == mechanism.epochs:
+            return GO_ON
+        return self._verdict(mechanism, epochs_done + 1, baseline=baseline)
+
+    def _verdict(self, mechanism: Mechanism, epochs: int, *, baseline: bool) -> Verdict:
+        if baseline or self.limit is None:
+            return GO_ON
+        smallest = float("inf")
+        try:
+            for figure in self._figures(mechanism, epochs):
+                smallest = min(smallest, figure())
+                if smallest <= self.limit:
+                    return GO_ON
+        except CannotAnalyze as error:
+            return Verdict(False, f"no epsilon to hold against budget.epsilon: {error}")
+        return Verdict(
+            False,
+            f"epsilon {smallest:.4g} ({self.accountant}) after {epochs} epochs"
+            f" exceeds budget.epsilon={self.limit:g}",
+        )
+
+    def _figures(self, mechanism: Mechanism, epochs: int) -> Iterator[Callable[[], float]]:
+        """Upper bounds of epsilon after `epochs` epochs, quick ones first."""
+        stopped = mechanism.first(epochs)
+        if self.accountant == "paper":
+            yield lambda: paper_zcdp.epsilon(stopped, delta=stopped.delta)
+        elif self.accountant == "sound":
+            yield lambda: accountants.epsilon_after(mechanism, epochs)
+            # What the plan admitted whole, by its own bound, is not stopped by another bound.
+            yield lambda: accountants.account(mechanism, exact=False).epsilon
+            yield lambda: accountants.account(stopped).epsilon
+        else:
+            yield lambda: accountants.account(stopped, accountant=self.accountant).epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepBudget:
+    """At most `trials` trials, `seconds` of wall-clock and `accelerator_hours` for a sweep, counted
+    over its resumes; None: no bound.
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
+    accelerator_hours: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.trials is not None and self.trials < 1:
+            raise InvalidInput(f"expected budget.trials >= 1, got {self.trials}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise InvalidInput(f"expected budget.seconds > 0, got {self.seconds}")
+
+    def permits_trial(self, *, trials_started: int, seconds: float) -> Verdict:
+        """Whether another trial may begin after `trials_started` of them and `seconds`."""
+        if self.trials is not None and trials_started >= self.trials:
+            return Verdict(False, f"budget.trials={self.trials} reached")
+        return self.permits_epoch(seconds=seconds)
+
+    def permits_epoch(self, *, seconds: float, accelerator_hours: float = 0.0) -> Verdict:
+        """Whether another epoch may begin after `seconds` and `accelerator_hours`."""
+        if self.accelerator_hours is not None and accelerator_hours >= self.accelerator_hours:
+            return Verdict(False, f"budget.accelerator_hours={self.accelerator_hours:g} reached")
+        if self.seconds is not None and seconds >= self.seconds:
+            return Verdict(False, f"budget.seconds={self.seconds:g} reached")
+        return GO_ON
+
+
+def affordable_epochs(
+    budget: EpsilonBudget, mechanism: Mechanism, *, baseline: bool = False
+) -> int:
+    """How many epochs of a mechanism the budget pays for, by bisection (epsilon only grows)."""
+    low, high = 0, mechanism.epochs
+    while low < high:
+        middle = (low + high + 1) // 2
+        stopped = replace(mechanism, epochs=middle)
+        if budget.refusal(stopped, baseline=baseline) is None:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
+    """Upper bounds of what `epochs` epochs have spent, quick enough to be asked between epochs."""
+    stopped = mechanism.first(epochs)
+    if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
+        spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
+    else:  # a distribution for each epoch's noise would take seconds
+        spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
+    if mechanism.engine == "edp_sgd":
+        spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
+    return spent

@@ -1,0 +1,105 @@
+"""What a sweep that looks at its results costs in all: a privacy filter fixed beforehand.
+
+A search that chooses (tpe, gp, nsga2) or a scheduler that stops (asha, median) in the light of
+earlier results may not simply add up what was run: the composition theorems for that want settings
+that were fixed beforehand. A Rényi filter (Feldman & Zrnic 2021, Theorem 3.1) holds for any choice,
+as long as everything released stays within a budget that was fixed before the first trial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from search_spaces.space import SearchSpace
+from sweep.planning.plan import Account
+from sweep.search.domains import branches
+from trainables import accountants
+from trainables.errors import CannotAnalyze, InvalidInput
+
+if TYPE_CHECKING:  # planning asks for none of these, and they take a second to import
+    from trainables.accountants import RdpFilter, Release, SweepSpend
+
+UNFILTERED = (
+    "settings were chosen in the light of earlier results without a filter (budget.total): what was"
+    " run does not simply add up"
+)
+
+
+def looks_at_results(space: SearchSpace) -> bool:
+    """Whether what runs depends on earlier results."""
+    return space.search.is_adaptive or space.search.scheduler != "none"
+
+
+def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:
+    """The filter of a sweep; None where it needs none, or has no total to filter by.
+
+    Raises: InvalidInput for a total that has room for nothing.
+    """
+    if not looks_at_results(space) or space.budget.total is None:
+        return None
+    return accountants.RdpFilter.of(space.budget.total, delta=delta)
+
+
+def admits(filter_: RdpFilter, releases: Iterable[Release]) -> bool:
+    """Whether all `releases` together fit into the filter.
+
+    Raises: CannotAnalyze where units or neighbouring relations are mixed.
+    """
+    given = list(releases)
+    kinds = {(what.neighboring_relation, what.unit) for what in given}
+    if len(kinds) > 1:
+        raise CannotAnalyze(
+            f"filter: expected trials of one neighboring_relation and one unit, got {sorted(kinds)}"
+        )
+    for what in given:
+        if not filter_.admits(what):
+            return False
+        filter_ = filter_.after(what)
+    return True
+
+
+def total_of(space: SearchSpace, releases: Sequence[Release], *, delta: float) -> SweepSpend:
+    """What all `releases` of a sweep cost together, at `delta`.
+
+    Where the sweep looked at results: its filter's budget (the baselines' releases, which no filter
+    sees, must be left out by the caller), or infinity without one.
+
+    Raises: CannotAnalyze where units of privacy are mixed.
+    """
+    plain = accountants.epsilon_sweep(releases, delta=delta)
+    if not looks_at_results(space) or math.isinf(plain.epsilon) or not releases:
+        return plain
+    kept = filter_of(space, delta=delta)
+    held = kept is not None and admits(kept, releases)
+    return accountants.SweepSpend(
+        epsilon=space.budget.total or math.inf if held else math.inf,
+        delta=delta,
+        accountant=f"rdp filter, order {kept.order:g}" if kept is not None else "none",
+        tight=False,
+        neighboring_relation=plain.neighboring_relation,
+        num_releases=plain.num_releases,
+        unaccounted=() if held else (UNFILTERED,),
+    )
+
+
+def filter_delta(space: SearchSpace, account: Account) -> float:
+    """The delta that a filter is fixed at, before any trial: the space's, which is every trial's.
+
+    Raises: InvalidInput where no point of the space has a mechanism to read it from.
+    """
+    from search_spaces.expansion import expand, point_at
+
+    points = list(expand(space).points)
+    if space.search.is_adaptive:
+        for branch in branches(space):
+            points += point_at(space, branch.variant, branch.lowest())
+    for point in points:
+        if point.baseline or point.config is None:
+            continue
+        try:
+            return account(point.config, accountant=None, careful=False).mechanism.delta
+        except InvalidInput:
+            continue
+    raise InvalidInput("expected a point of the space with a mechanism, got none")

@@ -1,0 +1,290 @@
+"""The ledger: what every trial of every sweep has released on which data set.
+
+An entry is written before what it pays for is released, so a crash can only charge too much. A
+data set is known by its fingerprint; one that shares records with an earlier one carries the
+earlier one's spend, because a release on either is a release about the records they share.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweep.spending.record_hashes import RecordHashes
+from sweep.store.append_log import AppendLog
+from trainables.accountants import Release, SweepSpend, epsilon_sweep, release
+from trainables.errors import InvalidData, InvalidInput
+from trainables.privacy.mechanism import Mechanism
+
+FILE = "ledger.jsonl"  # under the sweeps' home
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
+
+    Entries of one attempt replace each other, the furthest counts. A trial that is taken up again
+    is a new attempt: what it replays is charged again, since the first outcome may have been seen.
+    """
+
+    dataset: str
+    sweep: str
+    trial: str
+    attempt: int
+    first_epoch: int
+    epochs: int
+    delta: float
+    release: Release
+    dataset_name: str = ""  # for people
+    at: float = 0.0  # seconds since 1970
+    baseline: bool = False  # of its sweep: exempt from totals that a person sets, here as there
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, from which `entry_from` makes an equal entry again."""
+        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        return fields | {"baseline": self.baseline, "release": self.release.to_dict()}
+
+
+_PLAIN_FIELDS = (
+    *("dataset", "dataset_name", "sweep", "trial", "attempt", "first_epoch", "epochs"),
+    *("delta", "at"),
+)
+
+
+def entry_for(
+    mechanism: Mechanism,
+    *,
+    dataset: str,
+    sweep: str,
+    trial: str,
+    epochs: int,
+    attempt: int = 1,
+    first_epoch: int = 0,
+    dataset_name: str = "",
+    baseline: bool = False,
+) -> Entry:
+    """The entry that pays for a mechanism's epochs `first_epoch` to `epochs` - 1.
+
+    Raises: InvalidInput unless 0 <= first_epoch < epochs <= the mechanism's.
+    """
+    if first_epoch >= epochs:
+        raise InvalidInput(
+            f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
+        )
+    return Entry(
+        dataset=dataset,
+        sweep=sweep,
+        trial=trial,
+        attempt=attempt,
+        first_epoch=first_epoch,
+        epochs=epochs,
+        delta=mechanism.delta,
+        release=release(mechanism, first=first_epoch, last=epochs),
+        dataset_name=dataset_name,
+        baseline=baseline,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spend:
+    """What has been released about the records of one data set.
+
+    `total` composes everything, `accounted` leaves out the `num_unaccounted` releases that have no
+    finite epsilon. `shared` names the other data sets whose spend is carried, and how many records
+    each shares; `recognised` is False where the data set's records were never registered, so that
+    nothing could be carried. `units` are what the releases are about ("record", "group"); where
+    there are both, the totals are for one record replaced.
+    """
+
+    dataset: str
+    dataset_name: str
+    total: SweepSpend
+    accounted: SweepSpend
+    num_trials: int
+    num_unaccounted: int
+    sweeps: tuple[str, ...]
+    shared: dict[str, int]
+    recognised: bool
+    units: tuple[str, ...] = ()
+
+
+class Ledger:
+    """The ledger at `path`, with the secret key (`.key`) and record hashes (`.records`) beside it.
+
+    Safe for several processes and sweeps at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._log = AppendLog(path)
+        self._hashes = RecordHashes(path.with_suffix(".records"), key_file=path.with_suffix(".key"))
+
+    def charge(self, entry: Entry) -> None:
+        """Write an entry; it is on the disk when this returns. Only then release."""
+        with self._alone():
+            self._append(entry)
+
+    def charge_within(self, entry: Entry, *, budget_total: float) -> str | None:
+        """As `charge`, if the data set's total stays within `budget_total`; else the reason, with
+        nothing written. No other process charges in between, so sweeps that run side by side never
+        pass the total together. Baselines do not count.
+        """
+        with self._alone():
+            counted, _ = self._counted(entry.dataset)
+            after = _furthest([e for e in (*counted, entry) if not e.baseline])
+            releases = [each.release for each in after]
+            at = _smallest_delta(after)
+            together = epsilon_sweep(releases, delta=at, exact=False)
+            if together.epsilon > budget_total:  # a quick bound may be what is too large
+                together = epsilon_sweep(releases, delta=at, exact=True)
+            if together.epsilon > budget_total:
+                return (
+                    f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
+                    f" --budget-total {budget_total:g}{_because(together)}"
+                )
+            self._append(entry)
+        return None
+
+    def _append(self, entry: Entry) -> None:
+        fields = entry.to_dict()
+        if not entry.at:
+            fields["at"] = time.time()
+        self._log.append(fields)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Be the only process that charges."""
+        path = self._log.path.with_suffix(".lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
+        """Make a data set's records known, so that a later one that shares some is recognised.
+
+        `records` are what two data sets can share (an utterance's tokens, say), read only where the
+        fingerprint is new. Returns the number of distinct records.
+        """
+        return self._hashes.register(fingerprint, records)
+
+    def entries(self) -> list[Entry]:
+        """All entries, oldest first.
+
+        Raises: InvalidData for a damaged ledger.
+        """
+        return [entry_from(fields) for fields in self._log.read()]
+
+    def datasets(self) -> tuple[str, ...]:
+        """Fingerprints that anything was charged to, in order of their first charge."""
+        return tuple(dict.fromkeys(entry.dataset for entry in self.entries()))
+
+    def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
+        """What has been released about a data set's records, by composition, at `delta` (default:
+        the smallest that any of its trials was charged at, or 1e-5).
+        """
+        counted, shared = self._counted(fingerprint)
+        at = delta or _smallest_delta(counted)
+        releases = [entry.release for entry in counted]
+        finite = [what for what in releases if what.is_finite]
+        return Spend(
+            dataset=fingerprint,
+            dataset_name=next((e.dataset_name for e in counted if e.dataset == fingerprint), ""),
+            total=epsilon_sweep(releases, delta=at, exact=exact),
+            accounted=epsilon_sweep(finite, delta=at, exact=exact),
+            num_trials=len({(entry.sweep, entry.trial) for entry in counted}),
+            num_unaccounted=len(releases) - len(finite),
+            sweeps=tuple(dict.fromkeys(entry.sweep for entry in counted)),
+            shared=shared,
+            recognised=self._hashes.known(fingerprint),
+            units=tuple(sorted({what.unit for what in releases})),
+        )
+
+    def require_within(
+        self,
+        fingerprint: str,
+        planned: Sequence[Release],
+        *,
+        budget_total: float,
+        delta: float | None = None,
+    ) -> SweepSpend:
+        """The composition of what was released and what is planned, without baselines.
+
+        Raises: InvalidInput where it would pass `budget_total`.
+        """
+        counted, _ = self._counted(fingerprint)
+        at = delta or _smallest_delta(counted)
+        before = [entry.release for entry in counted if not entry.baseline]
+        together = epsilon_sweep([*before, *planned], delta=at, exact=False)
+        if together.epsilon > budget_total:  # a quick bound may be what is too large
+            together = epsilon_sweep([*before, *planned], delta=at, exact=True)
+        if together.epsilon > budget_total:
+            spent = epsilon_sweep(before, delta=at, exact=False).epsilon
+            raise InvalidInput(
+                f"expected the data set's total epsilon to stay within {budget_total:g} (delta"
+                f" {at:g}): {spent:.4g} is spent, with the {len(planned)} planned trials it would"
+                f" be {together.epsilon:.4g}{_because(together)}"
+            )
+        return together
+
+    def _counted(self, fingerprint: str) -> tuple[list[Entry], dict[str, int]]:
+        """What counts for a data set: its entries and those of data sets that share records."""
+        shared = self._hashes.shared(fingerprint)
+        about = {fingerprint, *shared}
+        return _furthest(entry for entry in self.entries() if entry.dataset in about), shared
+
+
+def entry_from(fields: dict[str, Any]) -> Entry:
+    """The entry that `Entry.to_dict` wrote.
+
+    Raises: InvalidData where a field is missing.
+    """
+    try:
+        return Entry(
+            **{name: fields[name] for name in _PLAIN_FIELDS},
+            release=Release.from_dict(fields["release"]),
+            baseline=bool(fields.get("baseline", False)),
+        )
+    except KeyError as missing:
+        raise InvalidData(f"expected the ledger's entries to have the field {missing}") from None
+
+
+def _furthest(entries: Iterable[Entry]) -> list[Entry]:
+    """Of each attempt at a trial the entry that reaches furthest."""
+    kept: dict[tuple[str, str, str, int, int], Entry] = {}
+    for entry in entries:
+        key = (entry.dataset, entry.sweep, entry.trial, entry.attempt, entry.first_epoch)
+        if key not in kept or kept[key].epochs < entry.epochs:
+            kept[key] = entry
+    return list(kept.values())
+
+
+def _smallest_delta(entries: Iterable[Entry]) -> float:
+    return min((entry.delta for entry in entries), default=1e-5)
+
+
+def _because(spend: SweepSpend) -> str:
+    return f" ({'; '.join(spend.unaccounted)})" if spend.unaccounted else ""
+
+
+def furthest(entries: Iterable[Entry]) -> list[Entry]:
+    """Of each attempt at a trial the entry that reaches furthest: the others are part of it."""
+    kept: dict[tuple[str, int, int], Entry] = {}
+    for entry in entries:
+        key = attempt_key(entry)
+        if key not in kept or kept[key].epochs <= entry.epochs:
+            kept[key] = entry
+    return list(kept.values())
+
+
+def attempt_key(entry: Entry) -> tuple[str, int, int]:
+    """Entries with the same key replace each other, the furthest counts."""
+    return entry.trial, entry.attempt, entry.first_epoch

@@ -1,0 +1,55 @@
+"""The data set that a trial's epsilon is about: its fingerprint, and the records it can share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sweep.planning.accounting import open_data, open_pair_data
+from sweep.settings import Settings
+from trainables.config import TrialConfig
+from trainables.data.corpus import Corpus
+from trainables.data.pairs import PairCorpus
+from trainables.data.storage import normalised
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """`texts()` gives each record as the text by which records of two data sets are equal."""
+
+    fingerprint: str
+    name: str
+    texts: Callable[[], Iterator[bytes]]
+
+
+def training_data(config: TrialConfig, settings: Settings) -> TrainingData:
+    """The data set of a config.
+
+    Raises: InvalidInput for data that cannot be used.
+    """
+    if config.task == "synthesis":
+        pairs = open_pair_data(config.data, settings)
+        return TrainingData(_fingerprint(pairs), pairs.name, lambda: _pair_texts(pairs))
+    corpus = open_data(config.data, settings)
+    return TrainingData(corpus.fingerprint, corpus.name, lambda: _texts(corpus))
+
+
+@lru_cache(maxsize=16)
+def _fingerprint(pairs: PairCorpus) -> str:
+    return pairs.fingerprint
+
+
+def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
+    """Read a chunk at a time."""
+    for low in range(0, len(corpus), chunk):
+        ids = np.arange(low, min(low + chunk, len(corpus)))
+        for tokens in corpus.token_sequences(ids):
+            yield normalised(tokens).encode()
+
+
+def _pair_texts(pairs: PairCorpus) -> Iterator[bytes]:
+    for utterance in pairs.utterances:
+        yield normalised(tuple(utterance.split())).encode()

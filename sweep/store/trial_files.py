@@ -1,0 +1,171 @@
+"""The files of a sweep's trials, and what they say together. See `store` for where they lie."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from sweep.planning import plan as planning
+from sweep.store.files import append_line, read_json, read_lines, write_json, write_text
+from trainables.errors import InvalidData
+from trainables.privacy.summary import plain
+from trainables.result import EpochReport, TrialResult
+
+Status = Literal["planned", "refused", "running", "interrupted", "done", "stopped", "failed"]
+_RESULT = frozenset(
+    ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
+)
+_DENIED = "denied.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """What the disk says of one trial. `metrics` are the final ones, else the last epoch's, and
+    what comparing it with the other trials gave. `violation` holds a certified bound on epsilon and
+    the claim that it breaks.
+    """
+
+    plan: planning.PlannedTrial
+    status: Status
+    epochs_done: int
+    metrics: dict[str, float | None]
+    seconds: float
+    reason: str | None
+    notes: tuple[str, ...] = ()
+    privacy: dict[str, Any] | None = None
+    violation: dict[str, float] | None = None
+
+
+class TrialFiles:
+    """Reads and writes a folder for each trial under `path`/trials."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def trial_folder(self, trial_id: str) -> Path:
+        """Where a trial's files lie."""
+        return self.path / "trials" / trial_id
+
+    def epochs(self, trial_id: str) -> list[dict[str, Any]]:
+        """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
+        return read_lines(self.trial_folder(trial_id) / "epochs.jsonl")
+
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
+        """Write an epoch down; False where it had been already (a trial resumed there)."""
+        rows = self.epochs(trial_id)
+        if rows and rows[-1]["epochs_done"] >= report.epochs_done:
+            return False
+        append_line(self.trial_folder(trial_id) / "epochs.jsonl", {**asdict(report), "time": when})
+        return True
+
+    def start_folder(self, trial_id: str) -> Path:
+        """The trial's folder, which exists now."""
+        folder = self.trial_folder(trial_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def start_trial(self, trial: planning.PlannedTrial) -> Path:
+        """The trial's folder, with its config in it; what an earlier failure left is removed."""
+        folder = self.start_folder(trial.id)
+        if not (folder / "config.yaml").exists():
+            write_text(folder / "config.yaml", to_yaml(trial.config))
+        for earlier in ("failed.json", _DENIED):
+            (folder / earlier).unlink(missing_ok=True)
+        return folder
+
+    def has_begun(self, trial_id: str) -> bool:
+        """Whether the trial was ever permitted an epoch."""
+        place = self.trial_folder(trial_id)
+        if (place / _DENIED).exists():
+            return bool(self.epochs(trial_id))
+        return (place / "config.yaml").exists()
+
+    def deny_trial(self, trial_id: str, *, reason: str) -> None:
+        """Write down why a trial that was due may not spend its next epoch."""
+        write_json(self.start_folder(trial_id) / _DENIED, {"reason": reason})
+
+    def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
+        """Write a trial's result down."""
+        document = {**asdict(result), "time": when, "reason": reason or None}
+        write_json(self.trial_folder(result.trial_id) / "result.json", document)
+
+    def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
+        """Write down why a trial broke."""
+        write_json(self.trial_folder(trial_id) / "failed.json", {"reason": reason, "time": when})
+
+    def result(self, trial_id: str) -> dict[str, Any] | None:
+        """The fields of a trial's result, None before there is one."""
+        path = self.trial_folder(trial_id) / "result.json"
+        if not path.exists():
+            return None
+        document: dict[str, Any] = read_json(path)
+        if not isinstance(document, dict) or not document.keys() >= _RESULT:
+            raise InvalidData(f"expected a trial's result in {path}, got a damaged one")
+        return document
+
+    def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
+        """Write down what comparing the trial with others has shown; False where it is known."""
+        path = self.trial_folder(trial_id) / "panel.json"
+        if path.exists() and {**read_json(path), "time": None} == {**plain(panel), "time": None}:
+            return False
+        write_json(path, {**panel, "time": time.time()})
+        return True
+
+    def panel(self, trial_id: str) -> dict[str, Any]:
+        """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
+        path = self.trial_folder(trial_id) / "panel.json"
+        found: dict[str, Any] = read_json(path) if path.exists() else {}
+        return found
+
+    def record(self, trial: planning.PlannedTrial, *, running: bool) -> TrialRecord:
+        """What the disk says of a trial; `running`: whether the sweep has a live process."""
+        rows = self.epochs(trial.id)
+        result = self.result(trial.id)
+        failed = self.trial_folder(trial.id) / "failed.json"
+        status: Status
+        reason = trial.reason
+        denied = self.trial_folder(trial.id) / _DENIED
+        if not trial.runs and result is None:
+            status = "refused"
+        elif result is not None:
+            status = "stopped" if result["stopped_early"] else "done"
+            reason = result["reason"]
+        elif failed.exists():
+            status, reason = "failed", read_json(failed)["reason"]
+        elif denied.exists():
+            status = "interrupted" if rows else "planned"
+            reason = read_json(denied)["reason"]
+        elif (self.trial_folder(trial.id) / "config.yaml").exists():
+            status = "running" if running else "interrupted"
+        else:
+            status = "planned"
+        metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
+        times = result["seconds"] if result else {}
+        panel = self.panel(trial.id) if result else {}
+        return TrialRecord(
+            plan=trial,
+            status=status,
+            epochs_done=result["epochs_done"] if result else len(rows),
+            metrics={
+                key: metric(value) for key, value in {**metrics, **panel.get("metrics", {})}.items()
+            },
+            seconds=float(times.get("total") or sum(row["seconds"] for row in rows)),
+            reason=reason,
+            notes=(*result["notes"], *panel.get("notes", ())) if result else (),
+            privacy=result["privacy"] if result else None,
+            violation=panel.get("violation"),
+        )
+
+
+def metric(value: Any) -> float | None:
+    """A metric as it is kept: a number, or text for an infinity, or None."""
+    return None if value is None else float(value)
+
+
+def to_yaml(document: dict[str, Any]) -> str:
+    """Plain data as people read it."""
+    return yaml.safe_dump(plain(document), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,75 @@
+"""Drawing from exported models by several processes of this machine: the texts that one process
+draws, sooner. Blocks of texts have seeds of their own, so it does not matter who draws one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sweep.synthesis.trained_text import models_of, open_trained
+from trainables.config import SynthesisConfig
+from trainables.generation._drawer import BLOCK, ModelDrawer
+
+_held: dict[str, Any] = {}  # of a process of the pool: what it draws from
+
+
+class DrawPool:
+    """Processes that hold the models of two folders (`parses` None: of one)."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    def draw(
+        self,
+        stage: str,
+        *,
+        number: int,
+        prompts: Sequence[str] | None,
+        num_beams: int,
+        seed: int,
+    ) -> list[str]:
+        """As `ModelDrawer` does with that seed."""
+        asked: Sequence[str | None] = [None] * number if prompts is None else prompts
+        blocks = [
+            self._pool.submit(
+                _draw_block, stage, low, list(asked[low : low + BLOCK]), num_beams, seed
+            )
+            for low in range(0, len(asked), BLOCK)
+        ]
+        return [text for block in blocks for text in block.result()]
+
+
+@contextmanager
+def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[DrawPool]:
+    """`workers` processes for the time of the block, each on one thread."""
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),  # threads of torch do not survive a fork
+        initializer=_open,
+        initargs=(folder, parses),
+    )
+    with pool:
+        yield DrawPool(pool)
+
+
+def _open(folder: Path, parses: Path | None) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    trained = open_trained(folder)
+    models, tokenizers = models_of(trained, None if parses is None else open_trained(parses))
+    _held.update(models=models, tokenizers=tokenizers, synthesis=trained.synthesis)
+
+
+def _draw_block(
+    stage: str, low: int, asked: list[str | None], num_beams: int, seed: int
+) -> list[str]:
+    synthesis: SynthesisConfig = _held["synthesis"]
+    models = {stage: _held["models"][stage]}
+    drawer = ModelDrawer(models, _held["tokenizers"][stage], synthesis, seed=seed)
+    return drawer.block(stage, low, asked, num_beams=num_beams)

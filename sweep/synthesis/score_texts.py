@@ -1,0 +1,158 @@
+"""Files of texts and programs, scored: what `sweep score` computes for generators and parsers.
+
+A record is an object with `utterance` and, where it is known, `lispress`, one a line, plain or
+gzip; official dialogue files are read too. Errors name file and line, never a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trainables.data.pairs import read_objects
+from trainables.errors import InvalidData
+from trainables.metrics import generation, loss_filter, parse_match, parsing
+from trainables.metrics.generation import Texts
+from trainables.metrics.mauve import FEATURES, By
+from trainables.metrics.parse_match import ApiSet, Program
+from trainables.parse.graph import is_well_formed
+
+
+def score_generated(
+    human: Path,
+    synthetic: Path,
+    *,
+    mauve_texts: int,
+    mauve_by: By,
+    seed: int,
+    parser: Path | None = None,
+    lm: Path | None = None,
+) -> dict[str, Any]:
+    """Metrics of generated texts against human ones.
+
+    With `parser`, a folder of `tasks.parsing`, the synthetic utterances' programs are its. Where
+    the human programs are known, `X_ground_truth` is X of its parses of the human utterances, and
+    so what its errors alone do to a figure. `lm`, an exported text model or a folder of a causal
+    LM, judges the synthetic utterances, whatever losses their records state.
+
+    Raises: InvalidInput for files that are damaged, or human programs that do not read.
+    """
+    ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
+    extra = _fluency(synthetic) if lm is None else _judged(ours.utterances, lm)
+    if mauve_texts:
+        extra["mauve_features"] = FEATURES
+    options: dict[str, Any] = {"mauve_texts": mauve_texts, "mauve_by": mauve_by, "seed": seed}
+    if parser is None:
+        return generation.score(ours, theirs, **options) | extra
+    from trainables.tasks.parsing import load_parser
+
+    judge = load_parser(parser)
+    ours = Texts(ours.utterances, judge.parse(ours.utterances))
+    found = generation.score(ours, theirs, **options) | extra
+    if theirs.programs is not None:
+        again = Texts(theirs.utterances, judge.parse(theirs.utterances))
+        same = generation.score(again, theirs, mauve_texts=0, seed=seed)
+        found |= {
+            f"{name}_ground_truth": value
+            for name, value in same.items()
+            if name.startswith(("function_", "chi_", "total_", "jensen_"))
+            and not name.endswith("_human_ceiling")
+        }
+    return found
+
+
+def score_predicted(
+    gold: Path, predicted: Path, *, api_set: ApiSet | None, function: str | None
+) -> dict[str, Any]:
+    """Metrics of predicted programs; with `function` also on the records with and without it.
+
+    Raises: InvalidInput for files that are damaged or do not belong together, or a gold program
+    that does not read.
+    """
+    right, guess = _programs(gold), _programs(predicted)
+    if len(right) != len(guess):
+        raise InvalidData(
+            f"expected as many records in {predicted} as in {gold} ({len(right)}), got {len(guess)}"
+        )
+    for (where, utterance, _), (_, other, _) in zip(right, guess, strict=True):
+        if utterance and other and utterance.split() != other.split():
+            raise InvalidData(f"expected in {predicted} the utterance of {where}, got another")
+    golds = [Program.of(program) for _, _, program in right]
+    guesses = [Program.of(program) for _, _, program in guess]
+    api_set = api_set or parse_match.api_set(golds)
+    found: dict[str, Any] = asdict(parsing.score(golds, guesses, api_set=api_set))
+    found["api_set"] = api_set
+    if function is not None:
+        subsets = parsing.score_by_function(golds, guesses, rule=function, api_set=api_set)
+        found["by_function"] = {name: asdict(scores) for name, scores in subsets.items()}
+    recall = parse_match.function_recall(golds, guesses)
+    found["function_recall"] = {
+        name: {"recall": value, "num_gold": count} for name, (value, count) in recall.items()
+    }
+    return found
+
+
+def read_texts(path: Path, *, readable: bool = False) -> Texts:
+    """Utterances of a file and their programs, None for one that a record lacks or has empty.
+
+    Raises: InvalidData naming file and line; with `readable` also for a program that is none.
+    """
+    utterances: list[str] = []
+    programs: list[str | None] = []
+    for where, fields in read_objects(path):
+        utterance = fields.get("utterance")
+        if not isinstance(utterance, str):
+            raise InvalidData(f"expected utterance to be a text in {where}")
+        utterances.append(utterance)
+        program = _program(fields, where) or None
+        if readable and program is not None and not is_well_formed(program):
+            raise InvalidData(f"expected human programs that read, got another in {where}")
+        programs.append(program)
+    return Texts(utterances, programs if any(programs) else None)
+
+
+def _fluency(path: Path) -> dict[str, Any]:
+    """The judgement of `metrics.loss_filter`; nothing where records state no losses.
+
+    Raises: InvalidData where some do and some do not, or one is no number.
+    """
+    rows = [(where, row.get("loss"), row.get("num_tokens")) for where, row in read_objects(path)]
+    if all(loss is None for _, loss, _ in rows):
+        return {}
+    losses: list[float] = []
+    counts: list[int] = []
+    for where, loss, count in rows:
+        if isinstance(loss, bool) or not isinstance(loss, int | float) or type(count) is not int:
+            raise InvalidData(f"expected loss and num_tokens to be numbers in {where}")
+        losses.append(loss)
+        counts.append(count)
+    found = loss_filter.judge(losses, counts)
+    return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
+
+
+def _judged(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
+    from sweep.synthesis.trained_text import judge_of  # torch
+    from trainables.tasks._fluency import fluency_of
+
+    model, tokenizer, max_tokens = judge_of(lm)
+    found = fluency_of(utterances, model, tokenizer, max_tokens=max_tokens)
+    return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
+
+
+def _programs(path: Path) -> list[tuple[str, str, str]]:
+    """(where, utterance, program) of each record, which must have a program."""
+    rows = []
+    for where, fields in read_objects(path):
+        if "lispress" not in fields:
+            raise InvalidData(f"expected lispress in {where}, got none")
+        rows.append((where, str(fields.get("utterance") or ""), _program(fields, where)))
+    return rows
+
+
+def _program(fields: dict[str, Any], where: str) -> str:
+    program = fields.get("lispress") or ""
+    if not isinstance(program, str):
+        raise InvalidData(f"expected lispress to be a text in {where}")
+    return program

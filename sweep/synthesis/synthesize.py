@@ -1,0 +1,278 @@
+"""Utterances from a trained model's folder, as JSON lines with a data card beside them.
+
+Only the folder is read: what it holds was released by the trial's mechanism, so anything drawn from
+it costs nothing more. The filters look at a drawn text alone; one that compared it with private
+records (a near-duplicate filter, say) would void the guarantee.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sweep.store.files import write_json, write_text
+from sweep.synthesis.draw_pool import draw_pool
+from sweep.synthesis.trained_text import Trained, models_of
+from trainables import accountants, catalogue
+from trainables.accountants import epsilon_sweep, release
+from trainables.errors import InvalidInput
+from trainables.generation._drawer import ModelDrawer
+from trainables.generation._material import Drawn, Plan
+from trainables.privacy.summary import plain
+from trainables.seeding import stream_seed
+
+KNOWN_PATTERNS = {
+    "email": r"\S+@\S+\.\S+",
+    "url": r"(https?://|www\.)\S+",
+    "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
+}
+_COUPLES = (
+    "one record more or less, which would couple other records anew: for one record replaced,"
+    " epsilon_replace_one holds",
+)
+Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
+_ROUNDS = 20  # of drawing anew what the filters dropped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What is dropped. `patterns` maps a name to a regular expression that no text may contain."""
+
+    min_words: int = 1
+    max_words: int = 60
+    patterns: Mapping[str, str]
+    drop_repeats: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_words <= self.max_words:
+            raise InvalidInput(
+                f"expected 0 <= min-words <= max-words, got {self.min_words} and {self.max_words}"
+            )
+        for pattern in self.patterns.values():
+            try:
+                re.compile(pattern)
+            except re.error as problem:
+                raise InvalidInput(
+                    f"expected a regular expression, got {pattern!r} ({problem})"
+                ) from None
+
+    def reason(self, text: str, seen: set[str]) -> str | None:
+        """Why a text is dropped; None: it is kept."""
+        words = len(text.split())
+        if not self.min_words <= words <= self.max_words:
+            return "length"
+        for name, pattern in self.patterns.items():
+            if re.search(pattern, text):
+                return name
+        return "repeated" if self.drop_repeats and text in seen else None
+
+
+def write_utterances(
+    trained: Trained,
+    *,
+    to: Path,
+    number: int,
+    filters: Filters,
+    seed: int = 0,
+    parses: Trained | None = None,
+    workers: int = 1,
+) -> dict[str, Any]:
+    """Write `number` utterances to the new file `to`, its card beside it; the card.
+
+    `parses` holds the first of two stages where another trial trained it. The texts do not depend
+    on `workers`, the processes that draw them.
+
+    Raises: InvalidInput where `to` exists, the folders do not belong together, or the filters
+    leave too little.
+    """
+    if number < 1:
+        raise InvalidInput(f"expected number >= 1, got {number}")
+    for path in (to, _card_file(to)):
+        if path.exists():
+            raise InvalidInput(f"expected a new file, got {path}, which exists")
+    if not to.parent.is_dir():
+        raise InvalidInput(f"expected a folder to write to, got {to.parent}")
+    if workers < 1:
+        raise InvalidInput(f"expected workers >= 1, got {workers}")
+    with _drawing(trained, parses, workers=workers) as draw:
+        kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
+    card = _card(trained, parses, filters=filters)
+    card["drawn"] = {
+        "number": number,
+        "drawn": drawn,
+        "dropped": dropped,
+        "seed": seed,
+        "decoding": {
+            name: getattr(trained.synthesis, name)
+            for name in ("num_beams", "top_k", "temperature", "max_tokens")
+        },
+    }
+    lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
+    write_text(to, "\n".join(lines) + "\n")
+    write_json(_card_file(to), plain(card))
+    write_text(to.with_suffix(".card.md"), to_markdown(card))
+    return card
+
+
+def _card_file(to: Path) -> Path:
+    return to.with_suffix(".card.json")
+
+
+@contextmanager
+def _drawing(trained: Trained, parses: Trained | None, *, workers: int) -> Iterator[Draw]:
+    """What draws from the models of two folders (`parses` None: of one)."""
+    models, tokenizers = models_of(trained, parses)  # also with more processes: it refuses here
+    if workers > 1:
+        place = None if parses is None else parses.folder
+        with draw_pool(trained.folder, place, workers=workers) as pool:
+            yield pool.draw
+        return
+
+    def draw(stage: str, *, seed: int, **asked: Any) -> list[str]:
+        own = {stage: models[stage]}
+        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **asked)
+
+    yield draw
+
+
+def _passing(
+    trained: Trained, draw: Draw, *, number: int, filters: Filters, seed: int
+) -> tuple[list[str], int, dict[str, int]]:
+    """`number` texts that pass the filters, how many were drawn, how many each filter dropped.
+
+    Raises: InvalidInput where too few pass.
+    """
+    kept: list[str] = []
+    dropped: Counter[str] = Counter()
+    seen: set[str] = set()
+    drawn = 0
+    for attempt in range(_ROUNDS):
+        wanted = number - len(kept)
+        if wanted == 0:
+            break
+        own = stream_seed(seed, attempt)
+        for text in _texts(trained, draw, number=max(wanted, 8), seed=own):
+            if len(kept) == number:
+                break
+            drawn += 1
+            reason = filters.reason(text, seen)
+            if reason is not None:
+                dropped[reason] += 1
+                continue
+            kept.append(text)
+            seen.add(text)
+    if len(kept) < number:
+        raise InvalidInput(
+            f"expected filters that let {number} utterances pass, got {len(kept)} of {drawn}"
+        )
+    return kept, drawn, dict(dropped)
+
+
+def _texts(trained: Trained, draw: Draw, *, number: int, seed: int) -> Sequence[str]:
+    synthesis = trained.synthesis
+    plan = Plan(
+        number=number,
+        num_beams=synthesis.num_beams,
+        seed=seed,
+        frequencies=trained.about["frequencies"],
+    )
+    method = catalogue.entry("generation", synthesis.method, kind="method")
+    found: Drawn = method.draw(partial(draw, seed=seed), plan)
+    return found.utterances
+
+
+def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict[str, Any]:
+    """What the utterances cost, and what was released about the private records."""
+    homes = [home for home in (trained, parses) if home is not None]
+    mechanism = trained.mechanism
+    replaced: float | None = None
+    if parses is None:
+        summary = accountants.account(mechanism, accountant=trained.about["accountant"])
+        epsilon, accountant = summary.epsilon, summary.accountant
+        replaced = summary.epsilon_replace_one
+        delta, reasons = summary.delta, summary.unaccounted
+    else:
+        delta = min(home.mechanism.delta for home in homes)
+        spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
+        epsilon, accountant, reasons = spent.epsilon, spent.accountant, spent.unaccounted
+    released = [f"weights of the model of {stage}" for h in homes for stage in h.about["stages"]]
+    if mechanism.histogram_noise_multiplier:
+        released.append("a histogram of the prompts, with noise")
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "unit": "two records whose programs were exchanged"
+        if mechanism.unit == "group"
+        else "record (one utterance with its program)",
+        "neighboring_relation": mechanism.neighboring_relation,
+        "epsilon_replace_one": replaced,
+        "accountant": accountant,
+        "unaccounted": list(reasons),
+        "noise_multiplier": mechanism.noise_multiplier,
+        "sample_rate": mechanism.sample_rate,
+        "steps": sum(home.mechanism.steps for home in homes),
+        "histogram_noise_multiplier": mechanism.histogram_noise_multiplier,
+        "released": released,
+        "method": trained.synthesis.method,
+        "corpus": trained.about["corpus"],
+        "fingerprint": trained.about["fingerprint"],
+        "provenance": [line for home in homes for line in home.about["provenance"]],
+        "filters": {
+            "min_words": filters.min_words,
+            "max_words": filters.max_words,
+            "patterns": dict(filters.patterns),
+            "drop_repeats": filters.drop_repeats,
+            "read_private_records": False,
+        },
+        "not_covered": [
+            *(_COUPLES if mechanism.unit == "group" else ()),
+            "the validation records: which epoch's weights are kept was chosen by their loss, and"
+            " metrics on them and on the test records are released without noise",
+            "a person with several records, beyond what each single record is promised",
+            "the choice of this model among others, unless the sweep's total is taken",
+            "what the starting weights had read: overlap of public text with private records",
+        ],
+    }
+
+
+def to_markdown(card: Mapping[str, Any]) -> str:
+    """The card as one page."""
+    epsilon = card["epsilon"]
+    claim = (
+        f"({epsilon:.4g}, {card['delta']:g})-differentially private"
+        if epsilon != float("inf")
+        else "not differentially private (no finite epsilon holds)"
+    )
+    drawn = card["drawn"]
+    lines = [
+        "# Data card of synthetic utterances",
+        "",
+        f"{drawn['number']} utterances by {card['method']} from {card['corpus']}: {claim} for one"
+        f" {card['unit']} more or less ({card['accountant']}; {card['neighboring_relation']}).",
+        "",
+        f"- noise multiplier {card['noise_multiplier']:.5g}, sample rate"
+        f" {card['sample_rate']:.4g}, {card['steps']} steps",
+        f"- released: {'; '.join(card['released'])}; and, drawn from them, these utterances",
+        f"- {drawn['drawn']} drawn, dropped by the filters:"
+        f" {', '.join(f'{name} {n}' for name, n in drawn['dropped'].items()) or 'none'}",
+        *(
+            [f"- epsilon for one record replaced by another: {card['epsilon_replace_one']:.4g}"]
+            if card["epsilon_replace_one"] is not None
+            else []
+        ),
+        "- the filters looked at the drawn texts alone, never at private records",
+        *(f"- no finite epsilon: {reason}" for reason in card["unaccounted"]),
+        *(f"- {line}" for line in card["provenance"]),
+        "",
+        "Not covered:",
+        "",
+        *(f"- {line}" for line in card["not_covered"]),
+    ]
+    return "\n".join(lines) + "\n"

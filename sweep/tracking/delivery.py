@@ -1,0 +1,74 @@
+"""Delivering results to the tracking store beside a sweep that never waits for it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from sweep.store.sweeps import SweepFolder
+
+if TYPE_CHECKING:
+    from sweep.tracking.mlflow_store import Tracker
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+
+
+class Delivery:
+    """A thread that delivers what was marked, and again until the store has it.
+
+    The sweep never waits for it; what is not delivered at the end is by the next resume.
+    """
+
+    def __init__(self, tracker: Tracker, folder: SweepFolder) -> None:
+        self._tracker = tracker
+        self._folder = folder
+        self._changed = threading.Condition()
+        self._marked: set[str] = set()
+        self._busy = False
+        self._closing = False
+        self._problem: str | None = None
+        self._thread = threading.Thread(target=self._work, name="mlflow-delivery", daemon=True)
+        self._thread.start()
+
+    def mark(self, trial_id: str) -> None:
+        """Something of this trial is new on the disk."""
+        with self._changed:
+            self._marked.add(trial_id)
+            self._changed.notify_all()
+
+    @property
+    def problem(self) -> str | None:
+        """Why the store is behind the disk; None while it is not."""
+        return self._problem
+
+    def close(self, *, timeout: float = 60.0) -> str | None:
+        """Wait until all is delivered, or `timeout` seconds; the problem where something is not."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        if self._thread.is_alive() and self._problem is None:
+            return "the tracking store is slow"
+        return self._problem
+
+    def _work(self) -> None:
+        wait = _FIRST_WAIT
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._marked or self._closing)
+                taken, self._marked = self._marked, set()
+                last_try = self._closing
+            if not taken:
+                return
+            try:
+                self._tracker.deliver(self._folder, sorted(taken), running=True)
+                self._problem, wait = None, _FIRST_WAIT
+            except self._tracker.away as problem:
+                lines = str(problem).splitlines() or [type(problem).__name__]
+                self._problem = lines[0][:200]
+                with self._changed:
+                    self._marked |= taken
+                    if last_try:
+                        return
+                    self._changed.wait_for(lambda: self._closing, timeout=wait)
+                wait = min(2 * wait, _LONGEST_WAIT)

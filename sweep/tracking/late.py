@@ -1,0 +1,49 @@
+"""A tracker whose store may be away when a sweep goes on: it is opened when it is there again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sweep.settings import Settings
+from sweep.store.sweeps import SweepFolder
+from sweep.tracking.mlflow_store import Tracker
+from trainables.errors import InvalidInput
+
+
+class StoreAway(OSError):
+    """The tracking store does not answer yet."""
+
+
+class LateTracker:
+    """A `Tracker` that each delivery tries to open until one succeeds. Not for several threads.
+
+    `told` is called once, with the reason, where the store does not answer at first: what a resumed
+    sweep does is on the disk, so it need not wait.
+    """
+
+    def __init__(self, settings: Settings, *, told: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._tracker: Tracker | None = None
+        try:
+            self._opened()
+        except StoreAway as problem:
+            told(str(problem))
+
+    @property
+    def away(self) -> tuple[type[Exception], ...]:
+        """What a call raises while the store does not answer."""
+        return (OSError,) if self._tracker is None else self._tracker.away
+
+    def deliver(
+        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
+    ) -> str:
+        """As `Tracker.deliver`."""
+        return self._opened().deliver(folder, trial_ids, running=running)
+
+    def _opened(self) -> Tracker:
+        if self._tracker is None:
+            try:
+                self._tracker = Tracker(self._settings)
+            except InvalidInput as problem:
+                raise StoreAway(str(problem)) from None
+        return self._tracker

@@ -1,0 +1,176 @@
+"""Prepared views of a sweep in MLflow's own pages, kept as tags of the experiment. Pure.
+
+MLflow keeps a saved view as the experiment's tag `mlflow.sharedViewState.<key>`: a JSON envelope
+around the state of its runs page, listed under "Views" and opened by `viewStateShareKey=<key>`
+in the address. Child runs are folded away on that page, so each view filters for a sweep's trials,
+which are then shown flat, with their metrics as columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sweep.tracking.text import metric_key
+
+TAG = "mlflow.sharedViewState."
+_SER, _AUC = "ser", metric_key("mia_shadow_auc")
+# What people look at first, in this order; params of trials come after the figures.
+COLUMNS = (
+    "metrics.`ser`",
+    f"metrics.`{_AUC}`",
+    "metrics.`epsilon`",
+    "metrics.`epsilon_paper`",
+    "params.`C`",
+    "params.`z0`",
+    "params.`decay`",
+    "params.`tau`",
+    "metrics.`seconds_epoch`",
+    "tags.`engine`",
+    "tags.`status`",
+)
+_BY_EPOCH = (
+    ("validation_ser", "Validation SER by epoch", "linear"),
+    ("epsilon_spent", "epsilon spent by epoch", "log"),
+    ("noise_multiplier", "Noise multiplier by epoch", "log"),
+    (metric_key("clip_fraction"), "Clip fraction by epoch (curator only)", "linear"),
+)
+_SETTINGS = ("C", "z0", "tau")
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A saved view: `key` in addresses, `name` in MLflow's list, `mode` table or charts."""
+
+    key: str
+    name: str
+    mode: str
+    state: Mapping[str, Any]
+
+    def tag(self, *, created: float) -> tuple[str, str]:
+        """Key and value of the experiment's tag; `created` in seconds since the Unix epoch."""
+        stamp = int(created * 1000)
+        envelope = {
+            "name": self.name,
+            "createdAt": stamp,
+            "updatedAt": stamp,
+            "state": json.dumps(self.state, separators=(",", ":")),
+        }
+        return f"{TAG}{self.key}", json.dumps(envelope, separators=(",", ":"))
+
+    def address(self, server: str, experiment_id: str) -> str:
+        """Where the view is at a server."""
+        return (
+            f"{server}/#/experiments/{experiment_id}/runs"
+            f"?workflowType=machine_learning&compareRunsMode={self.mode}"
+            f"&viewStateShareKey={self.key}"
+        )
+
+
+def views(sweep: str, sweep_id: str) -> tuple[View, ...]:
+    """The table of a sweep's trials, its curves by epoch, its settings against what came out."""
+    mine = f"tags.sweep_id = '{sweep_id}' and tags.trial != ''"
+    facets = {
+        "searchFilter": mine,
+        "orderByKey": f"metrics.`{_SER}`",
+        "orderByAsc": True,
+        "selectedColumns": list(COLUMNS),
+        "columnOrder": list(COLUMNS),
+        "runsHiddenMode": "FIRST_20_RUNS",
+    }
+    section = _id(sweep_id, "section")
+    return (
+        View(key=_id(sweep_id, "trials"), name=f"{sweep}: trials", mode="TABLE", state=facets),
+        View(
+            key=_id(sweep_id, "epochs"),
+            name=f"{sweep}: epoch by epoch",
+            mode="CHART",
+            state=facets
+            | _charts("SER, epsilon and noise by epoch", section, _curves(sweep_id, section)),
+        ),
+        View(
+            key=_id(sweep_id, "settings"),
+            name=f"{sweep}: C, z0, tau against SER and leakage",
+            mode="CHART",
+            state=facets
+            | _charts("Settings against results", section, _comparisons(sweep_id, section)),
+        ),
+    )
+
+
+def _curves(sweep_id: str, section: str) -> list[dict[str, Any]]:
+    return [
+        {
+            **_card("LINE", _id(sweep_id, metric), section, title),
+            "metricKey": metric,
+            "selectedMetricKeys": [metric],
+            "scaleType": scale,
+            "xAxisKey": "step",
+            "useGlobalXaxisKey": True,
+            "lineSmoothness": 0,
+            "yAxisKey": "metric",
+            "yAxisExpressions": [],
+            "range": {},
+        }
+        for metric, title, scale in _BY_EPOCH
+    ]
+
+
+def _comparisons(sweep_id: str, section: str) -> list[dict[str, Any]]:
+    def scatter(name: str, title: str, x: str, y: str) -> dict[str, Any]:
+        return {
+            **_card("SCATTER", _id(sweep_id, name), section, title),
+            "xaxis": {"key": x, "type": "METRIC"},
+            "yaxis": {"key": y, "type": "METRIC"},
+            "runsCountToCompare": 100,
+        }
+
+    return [
+        {
+            **_card("PARALLEL", _id(sweep_id, "parallel"), section, "C, z0, tau, SER, AUC"),
+            "selectedParams": list(_SETTINGS),
+            "selectedMetrics": [_SER, _AUC],
+            "showAllRuns": True,
+        },
+        scatter("ser", "SER over log10 epsilon", "log10_epsilon", _SER),
+        scatter("auc", "AUC over log10 epsilon (curator only)", "log10_epsilon", _AUC),
+    ]
+
+
+def _card(kind: str, uuid: str, section: str, title: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "uuid": uuid,
+        "metricSectionId": section,
+        "displayName": title,
+        "isGenerated": False,
+        "deleted": False,
+        "runsCountToCompare": 20,
+    }
+
+
+def _charts(title: str, section: str, cards: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The chart page's state: ours unfolded; sections that MLflow fills by itself folded away."""
+    own = {"uuid": section, "name": title, "display": True, "isReordered": True, "columns": 2}
+    others = ("curator_only", "Model metrics", "System metrics")
+    folded = [
+        {"uuid": f"{section}{place}", "name": name, "display": False, "isReordered": False}
+        for place, name in enumerate(others)
+    ]
+    generated = [False, *(True for _ in others)]
+    sections = [
+        {**each, "deleted": False, "isGenerated": auto}
+        for each, auto in zip([own, *folded], generated, strict=True)
+    ]
+    return {
+        "compareRunCharts": list(cards),
+        "compareRunSections": sections,
+        "isAccordionReordered": True,  # ours comes first, not the first of the alphabet
+    }
+
+
+def _id(*words: str) -> str:
+    return hashlib.sha256("/".join(words).encode()).hexdigest()[:20]

@@ -1,0 +1,92 @@
+"""What a sweep's run says of itself in a tracking store, in Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweep.results import select
+from sweep.results.table import duration, figure, markdown
+from sweep.store.sweeps import TrialRecord
+from trainables import goals
+
+LONGEST = 5_000  # characters that a store keeps of a description
+_READING = (
+    "`epsilon` is a guarantee of the code that ran; `epsilon_paper` is the paper's formula and"
+    " none. `curator_only/...` is computed from private records without noise: no epsilon"
+    " covers it."
+)
+EXPERIMENT = (
+    "Every sweep is a run; its trials are its child runs (unfold them with the plus sign). Under"
+    " **Views** each sweep has its table of trials, its curves by epoch and its settings against"
+    f" results. {_READING}"
+)
+
+
+def note(
+    description: str, records: Sequence[TrialRecord], *, links: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Best trials, the front, links and a table, the most useful first; never cut in a line.
+
+    `links` are (words, address).
+    """
+    finished = [record for record in records if record.status in select.FINISHED]
+    parts = [" ".join((description or "").split()), *_best(finished)]
+    if links:
+        parts.append(" · ".join(f"[{words}]({address})" for words, address in links))
+    parts.append(_failures(records))
+    if finished:
+        parts += [
+            markdown(finished),
+            f"Bold: on the front of {goals.WORDS[select.headline(finished)]} and epsilon.",
+        ]
+    parts.append(_READING)
+    return _fitting([part for part in parts if part])
+
+
+def _best(finished: Sequence[TrialRecord]) -> list[str]:
+    """One line for each step of the front, from the smallest epsilon on."""
+    front = [r for r in select.front(finished) if not r.plan.baseline]
+    if not front:
+        return []
+    main = select.headline(finished)
+    ordered = sorted(front, key=lambda r: select.value(r, "epsilon") or 0.0)
+    lines = [
+        f"* epsilon {figure(select.value(r, 'epsilon'))}: **{goals.WORDS[main]}"
+        f" {figure(select.value(r, main))}**,"
+        f" {_words(r.plan.name)}, {duration(r.seconds)}"
+        for r in ordered
+    ]
+    return ["**What a budget buys**\n\n" + "\n".join(lines[:12])]
+
+
+def _failures(records: Sequence[TrialRecord]) -> str:
+    counts = {
+        word: sum(record.status == word for record in records) for word in ("failed", "refused")
+    }
+    said = [f"{count} {word}" for word, count in counts.items() if count]
+    return f"Of {len(records)} trials: {', '.join(said)}." if said else ""
+
+
+def _words(name: str) -> str:
+    """A trial's name without what Markdown would take for its own signs.
+
+    >>> _words("a|b *c*")
+    'a/b \\\\*c\\\\*'
+    """
+    text = name.replace("|", "/")
+    for sign in "*_`[]<":
+        text = text.replace(sign, f"\\{sign}")
+    return text
+
+
+def _fitting(parts: Sequence[str]) -> str:
+    """The parts, a paragraph each, as many whole lines of them as fit."""
+    lines = "\n\n".join(parts).split("\n")
+    kept: list[str] = []
+    length = 0
+    for line in lines:
+        length += len(line) + 1
+        if length > LONGEST - 40:
+            return "\n".join([*kept, "", f"... and {len(lines) - len(kept)} more lines."])
+        kept.append(line)
+    return "\n".join(kept)

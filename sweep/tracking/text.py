@@ -1,0 +1,122 @@
+"""How a trial's figures and fields are called and written in a tracking store. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sweep.planning.plan import PlannedTrial
+from trainables import catalogue
+from trainables.result import is_curator_only
+
+CURATOR_PREFIX = "curator_only/"
+
+
+def metric_key(name: str) -> str:
+    """A metric's name in MLflow.
+
+    >>> metric_key("ser"), metric_key("mia_shadow_auc"), metric_key("best_mia_shadow_auc")
+    ('ser', 'curator_only/mia_shadow_auc', 'curator_only/best_mia_shadow_auc')
+    """
+    private = is_curator_only(name) or is_curator_only(name.removeprefix("best_"))
+    return f"{CURATOR_PREFIX}{name}" if private else name
+
+
+def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Dotted names and values of nested fields, those without a value left out.
+
+    >>> dict(flat({"a": {"b": 1, "c": None}, "d": [1, 2]}))
+    {'a.b': 1, 'd': '1, 2'}
+    """
+    for key, value in fields.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from flat(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            yield name, ", ".join(str(item) for item in value)
+        elif value is not None:
+            yield name, value
+
+
+def epoch_table(rows: list[dict[str, Any]]) -> str:
+    """The epochs of a trial as CSV."""
+    names = sorted({name for row in rows for name in row["metrics"]})
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["epochs_done", "seconds", *(metric_key(name) for name in names)])
+    for row in rows:
+        writer.writerow(
+            [row["epochs_done"], row["seconds"], *(row["metrics"].get(name) for name in names)]
+        )
+    return text.getvalue()
+
+
+def params_of(plan: PlannedTrial) -> dict[str, Any]:
+    """A trial's config as flat parameters; C, z0, decay and tau also by the paper's letters, which
+    fit into a column.
+    """
+    config = plan.config
+    if plan.engine == "sgd":  # it has no mechanism; its defaults would only mislead
+        config = {key: value for key, value in config.items() if key != "privacy"}
+    params = dict(flat(config))
+    if plan.engine == "sgd":
+        return params
+    privacy = config["privacy"]
+    if plan.noise_multiplier is not None:
+        params["noise_multiplier"] = params["z0"] = plan.noise_multiplier
+    decay = privacy["noise_decay"]
+    return {**params, "C": privacy["max_grad_norm"], "decay": decay["kind"], "tau": decay["tau"]}
+
+
+def tags_of(plan: PlannedTrial, about: Mapping[str, Any]) -> dict[str, str]:
+    """What a trial's run is searched by."""
+    return {
+        "engine": plan.engine,
+        "dataset": plan.config["data"]["name"],
+        "model": plan.config["model"]["name"],
+        "variant": plan.variant,
+        "baseline": str(plan.baseline).lower(),
+        "group": plan.group,
+        "privacy.warnings": "; ".join(plan.warnings),
+        **version_tags(about),
+    }
+
+
+def version_tags(about: Mapping[str, Any]) -> dict[str, str]:
+    """Versions and commit that a sweep ran with."""
+    versions = {f"version.{name}": text for name, text in about.get("versions", {}).items()}
+    return {**versions, "git_commit": str(about.get("git_commit") or "")}
+
+
+def violation_text(violation: Mapping[str, float] | None) -> str:
+    """A broken claim in words, empty where none is broken."""
+    if violation is None:
+        return ""
+    bound, claim = (violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
+    return f"certified epsilon >= {bound:.4g} above the claimed {claim:.4g}"
+
+
+def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
+    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing without noise."""
+    if plan.engine == "sgd" or plan.noise_multiplier is None:
+        return {}
+    decay = plan.config["privacy"]["noise_decay"]
+    factor = catalogue.entry("schedules", decay["kind"]).factor
+    noise = plan.noise_multiplier * float(factor(epochs_done - 1, tau=decay["tau"]))
+    return {"noise_multiplier": noise}
+
+
+def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:
+    """log10 of the epsilons: charts of a tracking store have no logarithmic axes.
+
+    >>> logarithms({"epsilon": 100.0, "epsilon_paper": None})
+    {'log10_epsilon': 2.0}
+    """
+    return {
+        f"log10_{name}": math.log10(value)
+        for name in ("epsilon", "epsilon_paper")
+        if (value := metrics.get(name)) is not None and value > 0 and math.isfinite(value)
+    }
