@@ -13,7 +13,7 @@ from tests.models._builds import MODELS, build_model, random_batch, trained
 from trainables import catalogue
 from trainables.communication import Alone
 from trainables.config import parse
-from trainables.engines import PostedSource, Request, Setup
+from trainables.engines import Setup
 from trainables.engines._gradient import GradientSource
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
@@ -144,24 +144,3 @@ def test_precision_is_part_of_a_trial_and_its_default_keeps_old_names() -> None:
     plain = parse({})
     assert parse({"training": {"precision": "fp32"}}).id == plain.id
     assert parse({"training": {"precision": "bf16"}}).id != plain.id
-
-
-def test_a_stack_does_not_answer_in_another_precision() -> None:
-    """Stacked passes are float32: a request of bf16 is a kind of its own, answered alone."""
-    model = build_model("clc")
-    batch = random_batch(model, NUM_RECORDS, seed=3)
-    asked: list[Request] = []
-
-    def post(request: Request) -> Any:
-        asked.append(request)
-        return request.alone()
-
-    answers = []
-    for precision in ("fp32", "bf16"):
-        model.begin_step("a", 1)
-        posted, out = PostedSource(model, post), FlatGradient(Layout.of(model))
-        posted.precision = precision
-        posted.add(batch, torch.ones(NUM_RECORDS), out)
-        answers.append(out.data.clone())
-    assert [len(request.kind) for request in asked] == [0, 1]
-    assert not torch.equal(*answers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,8 +23,7 @@ class PackedBatch:
 
     `inputs` is what the model's feature table made of the tokens. `lengths` int64[B], at least 1
     each; `intents` int64[B] and `tags` int64[T] are indices in the label schema, -1 where the
-    schema lacks the label; `records` int64[B] are ids in the corpus. In a batch of a stack of
-    trials the records of each member lie together; `members` are their numbers.
+    schema lacks the label; `records` int64[B] are ids in the corpus.
     """
 
     inputs: dict[str, Tensor] = field(repr=False)
@@ -32,7 +31,6 @@ class PackedBatch:
     intents: Tensor
     tags: Tensor
     records: Tensor
-    members: tuple[int, ...] | None = None
 
     @property
     def num_records(self) -> int:
@@ -58,29 +56,6 @@ class PackedBatch:
             tags=moved(self.tags),
             records=moved(self.records),
         )
-
-
-def joined(batches: Sequence[PackedBatch], *, pointers: Mapping[str, str]) -> PackedBatch:
-    """One batch of the records of all `batches`, a stack's members, one after another.
-
-    `pointers` names the inputs that are indices into the rows of another input.
-    """
-    inputs = {}
-    for name in batches[0].inputs:
-        parts = [batch.inputs[name] for batch in batches]
-        if name in pointers:
-            sizes = [len(batch.inputs[pointers[name]]) for batch in batches]
-            before = np.cumsum([0, *sizes[:-1]]).tolist()
-            parts = [part + offset for part, offset in zip(parts, before, strict=True)]
-        inputs[name] = torch.cat(parts)
-    return PackedBatch(
-        inputs=inputs,
-        lengths=torch.cat([batch.lengths for batch in batches]),
-        intents=torch.cat([batch.intents for batch in batches]),
-        tags=torch.cat([batch.tags for batch in batches]),
-        records=torch.cat([batch.records for batch in batches]),
-        members=tuple(batch.num_records for batch in batches),
-    )
 
 
 class FeatureTable(Protocol):

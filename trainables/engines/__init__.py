@@ -7,16 +7,12 @@ says what they release, `audit_step(mechanism)` whether that is so.
 from trainables.engines._audit import audit_step
 from trainables.engines._engine import Engine, Loader, Setup, StepStats
 from trainables.engines._gradient import GradientSource
-from trainables.engines._stack import PostedSource, Request, Stack
 
 __all__ = [
     "Engine",
     "GradientSource",
     "Loader",
-    "PostedSource",
-    "Request",
     "Setup",
-    "Stack",
     "StepStats",
     "audit_step",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,8 +72,7 @@ class Setup:
     forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
     `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
-    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch; `gradients` makes
-    what finds the gradients of a model, for trials that are stacked.
+    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch.
     """
 
     loader: Loader
@@ -91,7 +89,6 @@ class Setup:
     secure_noise: bool = False
     precision: Precision = "fp32"
     sampler: Sampler | None = None
-    gradients: Callable[[nn.Module], GradientSource] = GradientSource
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
         """The sampler of this process."""
@@ -130,7 +127,7 @@ class Engine(ABC):
         self._loader = setup.loader
         self._sampler = setup.sampler_for(mechanism)
         self._physical = setup.physical_batch_size
-        self._source = setup.gradients(model)
+        self._source = GradientSource(model)
         self._source.precision = setup.precision
         self._flat = FlatGradient(self.layout)
         self._adam = FlatAdam(self.layout, learning_rate=setup.learning_rate)

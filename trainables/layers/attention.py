@@ -30,26 +30,16 @@ def _rows(values: Tensor, number: int, heads: int, out: Tensor) -> None:
     out.view(number, size, parts, heads, depth).copy_(split)
 
 
-def _taken(values: Tensor, layout: ByLength, way: int) -> Tensor:
-    """Rows in the order of the layout's groups (way 0), or back from there (1)."""
-    if layout.regrouped is None:
-        return values
-    return values.index_select(0, layout.regrouped[way])
-
-
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, qkv: Tensor, layout: ByLength, heads: int, masks: Masks | None, site: int
     ) -> Tensor:
-        qkv = _taken(qkv, layout, 0)
         width = qkv.shape[1] // 3
         out = qkv.new_empty(qkv.shape[0], width)
         scale = 1 / math.sqrt(width // heads)
         longest = max(size for _, _, size in layout.groups)
-        masks_of_rows = None
-        if masks is not None:
-            masks_of_rows = _taken(masks.attention(longest, heads, site), layout, 0)
+        masks_of_rows = None if masks is None else masks.attention(longest, heads, site)
         kept = []
         for first, number, size in layout.groups:
             taken = slice(first, first + number * size)
@@ -63,14 +53,14 @@ class _Attention(torch.autograd.Function):
             _rows(torch.bmm(dropped, v).unsqueeze(0), number, heads, out[taken])
             kept.append((q, k, v, weights, mask))
         ctx.kept = (kept, layout, heads, scale)
-        return _taken(out, layout, 1)
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         kept, layout, heads, scale = ctx.kept
         g_qkv = g.new_empty(g.shape[0], 3 * g.shape[1])
-        g = _taken(g.contiguous(), layout, 0)
+        g = g.contiguous()
         for (first, number, size), (q, k, v, weights, mask) in zip(
             layout.groups, kept, strict=True
         ):
@@ -88,7 +78,7 @@ class _Attention(torch.autograd.Function):
             torch.bmm(g_scores, k, out=g_own[0])
             torch.bmm(g_scores.transpose(1, 2), q, out=g_own[1])
             _rows(g_own, number, heads, g_qkv[taken])
-        return _taken(g_qkv, layout, 1), None, None, None, None
+        return g_qkv, None, None, None, None
 
 
 def attention(

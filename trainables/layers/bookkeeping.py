@@ -114,11 +114,11 @@ def add_clipped(
     weights: Mapping[nn.Parameter, float],
     views: Views,
     *,
-    max_grad_norm: float | Tensor,
+    max_grad_norm: float,
 ) -> Tensor:
     """`clipped_sum` once the backward pass has left its entries: the norms [U].
 
-    `weights` holds 1 / alpha^2 of each parameter; `max_grad_norm` may be one number a unit, [U].
+    `weights` holds 1 / alpha^2 of each parameter.
     """
     entries = combine(recorded)
     squares = next(iter(views.values())).new_zeros(units.num_units)

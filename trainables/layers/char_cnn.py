@@ -24,7 +24,6 @@ from torch.autograd.function import once_differentiable
 from trainables.layers.packing import Rows
 from trainables.layers.tape import (
     Tape,
-    UnitRows,
     Units,
     Views,
     apply,
@@ -74,14 +73,10 @@ class CharCnnEntry:
         """Character vectors, filters, bias."""
         return trainable(self.layer.embedding, self.layer.filters, self.layer.bias)
 
-    def _tables(self, units: UnitRows, taken: slice) -> tuple[Tensor, Tensor]:
-        """Embedding [C, D] and filters [F, k, D]; or one of each for every unit `taken`."""
-        return self.layer.embedding.detach(), self.layer.filters.detach()
-
-    def _gradients(self, q: Tensor, tables: tuple[Tensor, Tensor]) -> dict[nn.Parameter, Tensor]:
+    def _gradients(self, q: Tensor) -> dict[nn.Parameter, Tensor]:
         """`q` [m, C, F * k] -> gradients [m, ...] by embedding and filters."""
         layer = self.layer
-        embedding, filters = tables
+        embedding, filters = layer.embedding.detach(), layer.filters.detach()
         found = {}
         if layer.embedding.requires_grad:
             found[layer.embedding] = q @ filters.flatten(-3, -2)
@@ -118,8 +113,7 @@ class CharCnnEntry:
                 unit, g = unit.clamp(0, count - 1), g.masked_fill(outside.unsqueeze(1), 0.0)
             q = g.new_zeros(count, NUM_CHARS, width)
             self._add(q, unit, word, g)
-            tables = self._tables(rows, slice(first, first + count))
-            for parameter, gradient in self._gradients(q, tables).items():
+            for parameter, gradient in self._gradients(q).items():
                 norms = gradient.flatten(1).square().sum(1)
                 total[first : first + count] += norms.mul_(weights[parameter])
         return total
@@ -130,18 +124,13 @@ class CharCnnEntry:
         g = self.g if scale is None else self.g * scale.unsqueeze(1)
         if self.layer.bias.requires_grad:
             views[self.layer.bias].add_(g.sum(0))
-        q = self._joined(g, torch.zeros_like(self.word[:1]).expand(self.seen.shape[0]), 1)
-        tables = self.layer.embedding.detach(), self.layer.filters.detach()
-        for parameter, gradient in self._gradients(q, tables).items():
+        num_words = self.seen.shape[0]
+        by_word = g.new_zeros(num_words, g.shape[1]).index_add_(0, self.word, g)
+        q = g.new_zeros(1, NUM_CHARS, self.layer.filters.shape[0] * self.layer.filters.shape[1])
+        words = torch.arange(num_words, device=g.device)
+        self._add(q, torch.zeros_like(words), words, by_word)
+        for parameter, gradient in self._gradients(q).items():
             views[parameter].add_(gradient[0])
-
-    def _joined(self, g: Tensor, owner: Tensor, number: int) -> Tensor:
-        """Q [number, C, F * k] of all rows; `owner` int64[W] says to which one a word adds."""
-        by_word = g.new_zeros(self.seen.shape[0], g.shape[1]).index_add_(0, self.word, g)
-        width = self.layer.filters.shape[0] * self.layer.filters.shape[1]
-        q = g.new_zeros(number, NUM_CHARS, width)
-        self._add(q, owner, torch.arange(self.seen.shape[0], device=g.device), by_word)
-        return q
 
     def without(self, units: Units, dropped: Tensor) -> CharCnnEntry:
         """Rows of the dropped units set to 0."""

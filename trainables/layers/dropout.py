@@ -39,28 +39,19 @@ def _mix(values: Tensor) -> Tensor:
     return values
 
 
-def seed_words(seed: int) -> tuple[int, int]:
-    """The lower and the upper 32 bits of a seed, as signed numbers."""
-    return _signed(seed), _signed(seed >> 32)
-
-
 class Masks:
     """The masks of one forward pass.
 
-    `seed`: the pass (in a stack int32[n, 2], each row's by `seed_words`); `record` int64[n],
-    `position` int64[n]: what each row is, rows packed.
+    `seed`: the pass; `record` int64[n], `position` int64[n]: what each row is, rows packed.
     """
 
-    def __init__(
-        self, rate: float, *, seed: int | Tensor, record: Tensor, position: Tensor
-    ) -> None:
+    def __init__(self, rate: float, *, seed: int, record: Tensor, position: Tensor) -> None:
         if not 0 <= rate < 1:
             raise ValueError(f"expected 0 <= dropout < 1, got dropout={rate}")
         self.dropped = round(rate * _LEVELS)
         self.scale = _LEVELS / (_LEVELS - self.dropped)
-        low, high = seed.unbind(1) if isinstance(seed, Tensor) else seed_words(seed)
-        keys = record.to(torch.int32) * _signed(0x9E3779B1) + low
-        keys = _mix(keys) ^ (position.to(torch.int32) * _signed(0x7FEB352D) + high)
+        keys = record.to(torch.int32) * _signed(0x9E3779B1) + _signed(seed)
+        keys = _mix(keys) ^ (position.to(torch.int32) * _signed(0x7FEB352D) + _signed(seed >> 32))
         self.rows = _mix(keys)
 
     def drop(self, x: Tensor, site: int) -> Tensor:

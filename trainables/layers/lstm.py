@@ -108,10 +108,10 @@ def _forward(
             torch.addmm(bias[direction], own, weight, out=out)
         else:
             torch.add(bias[direction], product(own, weight), out=out)
-    return advance(gates, w_hh, layout)
+    return _advance(gates, w_hh, layout)
 
 
-def advance(
+def _advance(
     gates: Tensor, w_hh: Tensor, layout: TimeMajor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The recurrence of M directions: `gates` [M, T, 4H] as the inputs alone leave them, `w_hh`
@@ -138,10 +138,10 @@ def advance(
     return gates, cells, tanh_cells, states
 
 
-def retreat(
+def _retreat(
     dh: Tensor, gates: Tensor, cells: Tensor, tanh_cells: Tensor, w_hh: Tensor, layout: TimeMajor
 ) -> Tensor:
-    """Gradient of the gates before their non-linearity, [M, T, 4H], from what `advance` gave and
+    """Gradient of the gates before their non-linearity, [M, T, 4H], from what `_advance` gave and
     the gradient `dh` [M, T, H] of the states, which is used up.
     """
     width = w_hh.shape[2]
@@ -204,7 +204,7 @@ class _BiLstm(torch.autograd.Function):
         layer, layout, tape = ctx.layer
         width = w_hh.shape[2]
         dh = torch.stack([g[:, :width], g[:, width:].index_select(0, layout.reverse)])
-        dz = retreat(dh, gates, cells, tanh_cells, w_hh, layout)
+        dz = _retreat(dh, gates, cells, tanh_cells, w_hh, layout)
         g_x = None
         if ctx.needs_input_grad[0]:
             near, far = dz.to(x.dtype)

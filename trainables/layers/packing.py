@@ -7,9 +7,6 @@ used inside the models:
   each that has one, ... A recurrence over time then works on the first `sizes[t]` rows of a state.
 - record-major by falling length (`ByLength`): records of equal length lie side by side, so they can
   be viewed as (records, length, width) without a copy.
-
-A batch of a stack of trials holds the records of each member one after another, and so do both
-orders its rows (`stacked_packing`).
 """
 
 from __future__ import annotations
@@ -29,7 +26,6 @@ class Rows:
 
     record: np.ndarray  # int64[n]
     num_records: int
-    members: tuple[int, ...] | None = None  # in a stack: records of each member
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +62,6 @@ class ByLength:
     position: Tensor  # int64[T], place of the row within its record
     first: Tensor  # int64[B], row of the first token of each record, in the batch's order
     groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
-    # In a stack `groups` are of the rows regrouped by length alone: rows in that order, and back.
-    regrouped: tuple[Tensor, Tensor] | None = None
 
 
 def checked(lengths: Tensor) -> np.ndarray:
@@ -157,6 +151,6 @@ def by_length(lengths: Tensor) -> ByLength:
     )
 
 
-def one_row_each(num_records: int, members: tuple[int, ...] | None = None) -> Rows:
+def one_row_each(num_records: int) -> Rows:
     """Rows of an activation with one row a record, in the batch's order."""
-    return Rows(np.arange(num_records, dtype=np.int64), num_records, members)
+    return Rows(np.arange(num_records, dtype=np.int64), num_records)

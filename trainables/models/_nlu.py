@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from trainables.layers.crf import LinearChainCrf
 from trainables.layers.crf_statistics import forward_backward, path_scores
-from trainables.layers.dropout import Masks, seed_words
+from trainables.layers.dropout import Masks
 from trainables.layers.linear import Linear
-from trainables.layers.packing import ByLength, Rows, TimeMajor, one_row_each
+from trainables.layers.packing import ByLength, TimeMajor, one_row_each
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ class NluModel(nn.Module, ABC):
 
     `provenance` says which pretrained parts went in. Dropout is drawn by record from a public seed:
     the step's where `begin_step` names one, else a fresh draw of torch's global generator a pass.
-    `pointers`: inputs that are indices into the rows of another one.
     """
-
-    pointers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self, *, num_intents: int, num_tags: int, token_width: int, dropout: float, seed: int
@@ -77,7 +74,6 @@ class NluModel(nn.Module, ABC):
         self.crf = LinearChainCrf(num_tags)
         self._seed = seed
         self._step: int | None = None
-        self._stacked_seeds: tuple[int, ...] | None = None
 
     @abstractmethod
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
@@ -91,25 +87,13 @@ class NluModel(nn.Module, ABC):
         """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
         self._step = stream_seed(self._seed, "dropout", *names)
 
-    def begin_stacked_step(self, members: Sequence[NluModel]) -> None:
-        """Pin dropout to each member's own step, for a batch of their records."""
-        self._stacked_seeds = tuple(member._seed_of_pass() for member in members)
-
     def masks(self, batch: PackedBatch, layout: TimeMajor | ByLength) -> Masks | None:
         """Dropout for the rows of a layout; None where nothing is dropped."""
         if not self.training or self.dropout == 0:
             return None
         record = batch.records.index_select(0, layout.record)
-        if self._stacked_seeds is None or batch.members is None:
-            seed: int | Tensor = self._seed_of_pass()
-        else:
-            words = torch.tensor([seed_words(s) for s in self._stacked_seeds], dtype=torch.int32)
-            of_record = words.repeat_interleave(torch.tensor(batch.members), dim=0)
-            seed = of_record.to(record.device).index_select(0, layout.record)
+        seed = int(torch.randint(2**62, ())) if self._step is None else self._step
         return Masks(self.dropout, seed=seed, record=record, position=layout.position)
-
-    def _seed_of_pass(self) -> int:
-        return int(torch.randint(2**62, ())) if self._step is None else self._step
 
     def parameter_groups(self) -> tuple[tuple[str, int], ...]:
         """(name, size) of each trained parameter tensor, in order: the groups k of alpha_k."""
@@ -171,7 +155,6 @@ class NluModel(nn.Module, ABC):
         return losses.masked_fill(in_record > 0, unknown)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        tokens = encoded.layout.rows
-        records: Rows = one_row_each(encoded.sentence.shape[0], tokens.members)
+        records = one_row_each(encoded.sentence.shape[0])
         intent = self.intent_head(encoded.sentence, records)
-        return intent, self.tag_head(encoded.tokens, tokens)
+        return intent, self.tag_head(encoded.tokens, encoded.layout.rows)

@@ -8,8 +8,8 @@ layers of MiniLM-L6, an extra), a local folder or a hub name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +23,7 @@ from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
-from trainables.layers.packing import ByLength
-from trainables.layers.stacked_packing import by_length_of, time_major_of
+from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into, source_of
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._pieces import PieceTable, hashed_pieces, piece_table
@@ -67,8 +66,6 @@ class BertLayer(nn.Module):
 
 class Bert(NluModel):
     """See the module. Packed inputs: those of `PieceTable.collate`."""
-
-    pointers: ClassVar[Mapping[str, str]] = {"first_piece": "pieces"}
 
     def __init__(
         self, config: ModelConfig, source: Source, *, num_intents: int, num_tags: int, seed: int
@@ -117,7 +114,7 @@ class Bert(NluModel):
 
     def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
         """Top layer's rows [P, width], one a piece."""
-        layout = by_length_of(batch.inputs["piece_lengths"], batch.members)
+        layout = by_length(batch.inputs["piece_lengths"])
         rows = layout.rows
         pieces = batch.inputs["pieces"].index_select(0, layout.source)
         # Pieces beyond the table's end share its last position.
@@ -134,7 +131,7 @@ class Bert(NluModel):
     def encode(self, batch: PackedBatch) -> Encoded:
         """A token is its first piece, a record its [CLS]."""
         x, layout = self.hidden_states(batch)
-        tokens = time_major_of(batch.lengths, batch.members)
+        tokens = time_major(batch.lengths)
         first = batch.inputs["first_piece"].index_select(0, tokens.source)
         return Encoded(
             tokens=x.index_select(0, layout.place.index_select(0, first)),

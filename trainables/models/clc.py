@@ -7,9 +7,9 @@ ASCII; word vectors are hashed unless a public file is named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,8 +20,7 @@ from trainables.data.records import LabelSchema
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import TimeMajor
-from trainables.layers.stacked_packing import time_major_of
+from trainables.layers.packing import TimeMajor, time_major
 from trainables.models._nlu import Encoded, NluModel
 from trainables.models._word_vectors import Pretrained, VectorFile, bucket
 from trainables.seeding import stream_seed
@@ -70,8 +69,6 @@ class _MeanOverRecord(nn.Module):
 
 class Clc(NluModel):
     """See the module. Packed inputs: those of `ClcTable.collate`."""
-
-    pointers: ClassVar[Mapping[str, str]] = {"char_word": "chars"}
 
     def __init__(self, config: ModelConfig, *, num_intents: int, num_tags: int, seed: int) -> None:
         hidden = config.hidden_size or 384
@@ -125,7 +122,7 @@ class Clc(NluModel):
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """Top biLSTM states; a record's vector is their mean."""
-        layout = time_major_of(batch.lengths, batch.members)
+        layout = time_major(batch.lengths)
         inputs, source = batch.inputs, layout.source
         parts = []
         if self.word_table is not None:

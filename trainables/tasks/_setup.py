@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from trainables import catalogue, engines
 from trainables.communication import Communicator
@@ -89,9 +87,8 @@ def prepare(
     comm: Communicator,
     data_dir: Path,
     cache_dir: Path,
-    gradients: Callable[[nn.Module], engines.GradientSource] = engines.GradientSource,
 ) -> Setup:
-    """Open the data, build the model, couple them in an engine; `gradients` as in `engines.Setup`.
+    """Open the data, build the model, couple them in an engine.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
@@ -138,7 +135,6 @@ def prepare(
                 if config.privacy.group_scale == "public"
                 else None
             ),
-            gradients=gradients,
         ),
     )
     return Setup(config, corpus, split, loader, model, mechanism, engine, comm)

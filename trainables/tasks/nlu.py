@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 from safetensors.torch import save_file
-from torch import nn
 
 from trainables import catalogue, evidence
 from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig
-from trainables.engines import GradientSource
 from trainables.figure_cache import FigureCache
 from trainables.metrics import summarize
 from trainables.probing import Piece, Probe, Stage, spread
@@ -36,11 +34,10 @@ def run(
     report: Callable[[EpochReport], bool],
     data_dir: Path,
     cache_dir: Path,
-    gradients: Callable[[nn.Module], GradientSource] = GradientSource,
 ) -> TrialResult:
-    """See `trainables.trial.run`; a stack of trials finds its `gradients` together."""
+    """See `trainables.trial.run`."""
     started = time.perf_counter()
-    setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir, gradients=gradients)
+    setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     prepared = time.perf_counter()
     trained = train(
         setup,
