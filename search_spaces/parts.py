@@ -256,39 +256,13 @@ class Resources(Part):
     )
     slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
     cpus_per_worker: int = Field(default=1, ge=1)
-    gpus_per_worker: float | Literal["auto"] = Field(
-        default=0.0, description="auto: a share that a measured step keeps busy"
-    )
-    stack: int | Literal["auto"] = Field(
-        default=1,
-        description="trials of one shape that a worker trains together, in one pass; auto: as many"
-        " as fill a GPU, by a measured step, and one on a CPU",
+    gpus_per_worker: float = Field(
+        default=0.0, ge=0, description="a share below 1: several trials on one GPU (Ray's shares)"
     )
 
-    @field_validator("gpus_per_worker")
-    @classmethod
-    def _not_negative(cls, share: float | str) -> float | str:
-        if isinstance(share, float) and share < 0:
-            raise ValueError(f"expected auto or at least 0, got {share:g}")
-        return share
-
-    @field_validator("slots", "stack", "workers")
+    @field_validator("slots", "workers")
     @classmethod
     def _positive(cls, count: int | str | None) -> int | str | None:
         if isinstance(count, int) and count < 1:
             raise ValueError(f"expected auto or at least 1, got {count}")
         return count
-
-    @model_validator(mode="after")
-    def _stackable(self) -> Resources:
-        if isinstance(self.stack, int) and self.stack > 1:
-            if self.workers != 1:
-                raise ValueError(
-                    f"expected workers: 1 with stack: {self.stack}, a stack is one process;"
-                    f" got workers={self.workers}"
-                )
-            if self.executor == "per_trial":
-                raise ValueError(
-                    f"expected executor gang or local with stack: {self.stack}, got per_trial"
-                )
-        return self

@@ -115,11 +115,6 @@ class SearchSpace(Part):
                 "expected budget.accountant other than selection with an adaptive search: its"
                 " price holds where trials are independent draws"
             )
-        if isinstance(self.resources.stack, int) and self.resources.stack > 1:
-            raise ValueError(
-                f"expected resources.stack 1 with an adaptive search, which chooses one trial at"
-                f" a time, got {self.resources.stack}"
-            )
         chosen = [variant.axes for variant in self.variants if not variant.baseline]
         for path in {path for axes in (self.axes, *chosen) for path in axes}:
             if path == "privacy.delta" or path.split(".")[0] == "data":

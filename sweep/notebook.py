@@ -226,7 +226,6 @@ def run(
             address=address,
             budget_total=budget_total,
             watch=watch,
-            say=say,
         )
     return _ended(done, chosen, say)
 

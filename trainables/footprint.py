@@ -11,8 +11,7 @@ from pathlib import Path
 class Footprint:
     """What a process needs. `seconds_step` is the mean over stages of their median steps.
 
-    `memory_bytes` is the highest resident size, `device_bytes` the most that was reserved on an
-    accelerator, `device_busy` the share of a step in which that worked (0 to 1).
+    `memory_bytes` is the highest resident size.
     """
 
     seconds_prepare: float
@@ -20,8 +19,6 @@ class Footprint:
     seconds_after_epoch: float
     seconds_at_end: float
     memory_bytes: int
-    device_bytes: int = 0
-    device_busy: float = 0.0
 
     def seconds(self, *, steps: int, epochs: int) -> float:
         """Wall-clock of a trial alone.

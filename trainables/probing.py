@@ -65,7 +65,6 @@ def measure(prepare: Callable[[], Probe]) -> Footprint:
 
     For a process that does nothing else: its memory is what is counted.
     """
-    on_device = torch.cuda.is_available()
     started = time.perf_counter()
     probe = prepare()
     prepared = time.perf_counter() - started
@@ -80,8 +79,6 @@ def measure(prepare: Callable[[], Probe]) -> Footprint:
         seconds_after_epoch=_whole(probe.after_epoch),
         seconds_at_end=_whole(probe.at_end),
         memory_bytes=peak_memory(),
-        device_bytes=torch.cuda.max_memory_reserved() if on_device else 0,
-        device_busy=_busy(probe.stages[-1]) if on_device else 0.0,
     )
 
 
@@ -121,16 +118,3 @@ def _seconds(work: Callable[[], object]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - started
-
-
-def _busy(stage: Stage) -> float:
-    """Share of one more step in which the accelerator ran a kernel."""
-    number = _WARM_UP + _STEPS  # the first that was not taken
-    if number >= stage.num_steps:
-        return 1.0  # a trial of a few steps is not worth sharing an accelerator for
-    activities = [torch.profiler.ProfilerActivity.CUDA]
-    seconds = 0.0
-    with torch.profiler.profile(activities=activities) as profile:
-        seconds = _seconds(lambda: stage.take(number))
-    kernels: float = sum(row.self_device_time_total for row in profile.key_averages()) / 1e6
-    return min(1.0, kernels / max(seconds, 1e-9))

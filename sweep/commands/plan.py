@@ -30,8 +30,7 @@ def register(app: typer.Typer) -> None:
         """List a space's trials, the refused ones and why, each epsilon; run nothing."""
         from sweep.planning.accounting import accounting
         from sweep.planning.footprints import Footprints
-        from sweep.planning.pack_trials import machine_for, packing_for, sentence
-        from sweep.planning.packing import wants_measuring
+        from sweep.planning.pack_trials import packing_for, sentence
         from sweep.planning.plan_total import together
         from sweep.planning.prepare import prepare
         from sweep.results.table import plan_table
@@ -50,8 +49,7 @@ def register(app: typer.Typer) -> None:
             )
             prepared = prepare(space, overrides=given, settings=settings)
         resources, trials = prepared.space.resources, prepared.plan.to_run
-        known = measure or not wants_measuring(resources, machine_for(resources))
-        packing = packing_for(prepared.space, trials, settings) if known else None
+        packing = packing_for(prepared.space, trials, settings)
         total, about_total = (None, "")
         if not prepared.space.search.is_adaptive:
             total, about_total = together(
@@ -63,7 +61,7 @@ def register(app: typer.Typer) -> None:
                     **prepared.plan.to_dict(),
                     "notes": list(prepared.notes),
                     "together": total,
-                    "packing": None if packing is None else asdict(packing),
+                    "packing": asdict(packing),
                 }
             )
             return
@@ -73,5 +71,4 @@ def register(app: typer.Typer) -> None:
             out.print(note, style="yellow", markup=False)
         if about_total:
             out.print(about_total, markup=False, soft_wrap=True)
-        if packing is not None:
-            out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)
+        out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)

@@ -65,6 +65,5 @@ def register(app: typer.Typer) -> None:
                 address=address,
                 budget_total=budget_total,
                 watch=watch,
-                say=lambda text: screen.print(text, markup=False, soft_wrap=True),
             )
         finish(done, as_json=as_json, export=export)

@@ -44,7 +44,7 @@ class Footprints:
     def largest(self, configs: Iterable[TrialConfig]) -> Footprint | None:
         """The known one with the most memory: what every slot must hold."""
         known = [found for config in configs if (found := self.known(config)) is not None]
-        return max(known, key=lambda each: (each.device_bytes, each.memory_bytes), default=None)
+        return max(known, key=lambda each: each.memory_bytes, default=None)
 
     def measure(
         self, configs: Iterable[TrialConfig], *, say: Callable[[str], None] = lambda text: None

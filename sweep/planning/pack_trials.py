@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
 from sweep.planning.footprints import Footprints
-from sweep.planning.packing import Packing, pack, wants_measuring
+from sweep.planning.packing import Packing, pack
 from sweep.planning.plan import Plan, PlannedTrial
 from sweep.planning.resources import Machine, this_machine
 from sweep.results.table import duration
@@ -22,30 +22,22 @@ def packing_for(
     settings: Settings,
     *,
     address: str | None = None,
-    say: Callable[[str], None] = lambda text: None,
 ) -> Packing:
-    """How `trials` (and those that the space has yet to choose) are run; what only a measured step
-    can tell is measured where it is not known.
+    """How `trials` (and those that the space has yet to choose) are run.
 
-    Raises: InvalidInput where a cluster at an `address` would have to be measured, or a trial does
-    not fit; TrialFailed where a process that measures fails.
+    Raises: InvalidInput where `workers` is auto for a cluster at an `address`.
     """
     resources = space.resources
-    if space.search.is_adaptive and resources.stack == "auto":
-        resources = resources.model_copy(update={"stack": 1})  # it chooses one at a time
-    if address is not None:
-        _require_numbers(resources)
+    if address is not None and resources.workers == "auto":
+        raise InvalidInput("expected resources.workers as a number with --address, got auto")
     machine = machine_for(resources) if address is None else Machine(cpus=0, memory_bytes=0)
-    kept, configs = Footprints(settings), [parse(trial.config) for trial in trials]
-    if wants_measuring(resources, machine):
-        kept.measure([config for config in configs if kept.known(config) is None], say=say)
     chosen = (space.search.num_samples or 0) if space.search.is_adaptive else 0
     return pack(
         resources,
         logical=logical_workers(trials),
         trials=len(trials) + chosen,
         machine=machine,
-        footprint=kept.largest(configs),
+        footprint=Footprints(settings).largest(parse(trial.config) for trial in trials),
     )
 
 
@@ -70,24 +62,14 @@ def sentence(plan: Plan, resources: Resources, packing: Packing) -> str:
     parts = [f"{slots} at a time, {workers} {'process' if workers == 1 else 'processes'} each"]
     if packing.gpus_per_worker:
         parts.append(f"{packing.gpus_per_worker:g} GPU a process")
-    if packing.stack > 1:
-        parts.append(f"up to {packing.stack} that differ only in numbers trained as one stack")
     held = f"{machine.cpus:g} CPUs"
     if packing.memory_per_worker:
         mib = packing.memory_per_worker / 2**20
         held += f", {machine.memory_bytes / 2**30:.0f} GiB free, {mib:,.0f} MiB a process"
     text = f"{', '.join(parts)} ({held})"
     if plan.seconds is not None and plan.to_run:
-        together = slots * packing.stack
         seconds = packing.seconds(
-            plan.seconds, slots=min(together, max(1, len(plan.to_run))), logical=logical
+            plan.seconds, slots=min(slots, max(1, len(plan.to_run))), logical=logical
         )
         text += f": about {duration(seconds)} in all"
     return f"{text}."
-
-
-def _require_numbers(resources: Resources) -> None:
-    """Raises: InvalidInput for what can only be chosen on this machine."""
-    for name in ("workers", "gpus_per_worker"):
-        if getattr(resources, name) == "auto":
-            raise InvalidInput(f"expected resources.{name} as a number with --address, got auto")

@@ -1,4 +1,4 @@
-"""How the trials of a sweep share a machine: processes a trial, shares of an accelerator, stacks.
+"""How the trials of a sweep share a machine: processes a trial and slots.
 Pure; what a process needs comes from `footprints`.
 """
 
@@ -9,15 +9,11 @@ from dataclasses import dataclass
 
 from search_spaces.parts import Resources
 from sweep.planning.resources import Machine, choose_slots
-from trainables.errors import InvalidInput
 from trainables.footprint import Footprint
 
 # Of a step with one process, what more processes do not shorten: two took 0.70 of one's time
 # (docs/engines.md), so w of them take 0.4 + 0.6 / w.
 _UNDIVIDED = 0.4
-_DEVICE_CONTEXT = 512 * 2**20  # bytes of an accelerator that a process holds before any tensor
-_DEVICE_SHARE = 0.9  # of its memory; the rest is for what a few steps did not show
-_LARGEST_STACK = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +28,6 @@ class Packing:
     slots: int | None = None
     cpus_per_worker: int = 1
     gpus_per_worker: float = 0.0
-    stack: int = 1
     memory_per_worker: int = 0
 
     def processes(self, logical: int) -> int:
@@ -48,7 +43,7 @@ class Packing:
         return one_after_another * _time_share(self.processes(logical)) / slots
 
     def slots_on(self, machine: Machine, *, logical: int) -> int:
-        """Trials (or stacks of them) at a time.
+        """Trials at a time.
 
         Raises: InvalidInput where one trial, or as many as were asked for, do not fit.
         """
@@ -64,14 +59,6 @@ class Packing:
         )
 
 
-def wants_measuring(resources: Resources, machine: Machine) -> bool:
-    """Whether something is left to be chosen that only a measured step can tell."""
-    if not machine.gpus or resources.executor == "local":
-        return False
-    share = resources.gpus_per_worker
-    return share == "auto" or (resources.stack == "auto" and share > 0)
-
-
 def pack(
     resources: Resources,
     *,
@@ -84,13 +71,7 @@ def pack(
 
     `logical` is the smallest number of logical workers of a trial, `trials` how many there are,
     `footprint` the largest of any of them (None: not measured).
-
-    Raises: InvalidInput where a share of an accelerator is to be chosen and nothing was measured.
     """
-    if footprint is None and wants_measuring(resources, machine):
-        raise InvalidInput(
-            "expected gpus_per_worker as a number where no step has been measured, got auto"
-        )
     memory = footprint.memory_bytes if footprint is not None else 0
     given = None if resources.slots == "auto" else resources.slots
     cpus = resources.cpus_per_worker
@@ -101,21 +82,12 @@ def pack(
             trials=min(trials, given or trials),
             at_a_time=_seats(machine, cpus_per_worker=cpus, memory=memory),
         )
-    gpus, stack = resources.gpus_per_worker, resources.stack
-    on_gpu = machine.gpus > 0 and gpus != 0 and resources.executor != "local"
-    if stack == "auto":
-        # On a CPU a stack saves nothing for large models and up to 30 % of the processor for small
-        # ones (docs/stacking.md), but keeps a core busy alone while others have run out of trials.
-        stack = _stack(footprint, machine, trials) if on_gpu and workers == 1 and footprint else 1
-    if gpus == "auto":
-        gpus = _share(footprint, machine, cpus=cpus, stack=stack) if on_gpu and footprint else 0.0
     return Packing(
         workers=workers,
         slots=given,
         cpus_per_worker=cpus,
-        gpus_per_worker=gpus,
-        stack=stack,
-        memory_per_worker=memory * stack,
+        gpus_per_worker=resources.gpus_per_worker,
+        memory_per_worker=memory,
     )
 
 
@@ -141,20 +113,3 @@ def _processes(logical: int, *, trials: int, at_a_time: int) -> int:
 def _time_share(workers: int) -> float:
     """Of one process' time, where so many share a trial."""
     return _UNDIVIDED + (1 - _UNDIVIDED) / workers
-
-
-def _stack(footprint: Footprint, machine: Machine, trials: int) -> int:
-    """Trials that fill the time in which one leaves the accelerator idle, and fit into it."""
-    by_work = math.floor(1 / max(footprint.device_busy, 1 / _LARGEST_STACK))
-    room = _DEVICE_SHARE * machine.gpu_bytes - _DEVICE_CONTEXT
-    by_memory = math.floor(room / max(1, footprint.device_bytes))
-    return max(1, min(by_work, by_memory, _LARGEST_STACK, math.ceil(trials / machine.gpus)))
-
-
-def _share(footprint: Footprint, machine: Machine, *, cpus: int, stack: int) -> float:
-    """Of one accelerator for each process: 1/k, where k processes keep it busy and fit."""
-    each = footprint.device_bytes * stack + _DEVICE_CONTEXT
-    by_memory = math.floor(_DEVICE_SHARE * machine.gpu_bytes / each)
-    by_work = math.floor(1 / max(footprint.device_busy * stack, 1e-3))
-    by_cpu = math.floor(machine.cpus / cpus / machine.gpus)
-    return 1 / max(1, min(by_memory, by_work, by_cpu))

@@ -62,12 +62,11 @@ def choose_slots(
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What trials share: CPUs, bytes of memory that are free, GPUs and the bytes of each."""
+    """What trials share: CPUs, bytes of memory that are free, GPUs."""
 
     cpus: float
     memory_bytes: int
     gpus: int = 0
-    gpu_bytes: int = 0
 
 
 def this_machine(*, with_gpus: bool) -> Machine:
@@ -82,9 +81,7 @@ def this_machine(*, with_gpus: bool) -> Machine:
         return machine
     import torch
 
-    gpus = torch.cuda.device_count()
-    each = [torch.cuda.get_device_properties(i).total_memory for i in range(gpus)]
-    return replace(machine, gpus=gpus, gpu_bytes=min(each, default=0))
+    return replace(machine, gpus=torch.cuda.device_count())
 
 
 def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> float:

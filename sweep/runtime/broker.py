@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sweep.runtime.events import GO_ON, EventKind, TrialEvent, TrialJob, Verdict
@@ -59,7 +59,6 @@ class _Trial:
 class _Slot:
     generation: str = ""
     trial_id: str | None = None
-    mates: list[str] = field(default_factory=list)  # that it trains together with `trial_id`
 
 
 @dataclass
@@ -168,7 +167,6 @@ class Broker:
         place = self._slots.setdefault(slot, _Slot())
         if place.generation != generation:
             place.generation = generation
-            await self._scatter(place)
             if place.trial_id is not None:
                 await self._died(place)
         deadline = self._clock() + wait
@@ -194,20 +192,6 @@ class Broker:
             assignment = await self._hand_over(place, trial)
             if assignment is not None:
                 return assignment
-
-    async def mates(self, slot: str, trial_id: str) -> list[Assignment]:
-        """The jobs of this trial's stack that nobody has yet, for the gang that has the trial."""
-        place, stack = self._slots[slot], self._trials[trial_id].job.stack
-        mine = [t for t in self._queue if stack and self._trials[t].job.stack == stack]
-        found = []
-        for name in mine:
-            self._queue.remove(name)
-            place.mates.append(name)
-        for name in mine:
-            assignment = await self._hand_over(place, self._trials[name])
-            if assignment is not None:
-                found.append(assignment)
-        return found
 
     async def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         """Wait until driver and scheduler have spoken: may `attempt` train another epoch?"""
@@ -352,7 +336,7 @@ class Broker:
         trial.state = "running"
         self._renew(trial)  # the Tune trial has as long to appear
         trial.serial += 1  # so that reports of an older attempt are not taken for this one's
-        return Assignment(replace(trial.job), trial.attempt)
+        return Assignment(trial.job, trial.attempt)
 
     async def _heard_by_scheduler(self, trial: _Trial, serial: int) -> None:
         def heard() -> bool:
@@ -369,11 +353,8 @@ class Broker:
             return
         trial.failures += 1
         if trial.failures > self._max_failures:
-            await self._died_too_often(trial)
-
-    async def _died_too_often(self, trial: _Trial) -> None:
-        reason = trial.last_words or "its worker processes died"
-        await self._end("failed", trial, reason=f"{reason} ({trial.failures} times)")
+            reason = trial.last_words or "its worker processes died"
+            await self._end("failed", trial, reason=f"{reason} ({trial.failures} times)")
 
     async def _end(self, kind: EventKind, trial: _Trial, **fields: Any) -> None:
         self._progress += 1
@@ -387,17 +368,3 @@ class Broker:
         for place in self._slots.values():
             if place.trial_id == trial.job.trial_id:
                 place.trial_id = None
-            if trial.job.trial_id in place.mates:
-                place.mates.remove(trial.job.trial_id)
-
-    async def _scatter(self, place: _Slot) -> None:
-        """The workers of a stack died: its unfinished members can go on anywhere."""
-        for name in list(place.mates):
-            trial = self._trials[name]
-            trial.failures += 1
-            if trial.failures > self._max_failures:
-                await self._died_too_often(trial)
-                continue
-            place.mates.remove(name)
-            trial.state = "ready"
-            self._queue.insert(0, name)

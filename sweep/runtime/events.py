@@ -37,8 +37,7 @@ class TrialJob:
 
     `config` holds the fields of a TrialConfig as plain JSON data; `folder` is on storage that the
     driver and every worker share; `workers` is how many processes W train it together (no part of
-    its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs. Jobs of
-    one `stack` are given to one worker together; "": it runs alone.
+    its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs.
     """
 
     trial_id: str
@@ -46,7 +45,6 @@ class TrialJob:
     folder: Path
     workers: int = 1
     epochs_done: int = 0
-    stack: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

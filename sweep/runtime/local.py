@@ -73,16 +73,8 @@ class _LocalDesk:
                 job = self.source.next()
             if job is None:
                 return None
-            if self._begins(job):
+            if self._tell("started", job.trial_id).go_on:
                 return Assignment(job, attempt=1)
-
-    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
-        mine = [job for job in self.jobs if job.stack == stack]
-        self.jobs = [job for job in self.jobs if job.stack != stack]
-        return [Assignment(job, attempt=1) for job in mine if self._begins(job)]
-
-    def _begins(self, job: TrialJob) -> bool:
-        return self._tell("started", job.trial_id).go_on
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         verdict = self._tell("epoch", trial_id, report=report)

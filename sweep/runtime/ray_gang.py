@@ -25,7 +25,6 @@ import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
-from sweep.planning.stacks import sizes
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import (
@@ -266,7 +265,7 @@ class _Round:
                 announced=self._announced if self._source is not None else None,
                 broker=self._broker,
                 broker_name=self._name,
-                at_a_time=self._slots * max(sizes(self._jobs), default=1),
+                at_a_time=self._slots,
                 settings=self._settings,
                 folder=self._folder,
             )
@@ -348,10 +347,6 @@ class _RayDesk:
                 return taken
             if taken == "over":
                 return None
-
-    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
-        found: list[Assignment] = ray.get(self._broker.mates.remote(self._slot, trial_id))
-        return found
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         verdict: Verdict = ray.get(self._broker.report.remote(trial_id, attempt, report))

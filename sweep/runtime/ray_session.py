@@ -23,7 +23,7 @@ from trainables.errors import InvalidInput, SweepError
 # keep the CPUs that those workers wait for.
 TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
-_TRIAL_SLOTS = 10_000  # places are limited by workers; a stack has several trials in one
+_TRIAL_SLOTS = 10_000  # places are limited by workers
 _STARTS = 3
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data

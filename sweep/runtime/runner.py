@@ -21,7 +21,6 @@ from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
 from sweep.planning.plan import PlannedTrial
 from sweep.planning.prepare import Prepared
-from sweep.planning.stacks import stacked
 from sweep.results import leakage
 from sweep.results.table import Progress
 from sweep.runtime import continuation
@@ -67,12 +66,10 @@ def start(
     budget_total: float | None = None,
     function: str = _TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
-    say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Run a new sweep to its end.
 
-    `budget_total` bounds what a data set has spent in all sweeps, this one included; `say` is told
-    of what takes long before the first trial.
+    `budget_total` bounds what a data set has spent in all sweeps, this one included.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
@@ -81,7 +78,7 @@ def start(
     prepared.plan.require_trials()
     store.require_free(settings.home, prepared.space.name)
     preflight.require_executor(prepared.space, address)
-    packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address, say=say)
+    packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address)
     preflight.require_resources(prepared.space, packing, prepared.plan.to_run, address=address)
     for trial in prepared.plan.to_run:
         training_data(parse(trial.config), settings)
@@ -252,11 +249,7 @@ def _execute(
             if record.status in _UNFINISHED
         }
         chosen = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
-        others = stacked(
-            [job for job in jobs.values() if job not in chosen],
-            at_most=packing.stack,
-            key_of=_stack_key,
-        )
+        others = [job for job in jobs.values() if job not in chosen]
         try:
             if source is not None and not jobs:
                 # Ray need not start for a search that is over.
@@ -301,12 +294,6 @@ def _job(
         workers=preflight.workers(packing, trial),
         epochs_done=epochs_done,
     )
-
-
-def _stack_key(job: TrialJob) -> str | None:
-    from trainables.stacked_trial import stack_key  # torch
-
-    return stack_key(parse(job.config))
 
 
 def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:

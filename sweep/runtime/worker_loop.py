@@ -8,9 +8,8 @@ from __future__ import annotations
 import gc
 import importlib
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -46,9 +45,6 @@ class Desk(Protocol):
 
     def take(self) -> Assignment | None:
         """Wait for the next trial; None: there will be none."""
-
-    def mates(self, trial_id: str, stack: str) -> list[Assignment]:
-        """The other trials of a trial's stack that wait for a worker."""
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         """Wait for the permission to train another epoch."""
@@ -100,13 +96,8 @@ def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = N
         assignment: Assignment | None = team.control.broadcast(taken)
         if assignment is None:
             return
-        job = assignment.job
-        mates = desk.mates(job.trial_id, job.stack) if job.stack else []
-        if mates:
-            run_stack([assignment, *mates], desk, place)
-        else:
-            _run_one(assignment, desk, team, place)
-        done += 1 + len(mates)
+        _run_one(assignment, desk, team, place)
+        done += 1
         gc.collect()
 
 
@@ -139,51 +130,6 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
         return
     if leads:
         desk.finish(job.trial_id, attempt, result)
-
-
-def run_stack(assignments: Sequence[Assignment], desk: Desk, place: Workplace) -> None:
-    """Train several trials as one stack in this process: permissions and ends are each trial's own.
-
-    The seconds of a member, in its reports and its result, are its share of the stack's wall-clock:
-    one part in as many as began together.
-    """
-    from trainables import stacked_trial  # torch
-
-    size = len(assignments)
-    members = [
-        stacked_trial.Member(
-            config=parse(assignment.job.config),
-            folder=assignment.job.folder,
-            report=partial(_report_share, desk, assignment, size),
-        )
-        for assignment in assignments
-    ]
-
-    def ended(number: int, outcome: TrialResult | Exception) -> None:
-        trial_id, attempt = assignments[number].job.trial_id, assignments[number].attempt
-        if isinstance(outcome, Exception):
-            desk.fail(trial_id, attempt, one_line(outcome))
-        else:
-            desk.finish(trial_id, attempt, _share_of(outcome, size))
-
-    stacked_trial.run_stacked(
-        members, data_dir=place.data_dir, cache_dir=place.cache_dir, ended=ended
-    )
-
-
-def _report_share(desk: Desk, assignment: Assignment, size: int, epoch: EpochReport) -> bool:
-    shared = replace(epoch, seconds=epoch.seconds / size)
-    return desk.report(assignment.job.trial_id, assignment.attempt, shared).go_on
-
-
-def _share_of(result: TrialResult, size: int) -> TrialResult:
-    metrics = {
-        name: value / size if value is not None and name.startswith("seconds_") else value
-        for name, value in result.metrics.items()
-    }
-    seconds = {name: value / size for name, value in result.seconds.items()}
-    note = f"trained in a stack of {size} trials: its seconds are its share of the stack's"
-    return replace(result, metrics=metrics, seconds=seconds, notes=(*result.notes, note))
 
 
 def load_function(name: str) -> TrialFunction:

@@ -1,4 +1,4 @@
-"""How trials share a machine: processes, slots, shares of an accelerator, stacks."""
+"""How trials share a machine: processes and slots."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from search_spaces import space as spaces
 from search_spaces.parts import Resources
 from sweep.planning import cost, prepare
 from sweep.planning.footprints import Footprints
@@ -24,15 +25,10 @@ from trainables.footprint import Footprint
 GIB = 2**30
 SMALL = Footprint(
     seconds_prepare=1, seconds_step=0.01, seconds_after_epoch=1, seconds_at_end=1,
-    memory_bytes=GIB, device_bytes=GIB, device_busy=0.1,
-)  # fmt: skip
-LARGE = Footprint(
-    seconds_prepare=1, seconds_step=1, seconds_after_epoch=1, seconds_at_end=1,
-    memory_bytes=8 * GIB, device_bytes=60 * GIB, device_busy=0.97,
+    memory_bytes=GIB,
 )  # fmt: skip
 CPUS = Machine(cpus=8, memory_bytes=32 * GIB)
-GPUS = Machine(cpus=32, memory_bytes=256 * GIB, gpus=2, gpu_bytes=80 * GIB)
-AUTO: Any = "auto"
+GPUS = Machine(cpus=32, memory_bytes=256 * GIB, gpus=2)
 
 
 def test_many_trials_are_packed_and_few_are_spread() -> None:
@@ -83,45 +79,21 @@ def test_slots_are_bounded_by_what_a_process_was_seen_to_take() -> None:
     assert slots(5, 24 * GIB) == 5  # a person's number stands
 
 
-def test_an_idle_gpu_is_shared_or_stacked_and_a_busy_one_is_not() -> None:
-    asked = Resources(workers=1, gpus_per_worker="auto")
-    small = pack(asked, logical=1, trials=40, machine=GPUS, footprint=SMALL)
-    assert small.gpus_per_worker == pytest.approx(1 / 10)  # ten at 10 % each
-    assert small.slots_on(GPUS, logical=1) == 20
-    large = pack(asked, logical=1, trials=40, machine=GPUS, footprint=LARGE)
-    assert large.gpus_per_worker == 1.0
-    stacked = pack(
-        asked.model_copy(update={"stack": "auto"}),
-        logical=1, trials=40, machine=GPUS, footprint=SMALL,
-    )  # fmt: skip
-    assert stacked.stack == 10
-    assert stacked.gpus_per_worker == 1.0  # the stack fills it
-    assert stacked.memory_per_worker == 10 * GIB
+def test_trials_share_a_gpu_by_the_share_that_is_given() -> None:
+    asked = Resources(workers=1, gpus_per_worker=0.25)
+    packed = pack(asked, logical=1, trials=40, machine=GPUS, footprint=SMALL)
+    assert packed.slots_on(GPUS, logical=1) == 8
 
 
-def test_device_memory_bounds_a_share() -> None:
-    hungry = Footprint(**{**SMALL.__dict__, "device_bytes": 30 * GIB})
-    asked = Resources(workers=1, gpus_per_worker="auto")
-    packed = pack(asked, logical=1, trials=40, machine=GPUS, footprint=hungry)
-    assert packed.gpus_per_worker == 1 / 2  # two of 30.5 in nine tenths of 80
+@pytest.mark.parametrize("share", ["auto", -0.5])
+def test_a_share_is_a_number_of_at_least_0(share: Any) -> None:
+    with pytest.raises(InvalidInput, match="gpus_per_worker"):
+        spaces.parse({"name": "s", "resources": {"gpus_per_worker": share}})
 
 
-def test_without_a_gpu_auto_asks_for_none() -> None:
-    asked = Resources(workers=1, gpus_per_worker="auto", stack="auto")
-    packed = pack(asked, logical=1, trials=9, machine=CPUS)
-    assert (packed.gpus_per_worker, packed.stack) == (0.0, 1)
-
-
-def test_a_share_is_not_guessed() -> None:
-    asked = Resources(workers=1, gpus_per_worker="auto")
-    with pytest.raises(InvalidInput, match="no step has been measured"):
-        pack(asked, logical=1, trials=9, machine=GPUS)
-
-
-@pytest.mark.parametrize("field", ["workers", "gpus_per_worker"])
-def test_a_cluster_is_told_numbers(field: str, tmp_path: Path) -> None:
-    space = space_in(tmp_path, resources={field: "auto"})
-    with pytest.raises(InvalidInput, match=f"resources.{field} as a number with --address"):
+def test_a_cluster_is_given_a_number_of_processes(tmp_path: Path) -> None:
+    space = space_in(tmp_path, resources={"workers": "auto"})
+    with pytest.raises(InvalidInput, match=r"resources\.workers as a number with --address"):
         packing_for(space, (), settings_in(tmp_path), address="127.0.0.1:1")
 
 

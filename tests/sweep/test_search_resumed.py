@@ -14,7 +14,7 @@ from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 
-GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0, "stack": 1}
+GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0}
 
 
 def finished(folder: Path, *, num_samples: int) -> SweepFolder:
