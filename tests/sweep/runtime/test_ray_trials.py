@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SETTINGS = RunSettings(
     function="tests.sweep.toy_trial:run", dashboard=False, cpus=2, lease_seconds=20
 )

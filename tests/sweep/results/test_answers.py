@@ -22,8 +22,8 @@ from sweep.results.importance import importance
 from sweep.search.advice import advice
 from sweep.store.sweeps import TrialRecord
 from tests.models._builds import MODELS, SCHEMA
+from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy, settings_in
-from tests.sweep.test_select import record
 from trainables import catalogue, evidence
 from trainables.config import ModelConfig
 from trainables.data.records import Frame

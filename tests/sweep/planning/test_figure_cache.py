@@ -153,7 +153,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         done = subprocess.run(
             [sys.executable, "-c", code],
             env={"SWEEP_HOME": str(home / "sweeps"), "PATH": "", "OMP_NUM_THREADS": "1"},
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             capture_output=True,
             text=True,
             timeout=120,

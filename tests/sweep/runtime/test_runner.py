@@ -254,7 +254,7 @@ def test_a_killed_driver_loses_nothing(place: Path) -> None:
         "import pathlib, sys; from tests.sweep.sweeps import run_toy;"
         "run_toy(pathlib.Path(sys.argv[1]))"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     driver = subprocess.Popen([sys.executable, "-c", code, str(place)], cwd=root)
     folder = SweepFolder(home / "toy")
     deadline = time.monotonic() + 120

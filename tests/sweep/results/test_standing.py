@@ -11,7 +11,7 @@ from rich.console import Console
 from sweep.results.standing import OWN, PAIRED, SEEDS, interval_of, standing
 from sweep.results.table import results_table
 from sweep.store.sweeps import TrialRecord
-from tests.sweep.test_select import record
+from tests.sweep.results.test_select import record
 
 
 def trial(name: str, *, validation: float, ser: float, half: float, **fields: Any) -> TrialRecord:

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SPACE = """
 base:
   data: {name: communication, num_utterances: 2000}

@@ -17,8 +17,8 @@ from sweep.results.report_data import gather
 from sweep.serve.places import looking
 from sweep.tracking.text import metric_key
 from tests.dashboards.browser import MISSING, browser
+from tests.sweep.commands.test_report_command import Cells
 from tests.sweep.sweeps import run_toy, settings_in
-from tests.sweep.test_report_command import Cells
 
 pytestmark = [
     pytest.mark.slow,  # MLflow's server, a browser

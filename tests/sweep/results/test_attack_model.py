@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweep import cli
-from tests.sweep.test_leakage import space_in
+from tests.sweep.results.test_leakage import space_in
 from trainables import saved, trial
 from trainables.attacks import read_signals
 from trainables.communication import Alone
