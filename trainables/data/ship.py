@@ -23,6 +23,7 @@ _SOURCES = {
     "atis": "union over train, dev and test of ATIS as split by Goo et al. 2018",
     "snips": "union over train, dev and test of SNIPS as split by Goo et al. 2018",
     "nlu_eval": "union over the 10 folds of NLU-EVAL (Liu et al. 2019)",
+    "sgd_dialogues": "union over the prepared turns of Schema-Guided Dialogue (Rastogi 2020)",
 }
 
 

@@ -1,0 +1,87 @@
+"""The Schema-Guided Dialogue reader: both forms, spans of characters as spans of tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.config import data_config
+from trainables.data.records import Utterance
+from trainables.datasets import sgd_dialogues
+from trainables.errors import InvalidData
+
+CONFIG = data_config({"name": "sgd_dialogues"})
+
+
+def _turn(text: str, spans: list[tuple[str, str]], *, speaker: str = "USER") -> dict[str, Any]:
+    slots = [
+        {"slot": name, "start": text.index(value), "exclusive_end": text.index(value) + len(value)}
+        for name, value in spans
+    ]
+    frame = {
+        "service": "Flights_1",
+        "slots": slots,
+        "state": {"active_intent": "SearchOnewayFlight"},
+    }
+    return {"speaker": speaker, "utterance": text, "frames": [frame]}
+
+
+def _read(folder: Path, turns: list[dict[str, Any]], *, part: str = "dev") -> list[Utterance]:
+    (folder / part).mkdir()
+    file = folder / part / "dialogues_001.json"
+    file.write_text(json.dumps([{"turns": turns}]), encoding="utf-8")
+    return list(sgd_dialogues.read(folder, config=CONFIG))
+
+
+def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path: Path) -> None:
+    turn = _turn("Fly to San Jose, on May 3.", [("to", "San Jose"), ("date", "May 3")])
+    (found,) = _read(tmp_path, [turn])
+    assert found.tokens == ("fly", "to", "san", "jose", "on", "may", "3")
+    assert found.tags == ("O", "O", "B-to", "I-to", "O", "B-date", "I-date")
+    assert found.intent == "Flights:SearchOnewayFlight"
+    assert found.part == "validation"
+
+
+def test_turns_of_the_system_and_turns_without_a_slot_are_left_out(tmp_path: Path) -> None:
+    said = _turn("Is San Jose right for you?", [("to", "San Jose")], speaker="SYSTEM")
+    assert _read(tmp_path, [said, _turn("Yes that is right", [])]) == []
+
+
+def test_a_turn_about_two_domains_occurs_once_for_each(tmp_path: Path) -> None:
+    turn = _turn("A table in Napa please", [("city", "Napa")])
+    turn["frames"].append({**turn["frames"][0], "service": "Restaurants_1"})
+    found = _read(tmp_path, [turn])
+    assert [u.intent.split(":")[0] for u in found] == ["Flights", "Restaurants"]
+    assert found[0].tokens == found[1].tokens
+
+
+def test_of_two_spans_that_overlap_the_first_is_kept(tmp_path: Path) -> None:
+    turn = _turn("Fly to San Jose today", [("to", "San Jose"), ("city", "Jose today")])
+    (found,) = _read(tmp_path, [turn])
+    assert found.tags == ("O", "O", "B-to", "I-to", "O")
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "not json"])
+def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "dialogues_001.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidData, match=r"a list of dialogues in .*dialogues_001"):
+        list(sgd_dialogues.read(tmp_path, config=CONFIG))
+
+
+def test_a_turn_without_its_frames_is_refused_without_its_text(tmp_path: Path) -> None:
+    turn = _turn("My name is Ada Lovelace", [])
+    del turn["frames"]
+    with pytest.raises(InvalidData, match="expected user turns with utterance") as refusal:
+        _read(tmp_path, [turn])
+    assert "Ada" not in str(refusal.value)
+
+
+def test_the_prepared_form_is_one_object_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "utterances.jsonl"
+    line = {"tokens": ["to", "napa"], "tags": ["O", "B-city"], "intent": "Buses:FindBus"}
+    file.write_text(json.dumps(line) + "\n\n", encoding="utf-8")
+    (found,) = sgd_dialogues.read(file, config=CONFIG)
+    assert found == Utterance(("to", "napa"), ("O", "B-city"), "Buses:FindBus", "train")

@@ -1,0 +1,95 @@
+"""One utterance as a JSON object: tokens or a text, BIO tags or spans of tokens, an intent."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from trainables.data.bio import tags_of
+from trainables.data.bio_files import require_bio
+from trainables.data.records import Part, Slot, Utterance
+from trainables.data.storage import PARTS
+from trainables.errors import InvalidData
+
+_FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group"})
+
+
+def parse(line: str, *, where: str) -> Utterance:
+    """One line. Raises: InvalidData naming `where` and the field, never the text."""
+    try:
+        fields: object = json.loads(line)
+    except ValueError:
+        raise InvalidData(f"expected a JSON object in {where}, got something else") from None
+    if not isinstance(fields, dict):
+        raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
+    unknown = set(fields) - _FIELDS
+    if unknown:
+        raise InvalidData(
+            f"expected only the fields {', '.join(sorted(_FIELDS))} in {where},"
+            f" got {len(unknown)} more"
+        )
+    intent = fields.get("intent")
+    if not isinstance(intent, str) or not intent.strip():
+        raise InvalidData(f"expected intent in {where} to be a name")
+    tokens = _tokens(fields, where)
+    return Utterance(
+        tokens, _tags(fields, len(tokens), where), intent, _part(fields, where), _group(fields)
+    )
+
+
+def _tokens(fields: dict[str, Any], where: str) -> tuple[str, ...]:
+    if ("text" in fields) == ("tokens" in fields):
+        raise InvalidData(f"expected either text or tokens in {where}")
+    if "text" in fields:
+        text = fields["text"]
+        tokens = text.split() if isinstance(text, str) else []
+    else:
+        tokens = fields["tokens"] if isinstance(fields["tokens"], list) else []
+    if not tokens or not all(isinstance(t, str) and t.split() == [t] for t in tokens):
+        raise InvalidData(f"expected at least one token, none of them with a space, in {where}")
+    return tuple(tokens)
+
+
+def _tags(fields: dict[str, Any], length: int, where: str) -> tuple[str, ...]:
+    if ("tags" in fields) == ("slots" in fields):
+        raise InvalidData(f"expected either tags or slots in {where}")
+    if "tags" in fields:
+        tags = fields["tags"]
+        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            raise InvalidData(f"expected tags in {where} to be a list of names")
+        if len(tags) != length:
+            raise InvalidData(f"expected {length} tags in {where}, one a token, got {len(tags)}")
+        require_bio(tags, where=where)
+        return tuple(tags)
+    return tags_of(_slots(fields["slots"], length, where), length)
+
+
+def _slots(given: object, length: int, where: str) -> list[Slot]:
+    slots: list[Slot] = []
+    for slot in given if isinstance(given, list) else [None]:
+        match slot:
+            case [str(name), int(start), int(end)] if name.strip() and 0 <= start < end <= length:
+                slots.append((name, start, end))
+            case _:
+                raise InvalidData(
+                    f"expected slots in {where} as [name, start, end] with"
+                    f" 0 <= start < end <= {length}"
+                )
+    slots.sort(key=lambda slot: slot[1])
+    if any(left[2] > right[1] for left, right in pairwise(slots)):
+        raise InvalidData(f"expected slots in {where} that do not overlap")
+    return slots
+
+
+def _part(fields: dict[str, Any], where: str) -> Part:
+    part = fields.get("part", "train")
+    for allowed in PARTS:
+        if part == allowed:
+            return allowed
+    raise InvalidData(f"expected part in {where} to be one of {', '.join(PARTS)}")
+
+
+def _group(fields: dict[str, Any]) -> str | None:
+    group = fields.get("group")
+    return None if group is None else str(group)

@@ -1,0 +1,134 @@
+"""Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et al., AAAI 2020).
+
+Two forms are read: the data set's own folders of `dialogues_*.json`, and one file of prepared turns
+(`tokens`, `tags`, `intent`, one JSON object a line). An intent is `Domain:ActiveIntent`. It is
+public text for pretraining, near to the corpora of this shelf but none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from trainables.config import DataConfig
+from trainables.data.bio import tags_of
+from trainables.data.bio_files import lines
+from trainables.data.json_frames import parse
+from trainables.data.records import LabelSchema, Part, Slot, Utterance
+from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
+from trainables.errors import InvalidData
+
+KIND = "frames"
+PUBLIC = True
+_TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+(?:[.:]\d+)*|[^\sa-z\d.?!,]")
+_PARTS: dict[str, Part] = {"train": "train", "dev": "validation", "test": "test"}
+_FEWEST_TOKENS, _MOST_TOKENS = 3, 30
+
+
+def default_path() -> str:
+    """Place under the data directory: the prepared turns."""
+    return "sgd_dialogues/utterances.jsonl"
+
+
+def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+    """What is read. Raises: InvalidData where it is missing."""
+    if path.is_file():
+        return (path,)
+    found = tuple(sorted(path.rglob("dialogues_*.json")))
+    if not found:
+        raise InvalidData(
+            f"expected a file of turns or folders of dialogues_*.json in {path}, got none (see"
+            " data.path, SWEEP_DATA_DIR)"
+        )
+    return found
+
+
+def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+    """User turns that have a slot and 3 to 30 tokens; a turn about two domains occurs once for
+    each. Raises: InvalidData with file and place for what is neither form.
+    """
+    if path.is_file():
+        for number, line in enumerate(lines(path), start=1):
+            if line.strip():
+                yield parse(line, where=f"{path} line {number}")
+        return
+    for file in files(path, config=config):
+        part = _PARTS.get(file.parent.name, "train")
+        for place, dialogue in enumerate(_dialogues(file)):
+            for turn in dialogue.get("turns", ()):
+                where = f"{file} dialogue {place}"
+                if turn.get("speaker") == "USER":
+                    yield from _of_turn(turn, part=part, where=where)
+
+
+def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+    """The labels of the prepared turns; of another file or folder, those found in it."""
+    if config.path is None:
+        return shipped_schema("sgd_dialogues")
+    return schema_of(read(path, config=config), source=f"all labels of {path.name}", public=True)
+
+
+def pool_size(config: DataConfig) -> int | None:
+    """Distinct turns of the prepared file; None of another one."""
+    return shipped_pool_size("sgd_dialogues", default_path()) if config.path is None else None
+
+
+def tokens_with_places(text: str) -> list[tuple[str, int, int]]:
+    """(token, start, end) in characters: lower-cased words, numbers and marks but `. ? ! ,`.
+
+    >>> [token for token, _, _ in tokens_with_places("At 5:30, San Jose's best?")]
+    ['at', '5:30', 'san', "jose's", 'best']
+    """
+    return [(found[0], found.start(), found.end()) for found in _TOKEN.finditer(text.lower())]
+
+
+def _dialogues(file: Path) -> list[dict[str, Any]]:
+    try:
+        found: object = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise InvalidData(f"expected a list of dialogues in {file}, got something else")
+    return found
+
+
+def _of_turn(turn: dict[str, Any], *, part: Part, where: str) -> Iterator[Utterance]:
+    try:
+        places = tokens_with_places(turn["utterance"])
+        frames = [
+            (
+                f"{frame['service'].split('_')[0]}:{frame['state']['active_intent']}",
+                _slots(frame["slots"], places),
+            )
+            for frame in turn["frames"]
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise InvalidData(
+            f"expected user turns with utterance, frames, slots and state in {where}"
+        ) from None
+    if not _FEWEST_TOKENS <= len(places) <= _MOST_TOKENS:
+        return
+    tokens = tuple(token for token, _, _ in places)
+    for intent, slots in frames:
+        if slots:
+            yield Utterance(tokens, tags_of(slots, len(tokens)), intent, part)
+
+
+def _slots(given: list[dict[str, Any]], places: list[tuple[str, int, int]]) -> list[Slot]:
+    """Spans of characters as spans of tokens; of two that overlap the first is kept."""
+    found: list[Slot] = []
+    for slot in given:
+        inside = [
+            index
+            for index, (_, start, end) in enumerate(places)
+            if start < slot["exclusive_end"] and end > slot["start"]
+        ]
+        if inside:
+            found.append((str(slot["slot"]), inside[0], inside[-1] + 1))
+    found.sort(key=lambda slot: slot[1])
+    overlapping = {right for left, right in pairwise(found) if left[2] > right[1]}
+    return [slot for slot in found if slot not in overlapping]
