@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     def ledger(
         dataset: Annotated[
             str | None,
-            typer.Argument(metavar="[DATASET]", help="Fingerprint, its beginning, or a name."),
+            typer.Argument(metavar="[DATASET]", help="Key, its beginning, or a name."),
         ] = None,
         delta: Annotated[
             float | None,
@@ -36,15 +36,15 @@ def register(app: typer.Typer) -> None:
         if delta is not None and not 0 < delta < 1:
             raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
         book = Ledger(from_environment().home / FILE)
-        names = {entry.dataset: entry.dataset_name for entry in book.entries()}
+        names = {book.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
         wanted = [
-            fingerprint
-            for fingerprint, name in names.items()
-            if dataset is None or fingerprint.startswith(dataset) or name == dataset
+            key
+            for key, name in names.items()
+            if dataset is None or key.startswith(dataset) or name == dataset
         ]
         if dataset is not None and not wanted:
             raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
-        spends = [book.spend(fingerprint, delta=delta, exact=True) for fingerprint in wanted]
+        spends = [book.spend(key, delta=delta, exact=True) for key in wanted]
         if as_json:
             print_json({"datasets": [asdict(spend) for spend in spends]})
         else:

@@ -1,8 +1,9 @@
 """The ledger: what every trial of every sweep has released on which data set.
 
 An entry is written before what it pays for is released, so a crash can only charge too much. A
-data set is known by its fingerprint; one that shares records with an earlier one carries the
-earlier one's spend, because a release on either is a release about the records they share.
+data set is known by its fingerprint's keyed hash (`home_key`); one that shares records with an
+earlier one carries the earlier one's spend, because a release on either is a release about the
+records they share.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweep.spending.home_key import HomeKey
 from sweep.spending.record_hashes import RecordHashes
 from sweep.store.append_log import AppendLog
 from trainables.accountants import Release, SweepSpend, epsilon_sweep, release
@@ -28,6 +30,9 @@ FILE = "ledger.jsonl"  # under the sweeps' home
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
+
+    `dataset` is the data set's name (`HomeKey.name_of`); its plain fingerprint in an entry that is
+    not written yet, or that an earlier version wrote.
 
     Entries of one attempt replace each other, the furthest counts. A trial that is taken up again
     is a new attempt: what it replays is charged again, since the first outcome may have been seen.
@@ -122,7 +127,15 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._log = AppendLog(path)
-        self._hashes = RecordHashes(path.with_suffix(".records"), key_file=path.with_suffix(".key"))
+        self._key = HomeKey(path.with_suffix(".key"))
+        self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
+
+    def name_of(self, fingerprint: str) -> str:
+        """What the ledger calls a data set: its fingerprint's hash under the key of the home.
+
+        Raises: InvalidInput for what is no fingerprint, InvalidData where the key was lost.
+        """
+        return self._key.name_of(fingerprint)
 
     def charge(self, entry: Entry) -> None:
         """Write an entry; it is on the disk when this returns. Only then release."""
@@ -151,7 +164,7 @@ class Ledger:
         return None
 
     def _append(self, entry: Entry) -> None:
-        fields = entry.to_dict()
+        fields = {**entry.to_dict(), "dataset": self.name_of(entry.dataset)}
         if not entry.at:
             fields["at"] = time.time()
         self._log.append(fields)
@@ -184,20 +197,22 @@ class Ledger:
         return [entry_from(fields) for fields in self._log.read()]
 
     def datasets(self) -> tuple[str, ...]:
-        """Fingerprints that anything was charged to, in order of their first charge."""
-        return tuple(dict.fromkeys(entry.dataset for entry in self.entries()))
+        """Names of what anything was charged to, in order of their first charge."""
+        return tuple(dict.fromkeys(self.name_of(entry.dataset) for entry in self.entries()))
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
         """What has been released about a data set's records, by composition, at `delta` (default:
         the smallest that any of its trials was charged at, or 1e-5).
         """
         counted, shared = self._counted(fingerprint)
+        name = self.name_of(fingerprint)
+        mine = (e for e in counted if self.name_of(e.dataset) == name)
         at = delta or _smallest_delta(counted)
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if what.is_finite]
         return Spend(
-            dataset=fingerprint,
-            dataset_name=next((e.dataset_name for e in counted if e.dataset == fingerprint), ""),
+            dataset=name,
+            dataset_name=next((e.dataset_name for e in mine), ""),
             total=epsilon_sweep(releases, delta=at, exact=exact),
             accounted=epsilon_sweep(finite, delta=at, exact=exact),
             num_trials=len({(entry.sweep, entry.trial) for entry in counted}),
@@ -238,8 +253,8 @@ class Ledger:
     def _counted(self, fingerprint: str) -> tuple[list[Entry], dict[str, int]]:
         """What counts for a data set: its entries and those of data sets that share records."""
         shared = self._hashes.shared(fingerprint)
-        about = {fingerprint, *shared}
-        return _furthest(entry for entry in self.entries() if entry.dataset in about), shared
+        about = {self.name_of(fingerprint), *shared}
+        return _furthest(e for e in self.entries() if self.name_of(e.dataset) in about), shared
 
 
 def entry_from(fields: dict[str, Any]) -> Entry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import multiprocessing
@@ -65,8 +66,9 @@ def test_entries_come_back_as_they_were_written(ledger: Ledger) -> None:
     ]
     for each in entries:
         ledger.charge(replace(each, at=1.5))
-    assert ledger.entries() == [replace(each, at=1.5) for each in entries]
-    assert ledger.datasets() == ("aaa",)
+    name = ledger.name_of("aaa")
+    assert ledger.entries() == [replace(each, at=1.5, dataset=name) for each in entries]
+    assert ledger.datasets() == (name,)
     assert ledger.spend("never-seen").total.epsilon == 0.0
 
 
@@ -203,7 +205,7 @@ def test_a_data_set_that_shares_a_record_carries_the_spend(ledger: Ledger) -> No
     ledger.charge(entry("t1", dataset="aaa"))
     assert ledger.register("bbb", [*second, first[77], first[77]]) == 10_001
     new = ledger.spend("bbb")
-    assert new.shared == {"aaa": 1}
+    assert new.shared == {ledger.name_of("aaa"): 1}
     assert new.total.epsilon == ledger.spend("aaa").total.epsilon > 0
     ledger.charge(entry("t2", dataset="bbb"))
     assert ledger.spend("aaa").num_trials == 2
@@ -216,27 +218,82 @@ def test_hashes_are_keyed_and_private(tmp_path: Path, ledger: Ledger) -> None:
     ledger.register("aaa", [b"a secret"])
     other = Ledger(tmp_path / "elsewhere" / FILE)
     other.register("aaa", [b"a secret"])
-    mine = (tmp_path / "ledger.records" / "aaa.u64").read_bytes()
-    theirs = (tmp_path / "elsewhere" / "ledger.records" / "aaa.u64").read_bytes()
+    listed = f"ledger.records/{ledger.name_of('aaa')}.u64"
+    mine = (tmp_path / listed).read_bytes()
+    theirs = (
+        tmp_path / "elsewhere" / "ledger.records" / f"{other.name_of('aaa')}.u64"
+    ).read_bytes()
     assert mine[-8:] != theirs[-8:]
     assert b"secret" not in mine
     ledger.charge(entry())
-    for name in ("ledger.key", "ledger.records/aaa.u64", FILE):
+    for name in ("ledger.key", listed, FILE):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     (tmp_path / "ledger.key").chmod(0o644)
     with pytest.raises(InvalidInput, match="readable by its owner only"):
         ledger.spend("aaa")
 
 
+def test_nothing_that_is_written_is_a_plain_hash_of_the_records(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    """Whoever knows a fingerprint (all records but one, and a candidate) finds it nowhere."""
+    fingerprint = hashlib.sha256(b"all the records").hexdigest()
+    ledger.register(fingerprint, [b"one"])
+    ledger.charge(entry("t1", dataset=fingerprint))
+    ledger.charge_within(entry("t2", dataset=fingerprint), budget_total=1e9)
+    for path in tmp_path.rglob("*"):
+        assert fingerprint not in path.name
+        assert path.is_dir() or fingerprint.encode() not in path.read_bytes()
+    assert ledger.spend(fingerprint).num_trials == 2
+
+
+def test_entries_under_a_plain_fingerprint_still_count(tmp_path: Path, ledger: Ledger) -> None:
+    """What an earlier version wrote: plain fingerprints in entries and as names of lists."""
+    ledger.register("aaa", [b"one", b"two"])
+    AppendLog(tmp_path / FILE).append({**entry("t1").to_dict(), "at": 1.0})
+    records = tmp_path / "ledger.records"
+    (records / f"{ledger.name_of('aaa')}.u64").rename(records / "aaa.u64")
+    again = Ledger(tmp_path / FILE)
+    assert again.entries()[0].dataset == "aaa"
+    again.charge(entry("t2"))
+    spend = again.spend("aaa")
+    assert (spend.num_trials, spend.dataset_name, spend.recognised) == (2, "atis", True)
+    assert again.datasets() == (again.name_of("aaa"),)
+    assert again.spend(again.name_of("aaa")) == spend
+    both = epsilon_sweep([release(mechanism())] * 2, delta=1e-5).epsilon
+    with pytest.raises(InvalidInput, match="is spent"):
+        again.require_within("aaa", [], budget_total=both * 0.99)
+    again.register("bbb", [b"two"])  # shares a record with the list of the plain name
+    assert again.spend("bbb").shared == {again.name_of("aaa"): 1}
+    assert again.spend("bbb").num_trials == 2
+    assert again.register("aaa", []) == 2, "registered once"
+
+
+def test_a_lost_key_loses_no_entry(tmp_path: Path, ledger: Ledger) -> None:
+    """Without the key nobody knows which data set an entry is about: nothing may be spent."""
+    ledger.charge(entry("t1"))
+    (tmp_path / "ledger.key").unlink()
+    again = Ledger(tmp_path / FILE)
+    for ask in (
+        lambda: again.spend("aaa"),
+        lambda: again.require_within("aaa", [], budget_total=1e9),
+        lambda: again.charge_within(entry("t2"), budget_total=1e9),
+        again.datasets,
+    ):
+        with pytest.raises(InvalidData, match=r"expected the key .* restore it from a copy"):
+            ask()
+    assert len(again.entries()) == 1
+
+
 def test_lost_or_foreign_hashes_are_refused(tmp_path: Path, ledger: Ledger) -> None:
     ledger.register("aaa", [b"one"])
-    listing = tmp_path / "ledger.records" / "aaa.u64"
+    listing = tmp_path / "ledger.records" / f"{ledger.name_of('aaa')}.u64"
     listing.write_bytes(listing.read_bytes()[:-1])
     with pytest.raises(InvalidData, match="restore the key or the file"):
         ledger.spend("aaa")
     (tmp_path / "ledger.key").unlink()
     with pytest.raises(InvalidData, match="restore the key or the file"):
-        ledger.spend("aaa")
+        Ledger(tmp_path / FILE).spend("aaa")
     with pytest.raises(InvalidInput, match="a data set's fingerprint"):
         ledger.register("../aaa", [])
 
@@ -282,7 +339,11 @@ def test_the_command_shows_the_spend(
     book.charge(entry("t2", mechanism=mechanism("sgd")))
     assert cli.run(["ledger", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["datasets"]
-    assert (row["dataset"], row["dataset_name"], row["num_trials"]) == ("aaa", "atis", 2)
+    assert (row["dataset"], row["dataset_name"], row["num_trials"]) == (
+        book.name_of("aaa"),
+        "atis",
+        2,
+    )
     assert row["total"]["epsilon"] == "inf"
     assert cli.run(["ledger", "atis"]) == 0
     assert "for the rest" in capsys.readouterr().out.replace("\n", " ")
