@@ -200,6 +200,10 @@ def _assignments(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str
                 raise InvalidInput(f"axes.{path}: expected num in a range with strategy grid")
         yield from _product(axes)
         return
+    if space.search.is_private_selection:
+        # One point stands for all that differ from it along a range alone.
+        yield from _product({path: _at_middle(axis) for path, axis in axes.items()})
+        return
     crossed = {path: axis for path, axis in axes.items() if axis.grid is not None}
     drawn = {path: axis for path, axis in axes.items() if axis.grid is None}
     for sample in _distinct(space, drawn):
@@ -235,6 +239,10 @@ def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, A
         misses = 0
         seen.add(repr(sample))
         yield sample
+
+
+def _at_middle(axis: Axis) -> Axis:
+    return axis if axis.range is None else Axis(grid=(axis.range.at(0.5),))
 
 
 def _draw(axis: Axis, share: float) -> Any:

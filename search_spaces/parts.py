@@ -166,14 +166,44 @@ Objective = Literal[
 ]
 
 
-class Search(Part):
-    """How points are chosen: all beforehand (grid, random, quasi_random), or one after the other in
-    the light of what is known (tpe, gp, nsga2). `num_samples` counts draws for each variant, in an
-    adaptive search configurations over all variants.
+_RESULTS = "its theorem needs trials that are drawn without regard to results"
+_NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none of them
+    "num_samples": "the number of trials is drawn from the law in num_trials",
+    "seed": "number and points are drawn by a secret key of the operating system",
+    "objectives": "the score is the task's validation metric",
+    "num_startup": _RESULTS,
+    "warm_start": _RESULTS,
+    "scheduler": "a trial that is stopped by its results is no independent draw",
+}
+
+
+class NumTrials(Part):
+    """The law of the number of trials of a private selection, and its mean.
+
+    Geometric and logarithmic numbers are at least 1; a Poisson number may be 0.
     """
 
-    strategy: Literal["grid", "random", "quasi_random", "tpe", "gp", "nsga2"] = "grid"
+    law: Literal["geometric", "logarithmic", "poisson"] = "geometric"
+    mean: float = Field(gt=1, le=10_000)
+
+
+class Search(Part):
+    """How points are chosen: all beforehand (grid, random, quasi_random), one after the other in
+    the light of what is known (tpe, gp, nsga2), or a random number of independent draws of which
+    the best alone is released (private_selection). `num_samples` counts draws for each variant, in
+    an adaptive search configurations over all variants.
+    """
+
+    strategy: Literal[
+        "grid", "random", "quasi_random", "tpe", "gp", "nsga2", "private_selection"
+    ] = "grid"
     num_samples: int | None = Field(default=None, ge=1, le=100_000)
+    num_trials: NumTrials | None = Field(
+        default=None, description="private_selection: the law of the number of trials"
+    )
+    score_noise: float | None = Field(
+        default=None, description="private_selection: refused, the line says why"
+    )
     seed: int = Field(default=0, ge=0)
     objectives: tuple[Objective, ...] = Field(
         default=("validation_ser",),
@@ -200,10 +230,36 @@ class Search(Part):
         """Whether points are chosen in the light of earlier results."""
         return self.strategy in ("tpe", "gp", "nsga2")
 
+    @property
+    def is_private_selection(self) -> bool:
+        """Whether the best of a secret number of independent draws is all that is released."""
+        return self.strategy == "private_selection"
+
     @field_validator("objectives", "warm_start", mode="before")
     @classmethod
     def _one_or_more(cls, names: Any) -> Any:
         return (names,) if isinstance(names, str) else names
+
+    @model_validator(mode="after")
+    def _for_private_selection(self) -> Search:
+        if not self.is_private_selection:
+            for name in ("num_trials", "score_noise"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"expected {name} with strategy private_selection, got {self.strategy}"
+                    )
+            return self
+        if self.num_trials is None:
+            raise ValueError("expected num_trials (law and mean) with strategy private_selection")
+        if self.score_noise is not None:
+            raise ValueError(
+                "expected no score_noise: the semantic error rate is a ratio over all validation"
+                " records, so one record's part in it is not bounded and no noise covers it"
+            )
+        for name, why in _NOT_INDEPENDENT.items():
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"expected no {name} with strategy private_selection: {why}")
+        return self
 
     @model_validator(mode="after")
     def _for_adaptive(self) -> Search:
@@ -218,8 +274,9 @@ class Search(Part):
 
     @model_validator(mode="after")
     def _samples(self) -> Search:
-        if (self.strategy == "grid") != (self.num_samples is None):
-            word = "no num_samples" if self.strategy == "grid" else "num_samples"
+        without = self.strategy == "grid" or self.is_private_selection
+        if without != (self.num_samples is None):
+            word = "no num_samples" if without else "num_samples"
             raise ValueError(f"expected {word} with strategy {self.strategy}")
         return self
 

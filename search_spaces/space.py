@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from search_spaces.independent_draws import require_independent_draws
 from search_spaces.parts import (
     CONFIG_FIELDS,
     Axis,
@@ -119,6 +120,12 @@ class SearchSpace(Part):
         for path in {path for axes in (self.axes, *chosen) for path in axes}:
             if path == "privacy.delta" or path.split(".")[0] == "data":
                 raise ValueError(f"expected no axis {path} in an adaptive search")
+        return self
+
+    @model_validator(mode="after")
+    def _independent_draws(self) -> SearchSpace:
+        if self.search.is_private_selection:
+            require_independent_draws(self)
         return self
 
     @model_validator(mode="after")

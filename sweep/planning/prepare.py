@@ -59,6 +59,8 @@ def prepare_space(
     so in budgets, tables and MLflow, also where the space lacks or refuses it.
     """
     notes: list[str] = []
+    if space.search.is_private_selection:
+        raise InvalidInput("search.strategy: private_selection is read but cannot be run yet")
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())

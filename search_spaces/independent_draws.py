@@ -1,0 +1,72 @@
+"""What a space may not ask for where its trials must be independent draws from one distribution
+(`search.strategy: private_selection`; Papernot & Steinke 2022, "Hyperparameter Tuning with Renyi
+Differential Privacy").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from search_spaces import constraints
+
+if TYPE_CHECKING:
+    from search_spaces.parts import Axis
+    from search_spaces.space import SearchSpace
+
+# Axes that would change which records a trial learns from or is scored on, or what is promised.
+_SHARED = ("task", "data", "evaluation", "training.seed", "privacy.delta", "privacy.unit")
+
+
+def require_independent_draws(space: SearchSpace) -> None:
+    """Raises: ValueError for whatever would make the trials something other than independent draws
+    whose scores can be compared.
+    """
+    if space.repeats:
+        raise ValueError(
+            "expected no repeats with strategy private_selection: its trials are single draws, and"
+            " a seed more is one trial more than was drawn"
+        )
+    for name in ("trials", "seconds", "accelerator_hours"):
+        if getattr(space.budget, name) is not None:
+            raise ValueError(
+                f"expected no budget.{name} with strategy private_selection: a number of trials"
+                " that is cut off no longer has the law that its price rests on"
+            )
+    if space.budget.accountant not in ("sound", "selection"):
+        raise ValueError(
+            "expected budget.accountant sound or selection with strategy private_selection, got"
+            f" {space.budget.accountant}"
+        )
+    for variant in space.variants:
+        if variant.baseline:
+            raise ValueError(
+                f"expected no baseline with strategy private_selection, got variant {variant.name}:"
+                " run it as a sweep of its own, which has its own price"
+            )
+    for path, axis in _axes(space):
+        if any(path == shared or path.startswith(f"{shared}.") for shared in _SHARED):
+            raise ValueError(
+                f"expected no axis {path} with strategy private_selection: all trials share their"
+                " records, their seed and what is promised of them"
+            )
+        if axis.range is not None:
+            _refuse_constraints_on(space, path)
+
+
+def _axes(space: SearchSpace) -> Iterator[tuple[str, Axis]]:
+    yield from space.axes.items()
+    for variant in space.variants:
+        yield from variant.axes.items()
+
+
+def _refuse_constraints_on(space: SearchSpace, path: str) -> None:
+    """A combination of lists is permitted or refused as a whole, so that what is drawn from is
+    known before anything is drawn.
+    """
+    for constraint in space.constraints:
+        if path in constraints.names(constraint.require):
+            raise ValueError(
+                f"expected constraints over lists of values with strategy private_selection, got"
+                f" {constraint.require!r} over the range {path}"
+            )

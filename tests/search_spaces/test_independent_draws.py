@@ -1,0 +1,84 @@
+"""A private selection refuses, in one line, whatever makes its trials no independent draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from search_spaces.expansion import expand
+from search_spaces.space import parse
+from trainables.errors import InvalidInput
+
+_SPACE: dict[str, Any] = {
+    "name": "chosen",
+    "base": {"engine": "dp_sgd", "data": {"name": "atis"}},
+    "axes": {"privacy.max_grad_norm": [0.1, 1.0], "privacy.noise_multiplier": [1.0, 2.0]},
+    "search": {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 3}},
+}
+
+
+def _space(**parts: Any) -> dict[str, Any]:
+    search = {**_SPACE["search"], **parts.pop("search", {})}
+    return {**_SPACE, "search": search, **parts}
+
+
+def test_a_space_of_independent_draws_is_read_and_written_back() -> None:
+    space = parse(_space())
+    assert parse(space.document()) == space
+    assert space.search.num_trials is not None
+    assert (space.search.num_trials.law, space.search.num_trials.mean) == ("geometric", 3)
+
+
+def test_lists_are_crossed_and_a_range_stands_at_its_middle() -> None:
+    axes = {**_SPACE["axes"], "training.learning_rate": {"range": {"low": 1, "high": 3}}}
+    points = expand(parse(_space(axes=axes))).points
+    assert len(points) == 4
+    assert {point.values["training.learning_rate"] for point in points} == {2.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"search": {"scheduler": "asha"}}, "stopped by its results is no independent draw"),
+        ({"search": {"scheduler": "median"}}, "stopped by its results is no independent draw"),
+        ({"search": {"warm_start": ["other"]}}, "expected no warm_start"),
+        ({"search": {"objectives": ["epsilon"]}}, "expected no objectives"),
+        ({"search": {"num_startup": 3}}, "expected no num_startup"),
+        ({"search": {"num_samples": 10}}, "expected no num_samples"),
+        ({"search": {"seed": 1}}, "secret key"),
+        ({"search": {"num_trials": None}}, "expected num_trials"),
+        ({"search": {"score_noise": 0.1}}, "expected no score_noise"),
+        ({"search": {"num_trials": {"law": "uniform", "mean": 3}}}, "geometric"),
+        ({"search": {"num_trials": {"law": "poisson", "mean": 1}}}, "greater than 1"),
+        ({"repeats": 3}, "expected no repeats"),
+        ({"budget": {"trials": 4}}, "expected no budget.trials"),
+        ({"budget": {"seconds": 60}}, "expected no budget.seconds"),
+        ({"budget": {"accelerator_hours": 1}}, "expected no budget.accelerator_hours"),
+        ({"budget": {"accountant": "paper"}}, "expected budget.accountant sound or selection"),
+        ({"variants": [{"name": "plain", "baseline": True}]}, "expected no baseline"),
+        ({"axes": {"training.seed": [0, 1]}}, "expected no axis training.seed"),
+        ({"axes": {"data.name": ["atis", "snips"]}}, "expected no axis data.name"),
+        ({"axes": {"privacy.delta": [1e-5, 1e-6]}}, "expected no axis privacy.delta"),
+        (
+            {
+                "axes": {"training.learning_rate": {"range": {"low": 1, "high": 3}}},
+                "constraints": ["training.learning_rate < 2"],
+            },
+            "over the range training.learning_rate",
+        ),
+    ],
+)
+def test_what_is_no_independent_draw_is_refused(parts: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidInput, match=line) as refusal:
+        parse(_space(**parts))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("strategy", ["grid", "random", "tpe"])
+def test_a_law_belongs_to_a_private_selection_alone(strategy: str) -> None:
+    search: dict[str, Any] = {"strategy": strategy, "num_trials": {"mean": 3}}
+    if strategy != "grid":
+        search["num_samples"] = 4
+    with pytest.raises(InvalidInput, match="expected num_trials with strategy private_selection"):
+        parse({**_SPACE, "search": search})
