@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from sweep.planning.plan import Plan
     from sweep.planning.prepare import Prepared
     from sweep.results.comparison import Comparison
     from sweep.results.standing import Standing
     from sweep.runtime.runner import Run
+    from sweep.store.plans import Plan
 
 
 class Sweep:

@@ -216,8 +216,9 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
 
 def _size(data: dict[str, Any]) -> int | None:
     """n of a config's data set, counted where it is at hand; None where it is not."""
-    from sweep.planning.accounting import is_at_hand, size_of
+    from sweep.planning.accounting import size_of
     from sweep.settings import from_environment
+    from sweep.store.data_sets import is_at_hand
     from trainables.config import parse
 
     config, settings = parse({"data": data}), from_environment()

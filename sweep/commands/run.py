@@ -46,13 +46,14 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Run every trial of a space that is not refused."""
         from sweep.planning.prepare import prepare
+        from sweep.planning.refusals import require_trials
         from sweep.runtime import runner
         from sweep.runtime.live import num_expected, watching
         from sweep.settings import from_environment
 
         settings = from_environment(tracking_uri=tracking_uri)
         prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
-        prepared.plan.require_trials()
+        require_trials(prepared.plan)
         screen = console(stderr=True)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from sweep.planning.plan import Account, Accounted
 from sweep.settings import Settings
+from sweep.spending.account import Account, Accounted
+from sweep.store.data_sets import open_data, open_pair_data
 from trainables import accountants, catalogue
 from trainables.config import (
     DataConfig,
@@ -16,12 +17,10 @@ from trainables.config import (
     TrainingConfig,
     TrialConfig,
 )
-from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pair_split import num_private_records
-from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.schema import declared_training_size
 from trainables.data.sizes import num_training_records
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -114,32 +113,3 @@ def _require_ready(config: TrialConfig, settings: Settings) -> None:
 def _ready(config: TrialConfig, settings: Settings) -> None:
     """Of a config whose mechanism is none of its business, so that it is looked at once."""
     require_ready(config, open_pair_data(config.data, settings))
-
-
-@lru_cache(maxsize=16)
-def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
-    """The pairs of a config.
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
-    return open_pairs(config, data_dir=settings.data_dir)
-
-
-@lru_cache(maxsize=64)
-def open_data(config: DataConfig, settings: Settings) -> Corpus:
-    """The corpus of a config, encoded at the first call.
-
-    Raises: InvalidData for a file that is missing or damaged.
-    """
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the cache lies in it, usually
-    return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
-
-
-def is_at_hand(config: DataConfig, settings: Settings) -> bool:
-    """Whether a corpus' files are there; one that the project makes needs none."""
-    place = data_path(config, data_dir=settings.data_dir)
-    try:
-        catalogue.entry("datasets", config.name).files(place, config=config)
-    except InvalidData:
-        return False
-    return True

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sweep.planning.accounting import is_at_hand
 from sweep.settings import Settings
+from sweep.store.data_sets import is_at_hand
 from trainables import catalogue
 from trainables.config import DataConfig
 from trainables.data.corpus import data_path, open_corpus

@@ -8,10 +8,10 @@ from search_spaces.parts import Resources
 from search_spaces.space import SearchSpace
 from sweep.planning.footprints import Footprints
 from sweep.planning.packing import Packing, pack
-from sweep.planning.plan import Plan, PlannedTrial
 from sweep.planning.resources import Machine, this_machine
 from sweep.results.table import duration
 from sweep.settings import Settings
+from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import parse
 from trainables.errors import InvalidInput
 

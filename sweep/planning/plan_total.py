@@ -9,8 +9,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from search_spaces.space import SearchSpace
-from sweep.planning.plan import Account, Plan, PlannedTrial
+from sweep.spending.account import Account
 from sweep.spending.filter import admits, filter_delta, filter_of
+from sweep.store.plans import Plan, PlannedTrial
 from trainables import accountants
 from trainables.config import parse
 from trainables.errors import CannotAnalyze

@@ -11,14 +11,15 @@ from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
 from sweep.planning import cost
 from sweep.planning import plan as planning
-from sweep.planning.accounting import accounting, is_at_hand
+from sweep.planning import probe as search_probe
+from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
-from sweep.planning.plan import Plan, PlannedTrial
 from sweep.planning.plan_total import within_total
-from sweep.search import probe as search_probe
 from sweep.settings import Settings
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
+from sweep.store.data_sets import is_at_hand
+from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.config import parse
 from trainables.errors import InvalidInput

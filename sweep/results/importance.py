@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from search_spaces.domains import rank
 from sweep.results import select
-from sweep.search.domains import rank
 from sweep.store.sweeps import TrialRecord
 
 FEWEST = 6  # configurations below which nothing can be said

@@ -14,8 +14,8 @@ import yaml
 from dashboards import results
 from sweep.results import select
 from sweep.store.files import number
+from sweep.store.plans import noise_at
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.tracking.text import noise_at
 from trainables import evidence
 from trainables.errors import InvalidInput
 from trainables.result import is_curator_only

@@ -10,9 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sweep.planning.plan import Plan
 from sweep.results import select
 from sweep.results.standing import interval_of
+from sweep.store.plans import Plan
 from sweep.store.sweeps import TrialRecord
 from trainables import goals
 

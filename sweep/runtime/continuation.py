@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweep.planning.plan import PlannedTrial
 from sweep.runtime.driver import Driver
 from sweep.store.files import flush_folder
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 

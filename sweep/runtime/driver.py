@@ -15,14 +15,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweep.planning.packing import Packing
-from sweep.planning.plan import PlannedTrial
 from sweep.results import leakage
 from sweep.results.privacy_cards import write_card
 from sweep.results.table import Progress
-from sweep.runtime.events import GO_ON, TrialEvent, Verdict
+from sweep.runtime.events import TrialEvent
 from sweep.spending.budget import EpsilonBudget, SweepBudget, spent_after
 from sweep.spending.filter import admits
 from sweep.spending.ledger import Entry, Ledger, attempt_key, entry_for, furthest
+from sweep.spending.verdict import GO_ON, Verdict
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
 from trainables import goals

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from sweep.spending.verdict import Verdict
 from trainables.result import EpochReport, TrialResult
 
 EventKind = Literal["started", "epoch", "finished", "failed"]
@@ -68,14 +69,6 @@ class TrialEvent:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The driver's answer to an event: may the trial spend another epoch? And if not, why."""
-
-    go_on: bool = True
-    reason: str = ""
-
-
 class JobSource(Protocol):
     """Jobs that are chosen while others run. Called in the thread that `events` is called in."""
 
@@ -95,7 +88,6 @@ class JobSource(Protocol):
         """A job for a place that is free now; None: no more will come."""
 
 
-GO_ON = Verdict()
 Events: TypeAlias = Callable[[TrialEvent], Verdict]
 
 

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 
 from search_spaces.space import SearchSpace
-from sweep.planning.plan import Plan
 from sweep.results.table import Progress, duration, figure, live_table
+from sweep.store.plans import Plan
 
 _ENDED = ("done", "stopped", "failed")
 _LINE_SECONDS = 60.0

@@ -15,9 +15,9 @@ from sweep.runtime.events import (
     RunSettings,
     TrialEvent,
     TrialJob,
-    Verdict,
 )
 from sweep.runtime.worker_loop import Workplace, work
+from sweep.spending.verdict import Verdict
 from trainables.communication import Alone, Communicator
 from trainables.result import EpochReport, TrialResult
 

@@ -27,16 +27,9 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
-from sweep.runtime.events import (
-    Events,
-    Interrupted,
-    JobSource,
-    RunSettings,
-    TrialEvent,
-    TrialJob,
-    Verdict,
-)
+from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
 from sweep.runtime.worker_loop import Workplace, load_function, one_line, work
+from sweep.spending.verdict import Verdict
 from trainables.errors import InvalidInput, SweepError
 from trainables.result import EpochReport, TrialResult
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dashboards.live_metrics import METRICS, STATUSES, LiveMetric
-from sweep.planning.plan import PlannedTrial
 from sweep.results.table import Progress
 from sweep.store.files import number
+from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.text import noise_at
 
 Watch = Callable[[str, Progress], None]
 _ENDED = ("done", "stopped")

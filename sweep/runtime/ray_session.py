@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -336,12 +337,5 @@ def trial_resources() -> dict[str, float]:
 
 
 def _packages() -> list[Path]:
-    import search_spaces
-    import sweep
-    import trainables
-
-    found = []
-    for package in (sweep, trainables, search_spaces):
-        assert package.__file__ is not None
-        found.append(Path(package.__file__).parent)
-    return found
+    """Of what workers run."""
+    return [Path(str(resources.files(name))) for name in ("sweep", "trainables", "search_spaces")]

@@ -9,21 +9,23 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from search_spaces.space import SearchSpace
-from sweep.planning import cost, preflight
+from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
 from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
-from sweep.planning.plan import PlannedTrial
+from sweep.planning.plan import plan_point
 from sweep.planning.prepare import Prepared
+from sweep.planning.refusals import require_trials
 from sweep.results import leakage
 from sweep.results.table import Progress
-from sweep.runtime import continuation
+from sweep.runtime import continuation, preflight
 from sweep.runtime.driver import Driver, Paid
 from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob
 from sweep.runtime.execute import run_trials
@@ -36,6 +38,7 @@ from sweep.spending.filter import filter_delta, filter_of, looks_at_results
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
 from trainables import goals
@@ -75,7 +78,7 @@ def start(
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
     total would pass `budget_total`; Interrupted.
     """
-    prepared.plan.require_trials()
+    require_trials(prepared.plan)
     store.require_free(settings.home, prepared.space.name)
     preflight.require_executor(prepared.space, address)
     packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address)
@@ -235,8 +238,12 @@ def _execute(
             source = ChosenJobs(
                 folder,
                 workers=workers_of(space, packing),
-                account=accounting(settings),
-                seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
+                plan_of=partial(
+                    plan_point,
+                    space,
+                    account=accounting(settings),
+                    seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
+                ),
                 earlier=earlier_records(space, settings.home, folder=folder),
                 trials=trials,
                 driver=driver,

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from search_spaces.expansion import point_at
+from search_spaces.domains import branches
+from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
 from sweep.planning.packing import Packing
-from sweep.planning.plan import Account, PlannedTrial
 from sweep.runtime.driver import Driver, Paid
 from sweep.runtime.events import TrialJob
-from sweep.search.domains import branches
 from sweep.search.source import SearchSource
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables.config import TrialConfig
 
 
 class ChosenJobs:
@@ -27,8 +26,7 @@ class ChosenJobs:
         folder: SweepFolder,
         *,
         workers: int,
-        account: Account,
-        seconds_of: Callable[[TrialConfig, int], float | None],
+        plan_of: Callable[[Point], PlannedTrial],
         earlier: Sequence[TrialRecord],
         trials: dict[str, Paid],
         driver: Driver,
@@ -47,8 +45,7 @@ class ChosenJobs:
         self._job = job
         self._source = SearchSource(
             folder,
-            account=account,
-            seconds_of=seconds_of,
+            plan_of=plan_of,
             earlier=earlier,
             admits=lambda asked: driver.refusal(*map(pay, asked)),
         )

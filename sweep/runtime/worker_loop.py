@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sweep.runtime.broker import Assignment
-from sweep.runtime.events import Verdict
+from sweep.spending.verdict import Verdict
 from trainables.communication import Communicator
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput, SweepError, TrialFailed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from search_spaces.domains import branches, rank
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.results.importance import Importance, varied_axes
 from sweep.results.standing import Standing, standing
 from sweep.search import suggest as search
-from sweep.search.domains import branches, rank
 from sweep.search.source import told_of
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import label, short

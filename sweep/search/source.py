@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from search_spaces.domains import branches
 from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
-from sweep.planning.plan import Account, Plan, PlannedTrial, group_of, plan_point
 from sweep.results import select
 from sweep.search import suggest as search
-from sweep.search.domains import branches
 from sweep.search.suggest import Suggestion, Told
 from sweep.store import sweeps as store
+from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import goals
-from trainables.config import TrialConfig
 
 _PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
 _LAST_PATIENCE = 200  # and draws by chance, before the search ends
@@ -34,6 +33,7 @@ _LEAKAGE = ("mia_shadow_auc", "mia_loss_threshold_auc")
 class SearchSource:
     """Chooses the trials of one sweep. Not for several threads.
 
+    `plan_of` makes a trial of a point, with its figures or the reason why it is refused.
     `admits` says why the seeds of a configuration may not run for all that the sweep has spent,
     None: they may.
     """
@@ -42,15 +42,13 @@ class SearchSource:
         self,
         folder: SweepFolder,
         *,
-        account: Account,
-        seconds_of: Callable[[TrialConfig, int], float | None],
+        plan_of: Callable[[Point], PlannedTrial],
         earlier: Sequence[TrialRecord] = (),
         admits: Callable[[Sequence[PlannedTrial]], str | None] = lambda trials: None,
     ) -> None:
         self._folder = folder
         self._space = folder.space()
-        self._account = account
-        self._seconds_of = seconds_of
+        self._plan_of = plan_of
         self._admits = admits
         self._warm = told_of(self._space, earlier)
         variants = {branch.variant.name: branch.variant for branch in branches(self._space)}
@@ -106,7 +104,7 @@ class SearchSource:
             if group in known:
                 continue
             known.add(group)
-            trials = self._judged(points)
+            trials = [self._plan_of(point) for point in points]
             if (reason := self._refusal(trials)) is not None:
                 full += 1
                 if full > _FULL:
@@ -119,12 +117,6 @@ class SearchSource:
             told.append(_refused(suggestion, trials[0], self._space))
         self._folder.replace_plan(self._space, plan)
         return []
-
-    def _judged(self, points: Sequence[Point]) -> list[PlannedTrial]:
-        return [
-            plan_point(self._space, point, account=self._account, seconds_of=self._seconds_of)
-            for point in points
-        ]
 
     def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
         """Why a permitted configuration may not run in this sweep."""

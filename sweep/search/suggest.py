@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from search_spaces.domains import Branch, Domain, branches
 from search_spaces.parts import Search, Variant
 from search_spaces.space import SearchSpace
-from sweep.search.domains import Branch, Domain, branches
 from trainables.seeding import generator, stream_seed
 
 _VARIANT = "variant"

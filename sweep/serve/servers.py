@@ -47,23 +47,6 @@ def answers(url: str) -> bool:
         return False
 
 
-def require_answer(uri: str, *, timeout: float = 5.0) -> None:
-    """Check that a tracking server is there.
-
-    Raises: InvalidInput where it does not answer.
-    """
-    if not uri.startswith(("http://", "https://")):
-        return
-    try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout) as answer:
-            answer.read(64)
-    except urllib.error.HTTPError:
-        return  # it answers; what it serves at this path is its own affair
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "reason", None) or type(problem).__name__
-        raise InvalidInput(f"tracking server {uri} does not answer ({reason})") from None
-
-
 @contextmanager
 def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Iterator[str]:
     """MLflow's server on the store of the settings, at the address that this yields.

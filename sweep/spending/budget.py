@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from sweep.runtime.events import GO_ON, Verdict
+from sweep.spending.verdict import GO_ON, Verdict
 from trainables import accountants, catalogue
 from trainables.accountants import paper_zcdp
 from trainables.errors import CannotAnalyze, InvalidInput

@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from search_spaces.domains import branches
 from search_spaces.space import SearchSpace
-from sweep.planning.plan import Account
-from sweep.search.domains import branches
+from sweep.spending.account import Account
 from trainables import accountants
 from trainables.errors import CannotAnalyze, InvalidInput
 

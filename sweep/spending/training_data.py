@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sweep.planning.accounting import open_data, open_pair_data
 from sweep.settings import Settings
+from sweep.store.data_sets import open_data, open_pair_data
 from trainables.config import TrialConfig
 from trainables.data.corpus import Corpus
 from trainables.data.pairs import PairCorpus

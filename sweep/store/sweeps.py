@@ -36,8 +36,7 @@ from typing import Any
 import yaml
 
 from search_spaces.space import SearchSpace, check_name, parse
-from sweep.planning import plan as planning
-from sweep.store import locks
+from sweep.store import locks, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
 from sweep.store.trial_files import TrialFiles, metric, to_yaml
 from sweep.store.trial_files import TrialRecord as TrialRecord  # part of what this module gives
@@ -69,11 +68,11 @@ class SweepFolder(TrialFiles):
         """The space as it was run."""
         return parse(_read_yaml(self.path / "space.yaml"))
 
-    def plan(self) -> planning.Plan:
+    def plan(self) -> plans.Plan:
         """The plan as it was made."""
-        return planning.from_dict(read_json(self.path / "plan.json"))
+        return plans.from_dict(read_json(self.path / "plan.json"))
 
-    def plan_of(self, trial_id: str) -> planning.PlannedTrial:
+    def plan_of(self, trial_id: str) -> plans.PlannedTrial:
         """The plan of one trial.
 
         Raises: InvalidInput for an id (or the beginning of one) that no trial has.
@@ -166,7 +165,7 @@ class SweepFolder(TrialFiles):
         if not path.exists():
             return None
         rows = read_json(path)
-        plans = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
+        document = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
         return [
             TrialRecord(
                 **{
@@ -176,7 +175,7 @@ class SweepFolder(TrialFiles):
                     "notes": tuple(row["notes"]),
                 }
             )
-            for row, plan in zip(rows, planning.from_dict(plans).trials, strict=True)
+            for row, plan in zip(rows, plans.from_dict(document).trials, strict=True)
         ]
 
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
@@ -199,7 +198,7 @@ class SweepFolder(TrialFiles):
         noted = [*about.get("changes", ()), {"time": time.time(), "what": list(changes)}]
         write_json(self.path / "sweep.json", {**about, "changes": noted})
 
-    def replace_plan(self, space: SearchSpace, plan: planning.Plan) -> None:
+    def replace_plan(self, space: SearchSpace, plan: plans.Plan) -> None:
         """Put a changed space and its plan in the place of the old ones; trials are kept.
 
         Raises: InvalidInput where another process runs the sweep.
@@ -227,7 +226,7 @@ class SweepFolder(TrialFiles):
 
 
 def create(
-    home: Path, space: SearchSpace, plan: planning.Plan, *, about: dict[str, Any]
+    home: Path, space: SearchSpace, plan: plans.Plan, *, about: dict[str, Any]
 ) -> SweepFolder:
     """A new sweep's folder, whole or not at all.
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from sweep.planning import plan as planning
+from sweep.store import plans
 from sweep.store.files import append_line, read_json, read_lines, write_json, write_text
 from trainables.errors import InvalidData
 from trainables.privacy.summary import plain
@@ -29,7 +29,7 @@ class TrialRecord:
     the claim that it breaks.
     """
 
-    plan: planning.PlannedTrial
+    plan: plans.PlannedTrial
     status: Status
     epochs_done: int
     metrics: dict[str, float | None]
@@ -68,7 +68,7 @@ class TrialFiles:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
-    def start_trial(self, trial: planning.PlannedTrial) -> Path:
+    def start_trial(self, trial: plans.PlannedTrial) -> Path:
         """The trial's folder, with its config in it; what an earlier failure left is removed."""
         folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
@@ -121,7 +121,7 @@ class TrialFiles:
         found: dict[str, Any] = read_json(path) if path.exists() else {}
         return found
 
-    def record(self, trial: planning.PlannedTrial, *, running: bool) -> TrialRecord:
+    def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
         """What the disk says of a trial; `running`: whether the sweep has a live process."""
         rows = self.epochs(trial.id)
         result = self.result(trial.id)

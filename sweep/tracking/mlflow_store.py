@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from sweep.results import select
-from sweep.serve.servers import require_answer
 from sweep.settings import Settings
 from sweep.store.files import number
+from sweep.store.plans import noise_at
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.tracking.connection import require_answer
 from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
 from sweep.tracking.note import note
@@ -32,7 +33,6 @@ from sweep.tracking.text import (
     epoch_table,
     logarithms,
     metric_key,
-    noise_at,
     params_of,
     tags_of,
     version_tags,

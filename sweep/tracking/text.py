@@ -8,8 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sweep.planning.plan import PlannedTrial
-from trainables import catalogue
+from sweep.store.plans import PlannedTrial
 from trainables.result import is_curator_only
 
 CURATOR_PREFIX = "curator_only/"
@@ -97,16 +96,6 @@ def violation_text(violation: Mapping[str, float] | None) -> str:
         return ""
     bound, claim = (violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
     return f"certified epsilon >= {bound:.4g} above the claimed {claim:.4g}"
-
-
-def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
-    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing without noise."""
-    if plan.engine == "sgd" or plan.noise_multiplier is None:
-        return {}
-    decay = plan.config["privacy"]["noise_decay"]
-    factor = catalogue.entry("schedules", decay["kind"]).factor
-    noise = plan.noise_multiplier * float(factor(epochs_done - 1, tau=decay["tau"]))
-    return {"noise_multiplier": noise}
 
 
 def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:

@@ -93,11 +93,11 @@ import sys, sweep
 heavy = {"torch", "ray", "mlflow", "pandas", "numpy", "scipy", "rich", "pydantic"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 from sweep import compare, load, plan, resume, run
-import sweep.results.comparison, sweep.planning.plan
+import sweep.results.comparison, sweep.store.plans
 for name in ("compare", "load", "plan", "resume", "run"):
     assert callable(getattr(sweep, name)), name
 assert not {"torch", "ray", "mlflow", "pandas"} & set(sys.modules)
-assert sweep.planning.Plan is type(plan("quick", settings=None).plan)
+assert sweep.store.plans.Plan is type(plan("quick", settings=None).plan)
 """
 
 

@@ -13,8 +13,10 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from sweep.planning.plan import Plan
+from sweep.planning.refusals import require_trials
 from sweep.settings import Settings
+from sweep.store import plans
+from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in
 from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
@@ -123,7 +125,7 @@ def test_a_budget_that_no_trial_meets_says_what_the_least_would_be(settings: Set
         budget={"epsilon": 1},
     )
     with pytest.raises(InvalidInput, match=r"all 2 points .* 2 by budget: .* epsilon .* is 581"):
-        plan.require_trials()
+        require_trials(plan)
 
 
 def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> None:
@@ -142,7 +144,7 @@ def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> N
     )
     assert {trial.refused_by for trial in plan.trials} == {"constraint"}
     with pytest.raises(InvalidInput) as refused:
-        plan.require_trials()
+        require_trials(plan)
     assert str(refused.value).startswith(
         "all 6 points that are no baseline are refused, 6 by constraint: dear; 6 by budget: epsilon"
     )
@@ -163,9 +165,9 @@ def test_a_constraint_that_rests_on_an_earlier_one_is_not_asked_without_it(
 
 
 def test_a_baseline_alone_may_be_run(settings: Settings) -> None:
-    plan_of(
-        settings, variants=[{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}]
-    ).require_trials()
+    require_trials(
+        plan_of(settings, variants=[{"name": "sgd", "baseline": True, "set": {"engine": "sgd"}}])
+    )
 
 
 def test_trials_that_differ_by_their_seed_are_one_group(settings: Settings) -> None:
@@ -181,13 +183,13 @@ def test_a_plan_survives_json(settings: Settings) -> None:
         variants=[{"name": "a"}, {"name": "sgd", "set": {"engine": "sgd"}}],
         budget={"epsilon": 1000},
     )
-    assert planning.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    assert plans.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
 @pytest.mark.parametrize("damaged", [{}, [], None, {"name": "s", "merged": 0, "trials": [{}]}])
 def test_what_is_no_plan_is_refused_as_damaged_data(damaged: Any) -> None:
     with pytest.raises(InvalidData, match=r"expected .* got .*damaged"):
-        planning.from_dict(damaged)
+        plans.from_dict(damaged)
 
 
 def test_the_cost_is_known_where_every_trial_has_one(settings: Settings) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.planning.plan import PlannedTrial
 from sweep.results import select
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_files import Status
 from trainables.errors import InvalidInput

@@ -14,9 +14,10 @@ from sweep.planning.accounting import accounting
 from sweep.planning.packing import Packing
 from sweep.results.privacy_cards import read_card
 from sweep.runtime.driver import Driver, Paid
-from sweep.runtime.events import TrialEvent, Verdict
+from sweep.runtime.events import TrialEvent
 from sweep.spending.budget import spent_after
 from sweep.spending.ledger import FILE, Entry, Ledger, furthest
+from sweep.spending.verdict import Verdict
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in

@@ -19,8 +19,9 @@ import psutil
 import pytest
 
 from sweep.runtime import ray_session
-from sweep.runtime.events import GO_ON, RunSettings, TrialEvent, TrialJob, Verdict
+from sweep.runtime.events import RunSettings, TrialEvent, TrialJob
 from sweep.runtime.execute import run_trials
+from sweep.spending.verdict import GO_ON, Verdict
 from trainables.errors import InvalidInput, SweepError
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
@@ -332,7 +333,8 @@ def test_two_jobs_of_one_id_are_refused(tmp_path: Path) -> None:
 DRIVER = """
     import json, sys
     from pathlib import Path
-    from sweep.runtime.events import RunSettings, TrialJob, Verdict
+    from sweep.runtime.events import RunSettings, TrialJob
+    from sweep.spending.verdict import Verdict
     from sweep.runtime.execute import run_trials
     jobs = [
         TrialJob(trial_id=f["trial_id"], config=f["config"], folder=Path(f["folder"]), workers=2)

@@ -12,19 +12,20 @@ from typing import Any
 import pytest
 
 from search_spaces import space as spaces
+from search_spaces.domains import Domain, branches, domain_of
 from search_spaces.space import SearchSpace
 from sweep.planning import prepare
 from sweep.planning.accounting import accounting
-from sweep.planning.plan import PlannedTrial
+from sweep.planning.refusals import require_trials
 from sweep.results.table import Progress
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted
-from sweep.search.domains import Domain, branches, domain_of
 from sweep.search.source import told_of
 from sweep.search.suggest import Told, suggest
 from sweep.spending import filter as search_filter
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from trainables.errors import InvalidInput
@@ -282,4 +283,4 @@ def test_a_space_that_refuses_everything_names_the_constraint_that_bites_most(
     )
     prepared = prepare.prepare_space(space, settings=settings_in(place))
     with pytest.raises(InvalidInput, match="by constraint: too slow"):
-        prepared.plan.require_trials()
+        require_trials(prepared.plan)

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from sweep.runtime.events import GO_ON
 from sweep.spending.budget import EpsilonBudget, SweepBudget, affordable_epochs
+from sweep.spending.verdict import GO_ON
 from trainables.accountants import account, epsilon_after, paper_zcdp
 from trainables.config import parse
 from trainables.errors import InvalidInput

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from sweep.store.plans import noise_at
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.mlflow_views import COLUMNS, TAG, views
 from sweep.tracking.note import LONGEST, note
-from sweep.tracking.text import noise_at, params_of
+from sweep.tracking.text import params_of
 from tests.sweep.untracked import run_untracked
 
 STORE_LIMIT = 5_000  # characters of an experiment's tag

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from search_spaces.space import SearchSpace
 from sweep.planning.packing import Packing
-from sweep.planning.plan import PlannedTrial
 from sweep.planning.resources import choose_slots, machine_cpus
 from sweep.runtime import execute
 from sweep.runtime.events import RunSettings
 from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
+from sweep.store.plans import PlannedTrial
 from trainables import goals
 
 

@@ -1,0 +1,46 @@
+"""Why a plan has nothing to run, in one sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sweep.store.plans import Plan, PlannedTrial
+from trainables.errors import InvalidInput
+
+_MOST_SAID = 3
+
+
+def require_trials(plan: Plan) -> None:
+    """Raises: InvalidInput where every trial is refused, naming what bites most."""
+    # Baselines are there to compare with: a sweep of nothing else is only meant as one.
+    asked = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
+    asked = asked or list(plan.trials)
+    if any(trial.runs for trial in asked):
+        return
+    # A point may break several limits: each is counted in all that it refuses.
+    reasons = [_limits(trial) for trial in asked]
+    counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
+    said = "; ".join(
+        f"{count} by {limit[0]}: {next(found[limit] for found in reasons if limit in found)}"
+        for limit, count in counts
+    )
+    if sum(count for _, count in counts) > len(asked):
+        said += "; a point may break several"
+    cheapest = min(
+        (t.epsilon_budget for t in asked if t.epsilon_budget is not None),
+        default=None,
+    )
+    hint = (
+        f"; the smallest epsilon of any trial is {cheapest:.4g}"
+        if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
+        else ""
+    )
+    raise InvalidInput(f"all {len(asked)} points that are no baseline are refused, {said}{hint}")
+
+
+def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
+    """The limits that refuse a trial and their reasons: each constraint is one of its own."""
+    found = trial.broken
+    if trial.reason is not None and trial.reason not in (reason for _, reason in found):
+        found = ((trial.refused_by or "config", trial.reason), *found)
+    return {(kind, reason if kind == "constraint" else ""): reason for kind, reason in found}

@@ -1,0 +1,41 @@
+"""The data sets of configs, opened once a process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sweep.settings import Settings
+from trainables import catalogue
+from trainables.config import DataConfig
+from trainables.data.corpus import Corpus, data_path, open_corpus
+from trainables.data.pairs import PairCorpus, open_pairs
+from trainables.errors import InvalidData
+
+
+@lru_cache(maxsize=16)
+def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
+    """The pairs of a config.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    return open_pairs(config, data_dir=settings.data_dir)
+
+
+@lru_cache(maxsize=64)
+def open_data(config: DataConfig, settings: Settings) -> Corpus:
+    """The corpus of a config, encoded at the first call.
+
+    Raises: InvalidData for a file that is missing or damaged.
+    """
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the cache lies in it, usually
+    return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
+
+
+def is_at_hand(config: DataConfig, settings: Settings) -> bool:
+    """Whether a corpus' files are there; one that the project makes needs none."""
+    place = data_path(config, data_dir=settings.data_dir)
+    try:
+        catalogue.entry("datasets", config.name).files(place, config=config)
+    except InvalidData:
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""The trials of a sweep as they were planned: what `plan.json` holds. Plain frozen data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from trainables import catalogue
+from trainables.errors import InvalidData
+from trainables.privacy.summary import plain
+
+_FIGURES = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
+RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """One trial of a plan. `reason` says why it is refused; None: it will run. `broken` has each
+    limit that refuses it, with its reason, as far as they were asked.
+
+    `group` is equal for trials that differ by their seed alone. `epsilon` is the sound figure
+    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs.
+    `seconds` is an estimate, None where nothing like it has been measured.
+    """
+
+    id: str
+    name: str
+    variant: str
+    baseline: bool
+    values: dict[str, Any]
+    config: dict[str, Any]
+    group: str
+    engine: str
+    seed: int
+    epochs: int
+    steps: int | None = None
+    num_records: int | None = None
+    noise_multiplier: float | None = None
+    delta: float | None = None
+    epsilon: float | None = None
+    epsilon_paper: float | None = None
+    epsilon_budget: float | None = None
+    accountant: str | None = None
+    warnings: tuple[str, ...] = ()
+    seconds: float | None = None
+    reason: str | None = None
+    refused_by: RefusedBy | None = None
+    broken: tuple[tuple[RefusedBy, str], ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the trial is not refused."""
+        return self.reason is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All trials of a sweep in order; `merged` counts points that were equal to an earlier one.
+
+    An adaptive search adds its trials while it runs: `to_choose` configurations in all. `probes`
+    are random points of its space that are judged and not run.
+    """
+
+    name: str
+    trials: tuple[PlannedTrial, ...]
+    merged: int = 0
+    to_choose: int = 0
+    probes: tuple[PlannedTrial, ...] = ()
+
+    @property
+    def to_run(self) -> tuple[PlannedTrial, ...]:
+        """The trials that are not refused."""
+        return tuple(trial for trial in self.trials if trial.runs)
+
+    @property
+    def refused(self) -> tuple[PlannedTrial, ...]:
+        """The trials that are refused."""
+        return tuple(trial for trial in self.trials if not trial.runs)
+
+    @property
+    def seconds(self) -> float | None:
+        """Estimated seconds of all trials one after another; None where one is unknown."""
+        known = [trial.seconds for trial in self.to_run]
+        if self.to_choose:
+            probes = [trial.seconds for trial in self.probes if trial.runs]
+            if not probes or None in probes:
+                return None
+            mean = math.fsum(s for s in probes if s is not None) / len(probes)
+            known.append(self.to_choose * mean)
+        return None if None in known else math.fsum(s for s in known if s is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; infinity is the string "inf"."""
+        return {
+            "name": self.name,
+            "merged": self.merged,
+            "num_trials": len(self.trials),
+            "num_refused": len(self.refused),
+            "to_choose": self.to_choose,
+            "seconds": self.seconds,
+            "trials": [plain(asdict(trial)) for trial in self.trials],
+        }
+
+
+def from_dict(fields: Any) -> Plan:
+    """The plan that `to_dict` wrote.
+
+    Raises: InvalidData for anything else.
+    """
+    try:
+        return Plan(
+            name=str(fields["name"]),
+            merged=int(fields["merged"]),
+            trials=tuple(trial_from(row) for row in fields["trials"]),
+            to_choose=int(fields.get("to_choose", 0)),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidData(
+            "expected a sweep's plan.json as it was written, with name, merged and trials;"
+            " got one that is damaged"
+        ) from None
+
+
+def trial_from(row: Any) -> PlannedTrial:
+    """The trial whose fields `to_dict` wrote.
+
+    Raises: InvalidData for anything else.
+    """
+    try:
+        read = {key: float(row[key]) for key in _FIGURES if isinstance(row[key], str)}
+        broken = tuple((kind, str(reason)) for kind, reason in row.get("broken", ()))
+        lists = {"warnings": tuple(row["warnings"]), "broken": broken}
+        return PlannedTrial(**{**row, **read, **lists})
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidData("expected the fields of a planned trial, got damaged ones") from None
+
+
+def group_of(config: dict[str, Any]) -> str:
+    """A name shared by configs that differ by `training.seed` alone."""
+    training = {**config.get("training", {}), "seed": 0}
+    canonical = json.dumps({**config, "training": training}, sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
+    """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing without noise."""
+    if plan.engine == "sgd" or plan.noise_multiplier is None:
+        return {}
+    decay = plan.config["privacy"]["noise_decay"]
+    factor = catalogue.entry("schedules", decay["kind"]).factor
+    noise = plan.noise_multiplier * float(factor(epochs_done - 1, tau=decay["tau"]))
+    return {"noise_multiplier": noise}
