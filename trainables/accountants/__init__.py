@@ -1,8 +1,11 @@
 """From a mechanism to its epsilon.
 
 Each file is one accountant with `epsilon(mechanism, *, delta) -> float` (`math.inf` where no
-finite figure holds; `CannotAnalyze` outside its theorem): paper_zcdp (the paper's own figure, no
-guarantee), gaussian, pld, rdp and selection. What most callers want is here and imports the
+finite figure holds; `CannotAnalyze` outside its theorem) and a `KIND`. One whose `KIND` is
+"guarantee" also has `of_release(what, *, delta) -> float`, which must not rise with the noise: then
+a config may name it, and a `target_epsilon` and a budget are held by it. `is_exact(what) -> bool`,
+where it has one, says that the figure is the smallest epsilon. The other kinds say in
+`NO_GUARANTEE` why theirs bounds no release. What most callers want is here and imports the
 accounting library only when it is first used:
 
 - `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.

@@ -9,16 +9,16 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from trainables import catalogue
-from trainables.accountants._choose import best
+from trainables.accountants._choose import best, bounding
 from trainables.accountants._release import Release, release
 from trainables.config import TargetEpsilon, TrialConfig
-from trainables.errors import InvalidInput
+from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism, build, with_noise, with_other_stage
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
 _LEAST_TARGET = 1e-6  # below, epsilon is the rounding of the accountants' sums
+_LEAST_SHARE = 0.99  # of the target that the noise found costs
 _FEW_STEPS, _STEEPEST = 6, 50.0
 
 
@@ -62,14 +62,32 @@ def noise_for(
             f" {'; '.join(unit.unaccounted)}"
         )
     what = release(unit)
-    if what.unsampled:
-        alone = best(replace(what, phases=()), delta=unit.delta, effort="running")[0]
-        if alone >= target_epsilon:
-            raise InvalidInput(
-                f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
-                f" histogram alone costs {alone:.4g}, before the {unit.steps} steps"
-            )
-    return _calibrated(what, unit.delta, target_epsilon, accountant)
+    try:
+        if what.unsampled:
+            _refuse_beside(what, unit, target_epsilon=target_epsilon, accountant=accountant)
+        return _calibrated(what, unit.delta, target_epsilon, accountant)
+    except CannotAnalyze as refusal:
+        raise InvalidInput(
+            f"no noise multiplier for target_epsilon={target_epsilon:g}: {refusal}"
+        ) from None
+
+
+def _refuse_beside(
+    what: Release, unit: Mechanism, *, target_epsilon: float, accountant: str | None
+) -> None:
+    """Raises: InvalidInput where what no noise multiplier scales leaves nothing of the target."""
+    alone = _figure(replace(what, phases=()), delta=unit.delta, accountant=accountant)
+    if alone >= target_epsilon:
+        raise InvalidInput(
+            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
+            f" histogram alone costs {alone:.4g}, before the {unit.steps} steps"
+        )
+
+
+def _figure(what: Release, *, delta: float, accountant: str | None) -> float:
+    if accountant is None:
+        return best(what, delta=delta, effort="running")[0]
+    return float(bounding(accountant).of_release(what, delta=delta))
 
 
 def smallest_noise_multiplier(
@@ -169,15 +187,30 @@ def _calibrated(
         return found or smallest_noise_multiplier(
             figure, target_epsilon=target_epsilon, start=guess, stride=1.1
         )
-    if accountant not in ("gaussian", "pld", "rdp"):
-        catalogue.entry("accountants", accountant)
-        raise InvalidInput(
-            f"expected accountant gaussian, pld or rdp with a target_epsilon, got {accountant}"
-        )
-    module = catalogue.entry("accountants", accountant)
-    return smallest_noise_multiplier(
-        lambda z: module.of_release(unit.scaled(z), delta=delta), target_epsilon=target_epsilon
-    )
+    return _by_name(unit, delta, target_epsilon, accountant)
+
+
+def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str) -> float:
+    """By one entry alone, whatever it can analyse.
+
+    Raises: CannotAnalyze where the noise that meets the target is outside of its theorem.
+    """
+    refusals: list[CannotAnalyze] = []
+
+    def figure(z: float) -> float:
+        try:
+            return _figure(unit.scaled(z), delta=delta, accountant=accountant)
+        except CannotAnalyze as refusal:
+            refusals.append(refusal)
+            return math.inf
+
+    if math.isinf(figure(_MOST)) and refusals:
+        raise refusals[0]
+    guess = _calibrated(unit, delta, target_epsilon, None)
+    z = smallest_noise_multiplier(figure, target_epsilon=target_epsilon, start=guess, stride=1.1)
+    if refusals and figure(z) < _LEAST_SHARE * target_epsilon:
+        raise refusals[0]  # with a little less noise there is no figure that could meet the target
+    return z
 
 
 def _round_up(z: float) -> float:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
+from types import ModuleType
 from typing import Literal
 
 from trainables import catalogue
 from trainables.accountants import _renyi, gaussian, paper_zcdp, pld
-from trainables.accountants._gauss import participation_epsilon, terms_of
+from trainables.accountants._gauss import composed_mu, participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 Effort = Literal["plan", "running", "exact"]
-_NO_GUARANTEE = ("paper_zcdp", "selection")
 _FEW_PHASES = 3  # as many distributions as planning composes
 _NOISE_GRID = 64  # steps of the noise grid in a factor of 2
 
@@ -37,8 +37,9 @@ def account(
     if accountant is None:
         value, name, tight = best(what, delta=delta, effort=effort)
     else:
-        value, name = _by_name(mechanism, accountant), accountant
-        tight = name == "pld" or (name == "gaussian" and what.sampling == "shuffle")
+        module, name = bounding(accountant), accountant
+        value = float(module.of_release(what, delta=delta))
+        tight = bool(getattr(module, "is_exact", _never)(what))
     return PrivacySummary(
         epsilon=value,
         delta=delta,
@@ -75,10 +76,9 @@ def spent(mechanism: Mechanism, epochs_done: int) -> tuple[float, ...]:
 @lru_cache(maxsize=16_384)
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
     """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""
-    if what.sampling == "shuffle":
-        return gaussian.of_release(what, delta=delta), "gaussian", True
-    if not what.is_finite or not what.phases:
-        return pld.of_release(what, delta=delta), "pld", True
+    if what.sampling == "shuffle" or not what.is_finite or not what.phases:
+        name = "gaussian" if what.sampling == "shuffle" else "pld"
+        return gaussian.of_release(what, delta=delta), name, True
     if not pld.is_dear(what, delta=delta):
         few = len(what.phases) <= _FEW_PHASES
         if effort != "plan":
@@ -106,16 +106,22 @@ def warnings(mechanism: Mechanism) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _by_name(mechanism: Mechanism, accountant: str) -> float:
+def bounding(accountant: str) -> ModuleType:
+    """The entry of that name, which bounds a release: its `KIND` is "guarantee".
+
+    Raises: InvalidInput for an unknown accountant, CannotAnalyze for one whose figure is none.
+    """
     module = catalogue.entry("accountants", accountant)
-    if accountant in _NO_GUARANTEE:
-        reason = (
-            "its figure is no guarantee of what runs; it is reported beside epsilon"
-            if accountant == "paper_zcdp"
-            else "it prices the choice among trials, not one trial"
-        )
-        raise CannotAnalyze(f"{accountant}: {reason} (expected gaussian, pld or rdp)")
-    return float(module.epsilon(mechanism, delta=mechanism.delta))
+    allowed = catalogue.names("accountants", kind="guarantee")
+    if accountant not in allowed:
+        reason = getattr(module, "NO_GUARANTEE", "its KIND is not guarantee")
+        raise CannotAnalyze(f"{accountant}: {reason} (expected {', '.join(allowed)})")
+    return module
+
+
+def _never(what: Release) -> bool:
+    """Whether an entry without `is_exact` is: it is taken for an upper bound."""
+    return False
 
 
 def _rdp(what: Release, delta: float, *, exact: bool) -> float:
@@ -126,10 +132,9 @@ def _rdp(what: Release, delta: float, *, exact: bool) -> float:
 
 def _one_gaussian(what: Release) -> Release:
     """Shuffled epochs as the single Gaussian mechanism they are: one vector, not one an epoch."""
-    if what.sampling == "poisson" or not what.is_finite or not what.phases:
+    if what.sampling == "poisson" or not what.is_finite or not what.everything:
         return what
-    sigma = 1 / math.sqrt(math.fsum(count / (s * s) for s, count in what.phases))
-    return replace(what, phases=((sigma, 1),))
+    return replace(what, phases=((1 / composed_mu(what.everything), 1),), unsampled=())
 
 
 def _on_noise_grid(what: Release) -> Release:

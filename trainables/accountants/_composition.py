@@ -70,7 +70,7 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
         reasons = reasons or ("the noise decays to nothing (noise_decay)",)
         value, name, tight = math.inf, "gaussian" if shuffled else "pld", True
     elif not sampled:
-        phases = merged(phase for what in groups for phase in what.phases)
+        phases = merged(phase for what in groups for phase in what.everything)
         value, name, tight = gaussian_epsilon(composed_mu(phases), delta), "gaussian", True
     else:
         value, name, tight = _sampled(groups, delta, replace_one=replaced, exact=exact)
@@ -104,7 +104,7 @@ def epsilon_adaptive(configurations: Sequence[Release], *, trials: int, delta: f
     worst = np.max(np.stack([_renyi.curve(what) for what in configurations]), axis=0)
     bound = _renyi.to_epsilon(trials * worst, delta=delta)
     if all(what.sampling == "shuffle" for what in configurations):
-        mu = max(composed_mu(what.phases) for what in configurations) * math.sqrt(trials)
+        mu = max(composed_mu(what.everything) for what in configurations) * math.sqrt(trials)
         return min(bound, gaussian_epsilon(mu, delta))
     return bound
 
@@ -198,7 +198,7 @@ def _sampled(
 
 def _pld(groups: list[Release], interval: float, delta: float, *, replace_one: bool) -> float:
     def distribution_of(factor: float) -> Any:
-        parts = [_distribution(what.scaled(factor), interval, replace_one) for what in groups]
+        parts = [_distribution(what.quieter(factor), interval, replace_one) for what in groups]
         return reduce(lambda whole, part: whole.compose(part), parts)
 
     return pld.least_finite(distribution_of, delta=delta)
@@ -209,4 +209,4 @@ def _distribution(what: Release, interval: float, replace_one: bool) -> Any:
         return pld.distribution(what, interval, replace_one)
     # sigma_eff of a shuffled release already holds the distance between the two data sets: an
     # unsampled Gaussian under the library's add-or-remove convention.
-    return pld.composed(((1 / composed_mu(what.phases), 1),), 1.0, interval, False)
+    return pld.composed(((1 / composed_mu(what.everything), 1),), 1.0, interval, False)

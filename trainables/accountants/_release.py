@@ -20,8 +20,9 @@ class Release:
     `phases` holds pairs (sigma_eff, count), sorted by falling sigma_eff, no sigma_eff twice. With
     sampling poisson a count is of steps, each on a sample of rate `sample_rate`; with shuffle it
     is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1. `unsampled` has
-    further pairs beside sampled ones: Gaussian mechanisms on all records, a noised histogram say.
-    `unaccounted` says why no finite epsilon holds; then phases do not matter.
+    further pairs that no calibration scales: Gaussian mechanisms on all records beside the training
+    steps, a noised histogram say. `unaccounted` says why no finite epsilon holds; then phases do
+    not matter.
     """
 
     phases: tuple[tuple[float, int], ...]
@@ -35,12 +36,21 @@ class Release:
     @property
     def is_finite(self) -> bool:
         """Whether a finite epsilon can hold."""
-        every = (*self.phases, *self.unsampled)
-        return not self.unaccounted and all(_squares(sigma) for sigma, _ in every)
+        return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.everything)
+
+    @property
+    def everything(self) -> tuple[tuple[float, int], ...]:
+        """Phases and what stands beside them: all of it, where nothing is sampled."""
+        return merged((*self.phases, *self.unsampled))
 
     def scaled(self, factor: float) -> Release:
-        """The release with `factor` times the noise in its phases."""
+        """The release with `factor` times the training noise; what stands beside it stays."""
         return replace(self, phases=tuple((sigma * factor, count) for sigma, count in self.phases))
+
+    def quieter(self, factor: float) -> Release:
+        """The release with `factor` < 1 times the noise in everything: an upper bound of it."""
+        beside = tuple((sigma * factor, count) for sigma, count in self.unsampled)
+        return replace(self.scaled(factor), unsampled=beside)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes an equal release again."""
@@ -105,8 +115,8 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
     if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
         histogram = [(mechanism.effective_histogram_noise_multiplier, 1)]
     return Release(
-        phases=merged(steps if poisson else [*histogram, *steps]),
-        unsampled=merged(histogram if poisson else []),
+        phases=merged(steps),
+        unsampled=merged(histogram),
         sampling=mechanism.sampling,
         sample_rate=mechanism.sample_rate if poisson else 1.0,
         neighboring_relation=mechanism.neighboring_relation,

@@ -19,10 +19,17 @@ from trainables.accountants._gauss import (
 from trainables.accountants._release import Release, release
 from trainables.privacy.mechanism import Mechanism
 
+KIND = "guarantee"
+
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     """Epsilon of all epochs; `math.inf` where anything is unaccounted for."""
     return of_release(release(mechanism), delta=delta)
+
+
+def is_exact(what: Release) -> bool:
+    """Whether the figure is the smallest epsilon: without sampling it is."""
+    return what.sampling == "shuffle" or what.sample_rate >= 1
 
 
 def of_release(what: Release, *, delta: float) -> float:
@@ -30,5 +37,5 @@ def of_release(what: Release, *, delta: float) -> float:
     if not what.is_finite:
         return math.inf
     if what.sampling == "shuffle":
-        return gaussian_epsilon(composed_mu(what.phases), delta)
+        return gaussian_epsilon(composed_mu(what.everything), delta)
     return participation_epsilon(terms_of(what), delta=delta)

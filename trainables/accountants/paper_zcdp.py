@@ -10,6 +10,9 @@ import math
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 
+KIND = "figure"
+NO_GUARANTEE = "its figure is no guarantee of what runs; it is reported beside epsilon"
+
 
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     """rho + 2 sqrt(rho ln(1 / delta)) with rho = sum over epochs of 1 / (2 z_t^2).

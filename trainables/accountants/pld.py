@@ -18,6 +18,7 @@ from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 
+KIND = "guarantee"
 FINE, MEDIUM, QUICK, COARSE = (
     200_000,
     60_000,
@@ -32,20 +33,14 @@ DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it woul
 def epsilon(mechanism: Mechanism, *, delta: float) -> float:
     """Epsilon of all epochs; `math.inf` where anything is unaccounted for.
 
-    Raises: CannotAnalyze for sampling shuffle, and where the noise is so small that only an upper
-    bound (gaussian) is had.
+    Raises: CannotAnalyze as `of_release` does.
     """
-    if mechanism.sampling != "poisson":
-        raise CannotAnalyze(
-            f"pld: expected sampling poisson, got {mechanism.sampling} (gaussian is exact for it)"
-        )
-    what = release(mechanism)
-    if what.is_finite and is_dear(what, delta=delta):
-        raise CannotAnalyze(
-            f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
-            " the bounds of the accountants gaussian and rdp are had"
-        )
-    return of_release(what, delta=delta)
+    return of_release(release(mechanism), delta=delta)
+
+
+def is_exact(what: Release) -> bool:
+    """Whether the figure is the smallest epsilon, up to the grid's rounding: it is."""
+    return True
 
 
 def of_release(
@@ -55,15 +50,27 @@ def of_release(
 
     `points` sets the grid: FINE, MEDIUM, QUICK or COARSE, each an upper bound of the one before.
     Under replace-one both records move the sum by up to the add-or-remove sensitivity.
+
+    Raises: CannotAnalyze for sampling shuffle, and where the noise is so small that only an upper
+    bound (gaussian) is had.
     """
+    if what.sampling != "poisson":
+        raise CannotAnalyze(
+            f"pld: expected sampling poisson, got {what.sampling} (gaussian is exact for it)"
+        )
     if not what.is_finite:
         return math.inf
-    if not what.phases and not what.unsampled:
+    if not what.everything:
         return 0.0
+    if is_dear(what, delta=delta):
+        raise CannotAnalyze(
+            f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
+            " the bounds of the accountants gaussian and rdp are had"
+        )
     bound = max(_bound(what, delta), _STEP_SHARE * _largest_loss(what))
     interval = interval_for(bound, points)
     return least_finite(
-        lambda quieter: distribution(what.scaled(quieter), interval, replace_one),
+        lambda quieter: distribution(what.quieter(quieter), interval, replace_one),
         delta=delta,
     )
 

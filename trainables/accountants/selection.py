@@ -24,6 +24,8 @@ from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 
+KIND = "choice"
+NO_GUARANTEE = "it prices the choice among trials, not one trial"
 INDEPENDENT = ("random",)  # searches whose trials are independent draws from a fixed distribution
 
 
