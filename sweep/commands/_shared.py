@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sweep.store.status import TrialStatus
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
                 style="yellow",
                 soft_wrap=True,
             )
-    failed = sum(record.status == "failed" for record in records)
+    failed = sum(record.status is TrialStatus.FAILED for record in records)
     if failed:
         from trainables.errors import TrialFailed
 
@@ -178,7 +179,7 @@ def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
 
     from sweep.search.source import ended_early
 
-    waiting = [r for r in records if r.status in ("planned", "interrupted") and r.reason]
+    waiting = [r for r in records if r.status.is_pending and r.reason]
     found = [
         f"{number} of {len(records)} trials did not run to their end: {reason}."
         for reason, number in Counter(str(record.reason) for record in waiting).items()
@@ -194,7 +195,7 @@ def _export_best(folder: SweepFolder) -> str | None:
     from sweep.results.export import export_trial
 
     records = folder.records(running=False)
-    if not any(r.status in select.FINISHED and not r.plan.baseline for r in records):
+    if not any(r.status.is_finished and not r.plan.baseline for r in records):
         return None
     best = select.choose(records)[0]
     return str(export_trial(folder, best, folder.path / "best"))

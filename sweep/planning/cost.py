@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.store import sweeps as store
+from sweep.store.status import TrialStatus
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData
 from trainables.footprint import Footprint
@@ -31,7 +32,7 @@ def estimator(
         except (InvalidData, TypeError, KeyError):
             continue  # of another version, or damaged: `sweep show` says so, an estimate need not
         for record in records:
-            if record.status == "done" and record.plan.steps and record.seconds > 0:
+            if record.status is TrialStatus.DONE and record.plan.steps and record.seconds > 0:
                 per_step = record.seconds / record.plan.steps
                 seconds.setdefault(kind_of(record.plan.config), []).append(per_step)
 

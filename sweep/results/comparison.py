@@ -89,7 +89,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     if trial:
         wanted = folder.plan_of(trial).id
         record = next(r for r in records if r.plan.id == wanted)
-        if record.status not in select.FINISHED:
+        if not record.status.is_finished:
             raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
     else:
         record = select.choose(records, epsilon_max=epsilon_max)[0]

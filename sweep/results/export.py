@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from sweep.results import select
 from sweep.results.export_encoder import write_encoder
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.filter import total_of
@@ -44,7 +43,7 @@ def export_trial(
 
     Raises: InvalidInput where `target` exists or the trial has not finished.
     """
-    if record.status not in select.FINISHED:
+    if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
     if target.exists():
         raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")

@@ -41,7 +41,7 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
     """The importance of every axis that varies among finished trials that are no baseline, for
     `metric` (default: what a sweep chooses by). None where too few trials or axes are there.
     """
-    finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
+    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     groups = select.groups(finished)
     if len(groups) < FEWEST:
         return None

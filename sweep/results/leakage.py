@@ -37,7 +37,7 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
 
     A trial whose evidence is missing or damaged is left out, with a note in its own panel.
     """
-    finished = [r for r in folder.records() if r.status in select.FINISHED]
+    finished = [r for r in folder.records() if r.status.is_finished]
     panels: dict[str, dict[str, Any]] = {
         r.plan.id: {"metrics": {}, "notes": [], "violation": None} for r in finished
     }

@@ -15,6 +15,7 @@ from dashboards import results
 from sweep.results import select
 from sweep.store.files import number
 from sweep.store.plans import noise_at
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
 from trainables.errors import InvalidInput
@@ -35,7 +36,7 @@ def gather(
     Raises: InvalidInput where no trial has finished.
     """
     records = folder.records()
-    finished = [record for record in records if record.status in select.FINISHED]
+    finished = [record for record in records if record.status.is_finished]
     if not finished:
         raise InvalidInput(f"expected a finished trial in sweep {folder.name}, got none")
     front = {record.plan.id for record in select.front(records)}
@@ -48,7 +49,7 @@ def gather(
             public=public,
         )
         for record in records
-        if record.status != "planned"
+        if record.status is not TrialStatus.PLANNED
     )
     about, space = folder.about(), folder.space()
     choice, chosen = _choice(records, epsilon_max)
@@ -145,7 +146,7 @@ def _choice(
     allowed = [
         record
         for record in records
-        if record.status in select.FINISHED
+        if record.status.is_finished
         and not record.plan.baseline
         and (select.value(record, "epsilon") or math.inf) <= epsilon_max
     ]

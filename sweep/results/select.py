@@ -17,7 +17,6 @@ from sweep.store.sweeps import TrialRecord
 from trainables import goals
 from trainables.errors import InvalidInput
 
-FINISHED = ("done", "stopped")
 WAYS = ("ser", "mauve", "leakage", "pareto")
 _CHOSEN_BY = {
     "ser": goals.QUALITY["nlu"],
@@ -82,7 +81,7 @@ def groups(records: Sequence[TrialRecord]) -> list[Group]:
     """Finished trials by group, in the order of the first of each."""
     found: dict[str, list[TrialRecord]] = {}
     for record in records:
-        if record.status in FINISHED:
+        if record.status.is_finished:
             found.setdefault(record.plan.group, []).append(record)
     return [Group(key=key, records=tuple(members)) for key, members in found.items()]
 
@@ -137,7 +136,7 @@ def front(
     points = [
         (record, tuple(_cost(record, metric) for metric in names))
         for record in records
-        if record.status in FINISHED
+        if record.status.is_finished
     ]
     known = [(record, p) for record, p in points if None not in p]
 
@@ -183,7 +182,7 @@ def choose(
 
     Raises: InvalidInput where nothing qualifies, saying what there is.
     """
-    finished = [r for r in records if r.status in FINISHED and not r.plan.baseline]
+    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
         raise InvalidInput("expected a finished trial that is no baseline, got none")
     allowed = [r for r in finished if _within(r, epsilon_max)]

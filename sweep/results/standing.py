@@ -62,7 +62,7 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
 
     Raises: InvalidInput where there is no figure that all have (`select.chosen_by`).
     """
-    finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
+    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
         return None
     metric, main = select.chosen_by(finished), select.headline(finished)

@@ -13,18 +13,20 @@ from rich.text import Text
 from sweep.results import select
 from sweep.results.standing import interval_of
 from sweep.store.plans import Plan
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from trainables import goals
 
 _STYLES = {
-    "done": "green",
-    "stopped": "yellow",
-    "failed": "red",
-    "refused": "dim",
-    "running": "cyan",
-    "interrupted": "yellow",
-    "planned": "dim",
+    TrialStatus.DONE: "green",
+    TrialStatus.STOPPED: "yellow",
+    TrialStatus.FAILED: "red",
+    TrialStatus.REFUSED: "dim",
+    TrialStatus.RUNNING: "cyan",
+    TrialStatus.INTERRUPTED: "yellow",
+    TrialStatus.PLANNED: "dim",
 }
+_EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
 _SHORT = {"loss_threshold": "loss", "calibrated": "calibr."}
 _MARKDOWN = ("mia_shadow_auc", "epsilon", "epsilon_paper", "seconds")
 
@@ -119,7 +121,7 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
                 cells.append(_interval(interval_of(record)))
             cells.append(_ratio(record, metric, found))
         cells += [figure(select.value(record, name)) for name in ("epsilon", "epsilon_paper")]
-        if record.status in select.FINISHED:
+        if record.status.is_finished:
             cells += [duration(record.seconds), _ratio(record, "seconds", found)]
         else:
             cells += [duration(record.seconds or None), "-"]
@@ -155,7 +157,7 @@ def leakage_table(records: Sequence[TrialRecord]) -> Table | None:
 
     The strongest attack, in bold, is the best of several noisy figures: read its interval.
     """
-    finished = [r for r in records if r.status in select.FINISHED and select.attacks_of(r)]
+    finished = [r for r in records if r.status.is_finished and select.attacks_of(r)]
     if not finished:
         return None
     names = sorted({name for record in finished for name in select.attacks_of(record)})
@@ -211,7 +213,7 @@ class Progress:
     """How far a running trial is; `epsilon` is what it has spent."""
 
     name: str
-    status: str
+    status: TrialStatus
     epochs_done: int
     epochs: int
     validation: tuple[str, float | None] = ("SER", None)  # as `goals.validated` gives it
@@ -230,13 +232,13 @@ def live_table(
     for column in ("epoch", "validation", "epsilon spent", "epoch takes"):
         table.add_column(column, justify="right")
     rows = list(progress.values())
-    running = [row for row in rows if row.status == "running"]
-    ended = [row for row in rows if row.status not in ("running", "planned")]
+    running = [row for row in rows if row.status is TrialStatus.RUNNING]
+    ended = [row for row in rows if row.status.is_over or row.status is TrialStatus.REFUSED]
     room = max(0, max_rows - len(running))
     for row in [*(ended[-room:] if room else []), *running[:max_rows]]:
         table.add_row(
             Text(row.name),
-            Text(row.status, style=_STYLES.get(row.status, "")),
+            Text(row.status, style=_STYLES[row.status]),
             f"{row.epochs_done}/{row.epochs}",
             f"{row.validation[0]} {figure(row.validation[1])}",
             figure(row.epsilon),
@@ -285,7 +287,7 @@ def _change(record: TrialRecord, what: str) -> str:
 
 def _status(record: TrialRecord) -> Text:
     text = Text(record.status, style=_STYLES[record.status])
-    if record.reason and record.status in ("failed", "stopped", "refused"):
+    if record.reason and record.status in _EXPLAINED:
         text.append(f": {record.reason}")
     return text
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sweep.runtime.driver import Driver
 from sweep.store.files import flush_folder
 from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 
@@ -22,7 +23,7 @@ def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[Plann
     for trial_id in trial_ids:
         trial = folder.plan_of(trial_id)
         record = folder.record(trial, running=False)
-        if record.status != "stopped":
+        if record.status is not TrialStatus.STOPPED:
             raise InvalidInput(
                 f"expected --continue with a trial that was stopped, got {trial.id},"
                 f" which is {record.status}"

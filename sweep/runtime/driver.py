@@ -24,6 +24,7 @@ from sweep.spending.filter import admits
 from sweep.spending.ledger import Entry, Ledger, attempt_key, entry_for, furthest
 from sweep.spending.verdict import GO_ON, Verdict
 from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
 from trainables import goals
@@ -34,7 +35,6 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.result import EpochReport
 
 _CLOCK_SECONDS = 5.0
-_ENDED = ("done", "stopped", "failed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Driver:
         self._total = budget.total
         self._filter = total_filter
         self._budget_total = budget_total
-        self._ended = {record.plan.id for record in records if record.status in _ENDED}
+        self._ended = {record.plan.id for record in records if record.status.is_over}
         self._lock = threading.RLock()
         self._name = folder.ledger_name
         self._attempts: dict[str, _Attempt] = {}
@@ -196,12 +196,12 @@ class Driver:
             self._folder.finish_trial(event.result, when=event.time, reason=event.reason)
             whole = event.result.seconds.get("total", 0.0)
             self._seconds_of[event.trial_id] = max(whole, self._seconds_of.get(event.trial_id, 0.0))
-            status = "stopped" if event.result.stopped_early else "done"
+            status = TrialStatus.STOPPED if event.result.stopped_early else TrialStatus.DONE
             place = self._folder.trial_folder(event.trial_id)
             self._ahead.submit(leakage.draw, place, paid.trial.name)
         else:
             self._folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
-            status = "failed"
+            status = TrialStatus.FAILED
         self._ended.add(event.trial_id)
         self._show(paid, status, reason=event.reason)
         return GO_ON
@@ -222,7 +222,7 @@ class Driver:
         if not verdict.go_on:
             return self._deny(paid, verdict)
         self._ahead.submit(self._look_ahead, paid, done)
-        self._show(paid, "running")
+        self._show(paid, TrialStatus.RUNNING)
         return verdict
 
     def _look_ahead(self, paid: Paid, done: int) -> None:
@@ -236,7 +236,7 @@ class Driver:
 
     def _deny(self, paid: Paid, verdict: Verdict) -> Verdict:
         self._folder.deny_trial(paid.trial.id, reason=verdict.reason)
-        self._show(paid, "planned")
+        self._show(paid, TrialStatus.PLANNED)
         return verdict
 
     def _repeated(self, trial_id: str, done: int) -> list[Release]:
@@ -285,7 +285,7 @@ class Driver:
         verdict = Verdict(False, event.reason) if event.reason else self._permits_time()
         if verdict.go_on:
             verdict = self._permit(paid, attempt, done)
-        self._show(paid, "running", report=report)
+        self._show(paid, TrialStatus.RUNNING, report=report)
         return verdict
 
     def _permit(self, paid: Paid, attempt: _Attempt, done: int) -> Verdict:
@@ -371,7 +371,12 @@ class Driver:
             self._folder.write_seconds_run(self.seconds)
 
     def _show(
-        self, paid: Paid, status: str, *, report: EpochReport | None = None, reason: str = ""
+        self,
+        paid: Paid,
+        status: TrialStatus,
+        *,
+        report: EpochReport | None = None,
+        reason: str = "",
     ) -> None:
         metrics: Mapping[str, Any] = report.metrics if report is not None else {}
         rows = [] if report is not None else self._folder.epochs(paid.trial.id)

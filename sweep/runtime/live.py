@@ -14,8 +14,8 @@ from rich.table import Table
 from search_spaces.space import SearchSpace
 from sweep.results.table import Progress, duration, figure, live_table
 from sweep.store.plans import Plan
+from sweep.store.status import TrialStatus
 
-_ENDED = ("done", "stopped", "failed")
 _LINE_SECONDS = 60.0
 Watch = Callable[[str, Progress], None]
 
@@ -40,7 +40,7 @@ class View:
     def tell(self, trial_id: str, progress: Progress) -> None:
         """Something about a trial is new; figures that it lacks stay as they were."""
         with self._lock:
-            if self._began is None and progress.status == "running":
+            if self._began is None and progress.status is TrialStatus.RUNNING:
                 self._began = self._clock(), self._epochs()[0]
             before = self._progress.pop(trial_id, None)
             if before is not None and progress.validation[1] is None:
@@ -73,7 +73,7 @@ class View:
 
     def _summary(self, *, elapsed: bool = True) -> str:
         rows = self._rows()
-        ended = sum(row.status in _ENDED for row in rows)
+        ended = sum(row.status.is_over for row in rows)
         text = f"{ended} of {max(len(rows), self._num_expected)} done"
         if elapsed:
             text += f", {duration(self._clock() - self._started)}"
@@ -81,7 +81,7 @@ class View:
         return text if left is None else f"{text}, about {duration(left)} left"
 
     def _rows(self) -> list[Progress]:
-        return [row for row in self._progress.values() if row.status != "refused"]
+        return [row for row in self._progress.values() if row.status is not TrialStatus.REFUSED]
 
     def _epochs(self) -> tuple[float, float]:
         """Epochs done, and epochs of all trials: one still to be chosen has as many as the mean."""
@@ -90,7 +90,7 @@ class View:
         if rows:
             total *= max(1.0, self._num_expected / len(rows))
         # What ended will not train further, whatever it had left.
-        return sum(row.epochs if row.status in _ENDED else row.epochs_done for row in rows), total
+        return sum(row.epochs if row.status.is_over else row.epochs_done for row in rows), total
 
     def _seconds_left(self) -> float | None:
         """At the pace since trials began to run (what starts before them comes once); None: not
@@ -140,14 +140,14 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
     def tell(trial_id: str, progress: Progress) -> None:
         nonlocal printed
         view.tell(trial_id, progress)
-        if progress.status == "running":
+        if progress.status is TrialStatus.RUNNING:
             ran.add(trial_id)
             if progress.validation[1] is not None:
                 last[trial_id] = progress
             due = clock() - printed >= _LINE_SECONDS
         else:
             # What had ended before this process began is counted and not told again.
-            due = trial_id in ran and progress.status != "planned"
+            due = trial_id in ran and progress.status is not TrialStatus.PLANNED
             ran.discard(trial_id)
         if due:
             printed = clock()

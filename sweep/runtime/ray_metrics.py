@@ -19,7 +19,6 @@ from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder
 
 Watch = Callable[[str, Progress], None]
-_ENDED = ("done", "stopped")
 
 
 def recorded(watch: Watch, folder: SweepFolder) -> Watch:
@@ -55,7 +54,7 @@ class Recorder:
             labels = {"sweep": self._folder.name, "status": status}
             self._set("sweep_trials", float(counts[status]), labels)
         plan = self._plan(trial_id)
-        if plan is None or progress.status in ("planned", "refused"):
+        if plan is None or not progress.status.has_begun:
             return
         labels = {
             "sweep": self._folder.name,
@@ -81,7 +80,7 @@ class Recorder:
             figures["epoch_seconds"] = seconds
             if plan.num_records and seconds > 0:
                 figures["utterances_per_second"] = plan.num_records / seconds
-        if progress.status in _ENDED:
+        if progress.status.is_finished:
             result = self._folder.result(plan.id) or {}
             measured = _numbers(result.get("metrics", {}))
             figures |= {name: measured.get(name) for name in ("ser", "mia_shadow_auc")}

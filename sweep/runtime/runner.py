@@ -39,6 +39,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.delivery import Delivery
 from trainables import goals
@@ -129,7 +130,7 @@ def resume(
     if folder.is_running:
         raise store.running_already(folder.name)
     stopped = continuation.require_stopped(folder, take_up)
-    waiting = [record.plan for record in folder.records() if record.status in _UNFINISHED]
+    waiting = [record.plan for record in folder.records() if record.status.is_resumed]
     waiting += stopped
     space = folder.space()
     preflight.require_executor(space, address)
@@ -176,9 +177,6 @@ def _undo(folder: SweepFolder, tracker: Any) -> None:
     with suppress(*tracker.away):
         tracker.delete(folder)
     folder.delete()
-
-
-_UNFINISHED = ("planned", "running", "interrupted", "failed")
 
 
 def _require_total(prepared: Prepared, settings: Settings, budget_total: float) -> None:
@@ -253,7 +251,7 @@ def _execute(
         jobs = {
             record.plan.id: _job(folder, packing, record.plan, epochs_done=record.epochs_done)
             for record in folder.records(running=False)
-            if record.status in _UNFINISHED
+            if record.status.is_resumed
         }
         chosen = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
         others = [job for job in jobs.values() if job not in chosen]
@@ -334,7 +332,7 @@ def _paid(trials: Sequence[PlannedTrial], settings: Settings, ledger: Ledger) ->
 def _progress(record: store.TrialRecord) -> Progress:
     return Progress(
         name=record.plan.name,
-        status=record.status if record.status != "interrupted" else "planned",
+        status=TrialStatus.PLANNED if record.status is TrialStatus.INTERRUPTED else record.status,
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
         validation=goals.validated(record.metrics),

@@ -28,7 +28,7 @@ def advice(
     """Sentences, the most useful first; empty where too little has finished. `where` the trials
     stand (`standing.standing`); None: by their own intervals.
     """
-    finished = [r for r in records if r.status in select.FINISHED and not r.plan.baseline]
+    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
         return []
     metric = select.chosen_by(finished)

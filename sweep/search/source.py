@@ -20,6 +20,7 @@ from sweep.search import suggest as search
 from sweep.search.suggest import Suggestion, Told
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial, group_of
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import goals
 
@@ -155,7 +156,7 @@ def earlier_records(
     found = []
     for name in space.search.warm_start:
         records = store.open_sweep(home, name).records()
-        found += [r for r in records if r.status in select.FINISHED and _is_point(space, r)]
+        found += [r for r in records if r.status.is_finished and _is_point(space, r)]
     if folder is not None and found:
         folder.keep_earlier_trials(found)
     return found
@@ -197,13 +198,13 @@ def _told(space: SearchSpace, place: Suggestion, members: Sequence[TrialRecord])
     known = [
         objectives
         for record in members
-        if record.status in select.FINISHED and record.epochs_done
+        if record.status.is_finished and record.epochs_done
         if (objectives := objectives_of(space, record)) is not None
     ]
     name, values = place.variant.name, place.values
-    if members[0].status == "refused":
+    if members[0].status is TrialStatus.REFUSED:
         return _refused(place, members[0].plan, space)
-    if any(record.status in ("planned", "running", "interrupted") for record in members):
+    if any(record.status.is_pending for record in members):
         return Told(variant=name, values=values, state="running")
     if not known:
         return Told(variant=name, values=values, state="failed")

@@ -38,6 +38,7 @@ import yaml
 from search_spaces.space import SearchSpace, check_name, parse
 from sweep.store import locks, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
+from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, metric, to_yaml
 from sweep.store.trial_files import TrialRecord as TrialRecord  # part of what this module gives
 from trainables.errors import InvalidData, InvalidInput
@@ -171,6 +172,7 @@ class SweepFolder(TrialFiles):
                 **{
                     **row,
                     "plan": plan,
+                    "status": TrialStatus(row["status"]),
                     "metrics": {name: metric(value) for name, value in row["metrics"].items()},
                     "notes": tuple(row["notes"]),
                 }

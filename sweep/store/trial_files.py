@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 from sweep.store import plans
 from sweep.store.files import append_line, read_json, read_lines, write_json, write_text
+from sweep.store.status import TrialStatus
 from trainables.errors import InvalidData
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 
-Status = Literal["planned", "refused", "running", "interrupted", "done", "stopped", "failed"]
 _RESULT = frozenset(
     ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
 )
@@ -30,7 +30,7 @@ class TrialRecord:
     """
 
     plan: plans.PlannedTrial
-    status: Status
+    status: TrialStatus
     epochs_done: int
     metrics: dict[str, float | None]
     seconds: float
@@ -126,23 +126,22 @@ class TrialFiles:
         rows = self.epochs(trial.id)
         result = self.result(trial.id)
         failed = self.trial_folder(trial.id) / "failed.json"
-        status: Status
         reason = trial.reason
         denied = self.trial_folder(trial.id) / _DENIED
         if not trial.runs and result is None:
-            status = "refused"
+            status = TrialStatus.REFUSED
         elif result is not None:
-            status = "stopped" if result["stopped_early"] else "done"
+            status = TrialStatus.STOPPED if result["stopped_early"] else TrialStatus.DONE
             reason = result["reason"]
         elif failed.exists():
-            status, reason = "failed", read_json(failed)["reason"]
+            status, reason = TrialStatus.FAILED, read_json(failed)["reason"]
         elif denied.exists():
-            status = "interrupted" if rows else "planned"
+            status = TrialStatus.INTERRUPTED if rows else TrialStatus.PLANNED
             reason = read_json(denied)["reason"]
         elif (self.trial_folder(trial.id) / "config.yaml").exists():
-            status = "running" if running else "interrupted"
+            status = TrialStatus.RUNNING if running else TrialStatus.INTERRUPTED
         else:
-            status = "planned"
+            status = TrialStatus.PLANNED
         metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
         times = result["seconds"] if result else {}
         panel = self.panel(trial.id) if result else {}

@@ -30,7 +30,7 @@ def synthesis_table(records: Sequence[TrialRecord]) -> Table | None:
     made = [
         record
         for record in records
-        if record.status in select.FINISHED and "word_type_overlap" in record.metrics
+        if record.status.is_finished and "word_type_overlap" in record.metrics
     ]
     if not made:
         return None

@@ -24,6 +24,7 @@ from sweep.results import select
 from sweep.settings import Settings
 from sweep.store.files import number
 from sweep.store.plans import noise_at
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.connection import require_answer
 from sweep.tracking.mlflow_views import View, views
@@ -44,7 +45,6 @@ from trainables.result import is_curator_only
 
 EXPERIMENT = "sweeps"
 MARKER = "epochs_done"  # logged last of an epoch: what it is there for has been delivered
-_ENDED = {"done": "FINISHED", "stopped": "FINISHED", "failed": "FAILED"}
 _BATCH = 90  # MLflow takes at most 100 params or tags a call
 
 
@@ -98,10 +98,9 @@ class Tracker:
         about = folder.about()
         records = {record.plan.id: record for record in folder.records(running=running)}
         parent = self._parent(folder, about)
-        begun = ("running", "interrupted", "done", "stopped", "failed")
         chosen = records if trial_ids is None else [i for i in trial_ids if i in records]
         for trial_id in chosen:
-            if records[trial_id].status in begun:
+            if records[trial_id].status.has_begun:
                 self._trial(folder, about, parent, records[trial_id])
         self._summary(folder, parent, list(records.values()), running=running)
         return parent
@@ -269,15 +268,14 @@ class Tracker:
         self, folder: SweepFolder, run_id: str, record: TrialRecord, rows: list[dict[str, Any]]
     ) -> None:
         plan = record.plan
-        status = _ENDED.get(record.status)
         panel = folder.panel(plan.id)
         state = f"{record.status} after {record.epochs_done} epochs"
         if panel:
             state += f", compared at {panel['time']}"
-        if status is None:
-            self._client.set_tag(run_id, "status", record.status)
+        if not record.status.is_over:
+            self._client.set_tag(run_id, "status", record.status.value)
             self._client.update_run(
-                run_id, status="RUNNING" if record.status == "running" else "KILLED"
+                run_id, status="RUNNING" if record.status is TrialStatus.RUNNING else "KILLED"
             )
             return
         run = self._client.get_run(run_id)
@@ -298,6 +296,7 @@ class Tracker:
                 self._metrics(run_id, panel["metrics"], step=record.epochs_done, when=panel["time"])
         self._result_tags(run_id, record, names={*seen, *record.metrics})
         self._artifacts(folder, run_id, record, rows)
+        status = "FAILED" if record.status is TrialStatus.FAILED else "FINISHED"
         self._client.set_terminated(run_id, status=status, end_time=_milliseconds(when))
         self._client.set_tag(run_id, "delivered", state)
 
@@ -306,7 +305,7 @@ class Tracker:
 
         infinite = [n for n, v in record.metrics.items() if v is not None and math.isinf(v)]
         tags = {
-            "status": record.status,
+            "status": record.status.value,
             "reason": record.reason or "",
             "privacy.violation": violation_text(record.violation),
             "notes": "; ".join(record.notes),
@@ -346,11 +345,11 @@ class Tracker:
         if state == self._summarised:
             return
 
-        finished = [record for record in records if record.status in select.FINISHED]
+        finished = [record for record in records if record.status.is_finished]
         counts = {
             "trials": len(records),
-            "trials_refused": sum(record.status == "refused" for record in records),
-            "trials_failed": sum(record.status == "failed" for record in records),
+            "trials_refused": sum(record.status is TrialStatus.REFUSED for record in records),
+            "trials_failed": sum(record.status is TrialStatus.FAILED for record in records),
             "trials_done": len(finished),
         }
         figures: dict[str, Any] = dict(counts)
@@ -372,7 +371,7 @@ class Tracker:
             for view in self.views(folder)
         ]
         text = note(folder.space().description or "", records, links=links)
-        waiting = any(r.status in ("planned", "running", "interrupted") for r in records)
+        waiting = any(r.status.is_pending for r in records)
         status = "FINISHED" if not waiting else ("RUNNING" if running else "KILLED")
         tags = [
             RunTag("status", status.lower()),

@@ -29,7 +29,7 @@ def note(
 
     `links` are (words, address).
     """
-    finished = [record for record in records if record.status in select.FINISHED]
+    finished = [record for record in records if record.status.is_finished]
     parts = [" ".join((description or "").split()), *_best(finished)]
     if links:
         parts.append(" · ".join(f"[{words}]({address})" for words, address in links))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sweep.results import select
 from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
-from sweep.store.trial_files import Status
 from trainables.errors import InvalidInput
 
 
@@ -21,7 +21,7 @@ def record(
     *,
     group: str | None = None,
     baseline: bool = False,
-    status: Status = "done",
+    status: str = TrialStatus.DONE,
     seconds: float = 1.0,
     data: str = "atis",
     task: str = "nlu",
@@ -33,7 +33,12 @@ def record(
         group=group or name, engine="edp_sgd", seed=0, epochs=1,
     )  # fmt: skip
     return TrialRecord(
-        plan=plan, status=status, epochs_done=1, metrics=metrics, seconds=seconds, reason=None
+        plan=plan,
+        status=TrialStatus(status),
+        epochs_done=1,
+        metrics=metrics,
+        seconds=seconds,
+        reason=None,
     )
 
 

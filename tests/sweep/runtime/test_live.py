@@ -14,6 +14,7 @@ from rich.console import Console
 from sweep.planning.prepare import prepare_space
 from sweep.results.table import Progress
 from sweep.runtime.live import View, lines, num_expected
+from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import settings_in, space_in
 
 
@@ -32,8 +33,8 @@ def clock() -> Clock:
     return Clock()
 
 
-PLANNED = Progress(name="a", status="planned", epochs_done=0, epochs=4)
-RUNNING = replace(PLANNED, status="running")
+PLANNED = Progress(name="a", status=TrialStatus.PLANNED, epochs_done=0, epochs=4)
+RUNNING = replace(PLANNED, status=TrialStatus.RUNNING)
 
 
 def after(epochs: int, name: str = "a") -> Progress:
@@ -47,7 +48,7 @@ def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock: Clock) -> N
     view.tell("a", after(2))
     # 2 of 40 epochs in 20 s: 38 are left.
     assert view.summary() == "0 of 10 done, about 6 min 20 s left"
-    view.tell("a", replace(after(4), status="done"))
+    view.tell("a", replace(after(4), status=TrialStatus.DONE))
     clock.now += 20
     assert view.summary() == "1 of 10 done, about 6 min 00 s left"
 
@@ -64,14 +65,14 @@ def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock: Clock)
 
 def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock: Clock) -> None:
     view = View("toy", clock=clock)
-    view.tell("a", replace(after(4), status="done"))
+    view.tell("a", replace(after(4), status=TrialStatus.DONE))
     view.tell("b", replace(PLANNED, epochs_done=2))
     view.tell("b", replace(RUNNING, epochs_done=2))
     assert view.summary() == "1 of 2 done"
     clock.now += 10
     view.tell("b", after(3))
     assert view.summary() == "1 of 2 done, about 10 s left"
-    view.tell("b", replace(after(4), status="done"))
+    view.tell("b", replace(after(4), status=TrialStatus.DONE))
     assert view.summary() == "2 of 2 done"
 
 
@@ -92,14 +93,14 @@ def test_off_a_terminal_a_line_tells_now_and_then_how_it_goes(clock: Clock) -> N
     tell = lines(
         View("toy", num_expected=3, clock=clock), Console(file=out, width=140), clock=clock
     )
-    tell("old", replace(after(4, "old"), status="done"))
+    tell("old", replace(after(4, "old"), status=TrialStatus.DONE))
     assert out.getvalue() == "", "it ended before this process began"
     tell("a", RUNNING)
     for epoch in (1, 2, 3):
         clock.now += 25
         tell("a", after(epoch))
-    tell("a", replace(RUNNING, status="done", epochs_done=4))
-    tell("a", replace(RUNNING, status="done", epochs_done=4))
+    tell("a", replace(RUNNING, status=TrialStatus.DONE, epochs_done=4))
+    tell("a", replace(RUNNING, status=TrialStatus.DONE, epochs_done=4))
     assert out.getvalue().splitlines() == [
         "running: a (3 of 4 epochs, validation SER 0.5); 1 of 3 done, about 2 min 05 s left",
         "done: a (4 of 4 epochs, validation SER 0.5); 2 of 3 done, about 1 min 15 s left",
@@ -110,5 +111,5 @@ def test_a_failed_trials_line_says_why(clock: Clock) -> None:
     out = io.StringIO()
     tell = lines(View("toy", clock=clock), Console(file=out, width=140), clock=clock)
     tell("a", RUNNING)
-    tell("a", replace(PLANNED, status="failed", reason="no room left"))
+    tell("a", replace(PLANNED, status=TrialStatus.FAILED, reason="no room left"))
     assert out.getvalue() == "failed: a (0 of 4 epochs): no room left; 1 of 1 done\n"

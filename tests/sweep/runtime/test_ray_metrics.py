@@ -12,6 +12,7 @@ from dashboards.live_metrics import METRICS, LiveMetric
 from sweep.results.table import Progress
 from sweep.runtime.ray_metrics import Recorder, recorded
 from sweep.store.files import append_line
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.untracked import run_untracked
 from trainables.result import is_curator_only
@@ -40,7 +41,9 @@ def told(toy: SweepFolder, status: str = "done") -> dict[str, FakeGauge]:
 
     recorder = Recorder(toy, gauge=make)
     for record in toy.records():
-        progress = Progress(name=record.plan.name, status=status, epochs_done=3, epochs=3)
+        progress = Progress(
+            name=record.plan.name, status=TrialStatus(status), epochs_done=3, epochs=3
+        )
         recorder.tell(record.plan.id, progress)
     return gauges
 
@@ -92,6 +95,9 @@ def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     heard: list[Any] = []
     tell = recorded(lambda trial_id, progress: heard.append(trial_id), toy)
-    tell(toy.plan().trials[0].id, Progress(name="a", status="running", epochs_done=1, epochs=3))
+    tell(
+        toy.plan().trials[0].id,
+        Progress(name="a", status=TrialStatus.RUNNING, epochs_done=1, epochs=3),
+    )
     assert len(heard) == 1
     assert "ray" not in sys.modules

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweep.store.plans import noise_at
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.mlflow_views import COLUMNS, TAG, views
 from sweep.tracking.note import LONGEST, note
@@ -75,7 +76,7 @@ def test_a_description_of_many_trials_is_cut_between_lines(toy: SweepFolder) -> 
 
 
 def test_failures_are_said(toy: SweepFolder) -> None:
-    broken = [replace(records(toy)[0], status="failed", reason="x"), *records(toy)[1:]]
+    broken = [replace(records(toy)[0], status=TrialStatus.FAILED, reason="x"), *records(toy)[1:]]
     assert "Of 3 trials: 1 failed." in note("", broken)
 
 
