@@ -35,10 +35,15 @@ def kind_of(shelf: str, name: str) -> str | None:
     >>> kind_of("datasets", "atis")
     'frames'
     """
+    found = _KIND.search(text_of(shelf, name))
+    return found[1] if found else None
+
+
+def text_of(shelf: str, name: str) -> str:
+    """The text of an entry, read without importing it; empty where there is none."""
     spec = importlib.util.find_spec(f"{_HOUSE}.{shelf}.{name}")
     source = getattr(spec and spec.loader, "get_source", None)
-    found = _KIND.search(source(f"{_HOUSE}.{shelf}.{name}") or "") if source else None
-    return found[1] if found else None
+    return (source(f"{_HOUSE}.{shelf}.{name}") or "") if source else ""
 
 
 @cache

@@ -1,8 +1,9 @@
 """Privacy figures that were worked out before, kept in the cache folder: a space that is planned
 again needs no accounting library, and a trial finds what its sweep has worked out while it trained.
 
-A line of the file is a figure under the hash of all that it depends on: the mechanism, what was
-asked of it, and the code that answers. What cannot be read is worked out again.
+A line of the file is a figure under the hash of all that it depends on: the values that accountants
+read of the mechanism (`accountants.values_of`), the question, and the versions of what answers.
+What cannot be read is worked out again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from trainables import accountants
+from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
 from trainables.privacy.mechanism import Mechanism, build, with_noise, with_other_stage
 from trainables.privacy.summary import PrivacySummary
@@ -47,9 +48,8 @@ class FigureCache:
             return config, build(config, num_records=num_records, undeclared=undeclared)
         unit = build(with_noise(config, 1.0), num_records=num_records, undeclared=undeclared)
         key = key_of(
-            unit,
+            with_other_stage(unit, config),
             noise_for=target.target_epsilon,
-            stages=with_other_stage(unit, config).stages,
             accountant=config.privacy.accountant,
         )
         z = self.find(key)
@@ -113,19 +113,28 @@ class FigureCache:
         return known
 
 
-def key_of(mechanism: Mechanism, **asked: Any) -> str:
-    """The hash of a mechanism, of what is `asked` of it (plain data), and of the code."""
-    document = {"mechanism": asdict(mechanism), "asked": asked, "code": _code()}
+def key_of(*mechanisms: Mechanism, accountant: str | None = None, **asked: Any) -> str:
+    """The hash of what accountants read of the mechanisms, of the question (an `accountant` by its
+    name, or the tightest, and what else is `asked`, plain data) and of what answers it.
+    """
+    document = {
+        "values": [accountants.values_of(mechanism) for mechanism in mechanisms],
+        "asked": asked,
+        "accountant": accountant,
+        "entry": _text_of(accountant),
+        "fields": [field.name for field in fields(PrivacySummary)],
+        "libraries": _versions(),
+    }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
+@lru_cache(maxsize=8)
+def _text_of(accountant: str | None) -> str:
+    """A named entry's own text, which `VERSION` may not cover: the shelf is open."""
+    known = accountant in catalogue.names("accountants")
+    return catalogue.text_of("accountants", accountant) if accountant and known else ""
+
+
 @lru_cache(maxsize=1)
-def _code() -> str:
-    """The hash of whatever a figure is worked out by."""
-    digest = hashlib.sha256()
-    home = Path(__file__).parent
-    for path in sorted([*home.glob("accountants/*.py"), *home.glob("privacy/[ms]*.py")]):
-        digest.update(path.read_bytes())
-    for library in _LIBRARIES:
-        digest.update(metadata.version(library).encode())
-    return digest.hexdigest()
+def _versions() -> list[str]:
+    return [f"{library} {metadata.version(library)}" for library in _LIBRARIES]

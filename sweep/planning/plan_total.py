@@ -53,7 +53,7 @@ def together(
         account(parse(trial.config), accountant=None, careful=False).mechanism for trial in trials
     ]
     delta = min(mechanism.delta for mechanism in mechanisms)
-    key = key_of(mechanisms[0], together=[asdict(each) for each in mechanisms], delta=delta)
+    key = key_of(*mechanisms, together=True, delta=delta)
     found = kept.find(key)
     if found is None:
         releases = map(accountants.release, mechanisms)

@@ -13,6 +13,7 @@ accounting library only when it is first used:
 - `epsilon_sweep(releases, delta=...)`: what all trials of a sweep cost together.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
+- `values_of(mechanism)`: all that the figures depend on, the key of whatever keeps them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         epsilon_sweep,
     )
     from trainables.accountants._release import Release, release
+    from trainables.accountants._values import values_of
 
 __all__ = [
     "RdpFilter",
@@ -43,6 +45,7 @@ __all__ = [
     "release",
     "resolve",
     "spent",
+    "values_of",
 ]
 
 _HOMES = {
@@ -57,6 +60,7 @@ _HOMES = {
     "release": "_release",
     "resolve": "_calibration",
     "noise_for": "_calibration",
+    "values_of": "_values",
 }
 
 

@@ -12,6 +12,7 @@ from trainables import catalogue
 from trainables.accountants import _renyi, gaussian, paper_zcdp, pld
 from trainables.accountants._gauss import composed_mu, participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
+from trainables.accountants._values import warnings
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -92,18 +93,6 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
     }
     name = min(bounds, key=lambda each: bounds[each])
     return bounds[name], name, False
-
-
-def warnings(mechanism: Mechanism) -> tuple[str, ...]:
-    """Sentences about a mechanism that a person must see."""
-    found = []
-    expected = mechanism.delta * mechanism.num_records
-    if mechanism.engine != "sgd" and expected >= 1:
-        found.append(
-            f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
-            f" publish a whole record of the {mechanism.num_records} and still meet the claim"
-        )
-    return tuple(found)
 
 
 def bounding(accountant: str) -> ModuleType:

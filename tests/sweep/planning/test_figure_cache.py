@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ import pytest
 
 from sweep.planning.accounting import accounting
 from sweep.settings import Settings
-from trainables import accountants
+from trainables import accountants, catalogue, figure_cache
+from trainables.accountants import _values
 from trainables.config import TrialConfig, parse
 from trainables.figure_cache import FigureCache, key_of
+from trainables.privacy import mechanism as mechanism_module
+from trainables.privacy.mechanism import build
 from trainables.privacy.summary import PrivacySummary
+from trainables.schedules import linear
 
 SUMMARY = PrivacySummary(
     epsilon=math.inf,
@@ -104,11 +109,12 @@ def test_a_trial_finds_what_its_sweep_worked_out(
 def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
     account = accounting(_settings(tmp_path))
     mechanism = account(_config(noise_multiplier=1.0), accountant=None, careful=False).mechanism
-    asked = {"target_epsilon": None, "accountant": [None, None]}
+    asked = {"target_epsilon": None, "accountant": None}
     keys = {
         key_of(mechanism, **asked),
+        key_of(mechanism, mechanism, **asked),
         key_of(mechanism, **{**asked, "target_epsilon": 8.0}),
-        key_of(mechanism, **{**asked, "accountant": ["rdp", None]}),
+        key_of(mechanism, **{**asked, "accountant": "rdp"}),
         *(
             key_of(replace(mechanism, **{name: value}), **asked)
             for name, value in {
@@ -117,10 +123,61 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
                 "delta": 1e-6,
                 "noise_multiplier": 1.5,
                 "undeclared": ("lengths",),
+                "unit": "group",
+                "histogram_noise_multiplier": 3.0,
+                "reproducible_noise": True,
+                "microbatch_size": 2,
+                "engine": "edp_sgd",
             }.items()
         ),
     }
-    assert len(keys) == 8
+    assert len(keys) == 14
+    for name, value in {"max_grad_norm": 7.0, "group_scale": "first_step_noised"}.items():
+        assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
+
+
+def test_an_edited_decay_is_accounted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key had the schedule's name and not what it says: 142.9 was shown where 1,623 held."""
+    config = parse(
+        {
+            "engine": "edp_sgd",
+            "data": {"num_records": 640},
+            "privacy": {
+                "noise_multiplier": {"target_epsilon": 50},
+                "noise_decay": {"kind": "linear", "tau": 0.1},
+            },
+            "training": {"num_workers": 1, "expected_batch_size": 64, "epochs": 6},
+        }
+    )
+    before, mechanism = FigureCache(tmp_path).resolve(config, num_records=640)
+    figure = FigureCache(tmp_path).account(mechanism)
+    mechanism_module._factor.cache_clear()
+    monkeypatch.setattr(linear, "factor", lambda epoch, *, tau: 1 / (1 + tau * epoch) ** 3)
+    try:
+        edited = FigureCache(tmp_path).account(mechanism)
+        assert edited == accountants.account(mechanism)
+        assert edited.epsilon > 1.5 * figure.epsilon
+        after, _ = FigureCache(tmp_path).resolve(config, num_records=640)
+        assert after.privacy.noise_multiplier > before.privacy.noise_multiplier
+    finally:
+        mechanism_module._factor.cache_clear()
+
+
+def test_an_edited_accountant_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = build(_config(), num_records=640)
+    keys = {key_of(built, accountant="rdp"), key_of(built)}
+    for change in (
+        lambda: monkeypatch.setattr(catalogue, "text_of", lambda *_: "edited"),
+        lambda: monkeypatch.setattr(_values, "VERSION", -1),
+        lambda: monkeypatch.setattr(metadata, "version", lambda _: "0.0"),
+    ):
+        change()
+        figure_cache._text_of.cache_clear()
+        figure_cache._versions.cache_clear()
+        keys.add(key_of(built, accountant="rdp"))
+    assert len(keys) == 5
+    figure_cache._text_of.cache_clear()
+    figure_cache._versions.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["dp_accounting", "scipy", "torch", "ray", "mlflow"])

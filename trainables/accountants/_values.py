@@ -1,0 +1,43 @@
+"""All that the figures of a mechanism depend on, as plain data: the key of whatever keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainables.accountants._release import release
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import plain
+
+VERSION = 3  # of the accounting code: to be raised with every change of a figure (test_values.py)
+
+
+def values_of(mechanism: Mechanism) -> dict[str, Any]:
+    """What every accountant reads of a mechanism, and what a summary shows beside its figures.
+
+    No name of a schedule is among them: a decay is known by the noise of each epoch.
+    """
+    epochs = range(mechanism.epochs)
+    paper = None
+    if mechanism.engine == "edp_sgd":
+        paper = [plain(mechanism.noise_multiplier_at(epoch)) for epoch in epochs]
+    return {
+        "version": VERSION,
+        "release": release(mechanism).to_dict(),
+        "delta": mechanism.delta,
+        "noise_multiplier": mechanism.noise_multiplier,
+        "effective": [plain(mechanism.effective_noise_multiplier_at(epoch)) for epoch in epochs],
+        "paper": paper,
+        "warnings": list(warnings(mechanism)),
+    }
+
+
+def warnings(mechanism: Mechanism) -> tuple[str, ...]:
+    """Sentences about a mechanism that a person must see."""
+    found = []
+    expected = mechanism.delta * mechanism.num_records
+    if mechanism.engine != "sgd" and expected >= 1:
+        found.append(
+            f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
+            f" publish a whole record of the {mechanism.num_records} and still meet the claim"
+        )
+    return tuple(found)
