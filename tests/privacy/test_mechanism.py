@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from trainables.config import Engine, NoiseDecay, PrivacyConfig, TargetEpsilon, TrainingConfig
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism, build_from, default_delta, refuse_unsound
+from trainables.privacy.mechanism import Mechanism, build_from, default_delta
 
 
 def mechanism(
@@ -188,12 +188,62 @@ def test_numbers_out_of_range_are_refused() -> None:
         with pytest.raises(ValidationError):
             PrivacyConfig(noise_multiplier=bad)
         with pytest.raises(InvalidInput, match="finite noise_multiplier >= 0"):
-            refuse_unsound(replace(mechanism(), noise_multiplier=bad))
+            replace(mechanism(), noise_multiplier=bad)
     for delta in (0.0, 1.0, 1.5):
         with pytest.raises(ValidationError):
             PrivacyConfig(delta=delta)
         with pytest.raises(InvalidInput, match="expected 0 < delta < 1"):
-            refuse_unsound(replace(mechanism(), delta=delta))
+            replace(mechanism(), delta=delta)
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("num_records", 0),
+        ("num_records", 63),  # below the batch
+        ("expected_batch_size", 0),
+        ("expected_batch_size", 2_561),
+        ("epochs", -1),
+        ("stages", (1, -1)),
+        ("num_workers", 0),
+        ("num_microbatches", 0),
+        ("microbatch_size", 0),
+        ("max_records_per_group", 0),
+        ("max_grad_norm", 0.0),
+        ("max_grad_norm", math.inf),
+        ("decay_tau", -0.1),
+        ("decay_tau", math.nan),
+        ("max_group_scale", 0.0),
+        ("max_group_scale", 1.5),
+        ("histogram_noise_multiplier", -1.0),
+        ("histogram_noise_multiplier", math.nan),
+        ("noise_multiplier", -1.0),
+        ("delta", 5.0),
+    ],
+)
+def test_no_way_makes_a_mechanism_with_a_number_out_of_range(field: str, bad: Any) -> None:
+    """Neither `replace` nor the class itself: a bad one once had an epsilon."""
+    for engine in ("edp_sgd", "dp_sgd", "sgd"):
+        built = mechanism(engine)
+        named = "expected_batch_size" if bad == 63 else field
+        with pytest.raises(InvalidInput, match=rf"expected .*{named}") as refused:
+            replace(built, **{field: bad})
+        assert "\n" not in str(refused.value)
+        values = {each.name: getattr(built, each.name) for each in fields(built)}
+        with pytest.raises(InvalidInput, match=rf"expected .*{named}"):
+            Mechanism(**{**values, field: bad})
+
+
+def test_no_way_makes_a_mechanism_that_no_theorem_covers() -> None:
+    for built, change in (
+        (mechanism(), {"neighboring_relation": "add_or_remove_one"}),
+        (mechanism(), {"sampling": "poisson"}),
+        (mechanism(), {"num_microbatches": 4}),
+        (mechanism("dp_sgd"), {"microbatch_size": 2}),
+        (mechanism("dp_sgd"), {"neighboring_relation": "replace_one"}),
+    ):
+        with pytest.raises(InvalidInput, match="expected"):
+            replace(built, **change)
 
 
 def test_reasons_add_up() -> None:

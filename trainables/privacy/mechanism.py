@@ -46,6 +46,9 @@ class Mechanism:
     same noise, each from a step of its own on; empty: one model. `histogram_noise_multiplier` is
     the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
     one bin, that is released before the first step; 0: there is none.
+
+    Raises: InvalidInput, however it is made, for a number out of range or a combination that no
+    theorem covers.
     """
 
     engine: Engine
@@ -71,6 +74,10 @@ class Mechanism:
     undeclared: tuple[str, ...] = ()  # things read from private records that no noise covers
     stages: tuple[int, ...] = ()
     histogram_noise_multiplier: float = 0.0
+
+    def __post_init__(self) -> None:
+        _refuse_out_of_range(self)
+        _refuse_uncovered(self)
 
     @property
     def sample_rate(self) -> float:
@@ -286,7 +293,7 @@ def build_from(
             "expected privacy.microbatch_size to divide a worker's batch"
             f" ({batch // workers}), got {microbatch}"
         )
-    mechanism = Mechanism(
+    return Mechanism(
         engine=engine,
         num_records=num_records,
         expected_batch_size=batch,
@@ -309,8 +316,6 @@ def build_from(
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
     )
-    refuse_unsound(mechanism)
-    return mechanism
 
 
 @lru_cache(maxsize=65_536)
@@ -319,14 +324,37 @@ def _factor(kind: str, epoch: int, tau: float) -> float:
     return float(catalogue.entry("schedules", kind).factor(epoch, tau=tau))
 
 
-def refuse_unsound(mechanism: Mechanism) -> None:
-    """Raises: InvalidInput for a mechanism that is not what its fields claim."""
+def _refuse_out_of_range(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a number that no mechanism has."""
     if not 0 < mechanism.delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
-    if not 0 <= mechanism.noise_multiplier < math.inf:
+    for name in ("noise_multiplier", "histogram_noise_multiplier", "decay_tau"):
+        value = getattr(mechanism, name)
+        if not 0 <= value < math.inf:
+            raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
+    if not 0 < mechanism.max_grad_norm < math.inf:
+        raise InvalidInput(f"expected a finite max_grad_norm > 0, got {mechanism.max_grad_norm}")
+    if not 0 < mechanism.max_group_scale <= 1:
+        raise InvalidInput(f"expected 0 < max_group_scale <= 1, got {mechanism.max_group_scale}")
+    for name in (
+        *("num_records", "expected_batch_size", "num_workers", "num_microbatches"),
+        *("microbatch_size", "max_records_per_group"),
+    ):
+        if getattr(mechanism, name) < 1:
+            raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
+    if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):
         raise InvalidInput(
-            f"expected a finite noise_multiplier >= 0, got {mechanism.noise_multiplier}"
+            f"expected epochs >= 0, got epochs={mechanism.epochs}, stages={mechanism.stages}"
         )
+    if mechanism.expected_batch_size > mechanism.num_records:
+        raise InvalidInput(
+            "expected training.expected_batch_size to be at most the number of training records"
+            f" ({mechanism.num_records}), got {mechanism.expected_batch_size}"
+        )
+
+
+def _refuse_uncovered(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a combination that no theorem covers."""
     if mechanism.engine == "sgd":
         return
     if mechanism.engine == "dp_sgd" and mechanism.microbatch_size != 1:

@@ -126,12 +126,11 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
                 "unit": "group",
                 "histogram_noise_multiplier": 3.0,
                 "reproducible_noise": True,
-                "microbatch_size": 2,
                 "engine": "edp_sgd",
             }.items()
         ),
     }
-    assert len(keys) == 14
+    assert len(keys) == 13
     for name, value in {"max_grad_norm": 7.0, "group_scale": "first_step_noised"}.items():
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 
