@@ -49,7 +49,8 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
 
     Shuffled trials alone: exact, replace-one. Poisson trials alone: add-or-remove. Both: under
     replace-one, which a Poisson trial also has (each of its two records moves the sum) while a
-    shuffled trial has no add-or-remove guarantee. Units of privacy mixed: for one record replaced,
+    shuffled trial has no add-or-remove guarantee. A selection (`Release.best_of`) is known by its
+    Rényi divergences alone, and so is then everything beside it. Units of privacy mixed: for one record replaced,
     as that replaces its group by another one and nothing else. `exact` composes more loss
     distributions before it settles for an upper bound.
 
@@ -57,7 +58,7 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     """
     if not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
-    given = list(releases)
+    given = [what for what in releases if not what.is_nothing]
     groups = _grouped(given)
     shuffled = any(what.sampling == "shuffle" for what in groups)
     sampled = any(what.sampling == "poisson" for what in groups)
@@ -69,6 +70,8 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     if reasons or not all(what.is_finite for what in groups):
         reasons = reasons or ("the noise decays to nothing (noise_decay)",)
         value, name, tight = math.inf, "gaussian" if shuffled else "pld", True
+    elif any(what.best_of is not None for what in given):
+        value, name, tight = _by_divergences(groups, delta, replace_one=replaced), "rdp", False
     elif not sampled:
         phases = merged(phase for what in groups for phase in what.everything)
         value, name, tight = gaussian_epsilon(composed_mu(phases), delta), "gaussian", True
@@ -163,7 +166,10 @@ def _room(order: float, epsilon: float, delta: float) -> float:
 def _grouped(releases: Sequence[Release]) -> list[Release]:
     """Releases of equal sampling as one, so that equal phases are composed once."""
     groups: dict[tuple[str, float], Release] = {}
+    selections = [what for what in releases if what.best_of is not None]
     for what in releases:
+        if what.best_of is not None:
+            continue
         key = (what.sampling, what.sample_rate)
         before = groups.get(key)
         if before is not None:
@@ -173,7 +179,18 @@ def _grouped(releases: Sequence[Release]) -> list[Release]:
                 unsampled=merged((*before.unsampled, *what.unsampled)),
             )
         groups[key] = what
-    return [group for _, group in sorted(groups.items())]
+    return [*(group for _, group in sorted(groups.items())), *selections]
+
+
+def _by_divergences(groups: Sequence[Release], delta: float, *, replace_one: bool) -> float:
+    """Epsilon of groups of which one at least is a selection, by adding Rényi divergences."""
+    total = np.zeros(len(_renyi.ORDERS))
+    for what in groups:
+        divergences = _renyi.curve(what)
+        if replace_one and what.neighboring_relation != "replace_one":
+            divergences = _renyi.replaced(divergences)
+        total = total + divergences
+    return _renyi.to_epsilon(total, delta=delta)
 
 
 def _sampled(

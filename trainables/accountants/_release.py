@@ -14,6 +14,22 @@ from trainables.privacy.summary import plain
 
 
 @dataclass(frozen=True, kw_only=True)
+class BestOf:
+    """Only the best of a secret number of independent trials leaves, each of which draws one of
+    `configurations`. The number is drawn beforehand with this `mean`, from a truncated negative
+    binomial of this `shape` (0 logarithmic, 1 geometric) or, with shape infinity, from a Poisson.
+    """
+
+    mean: float
+    shape: float
+    configurations: tuple[Release, ...]
+
+
+# What reads the phases of a selection alone finds no noise, and so no finite epsilon.
+_NO_NOISE = ((0.0, 1),)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Release:
     """One Gaussian mechanism after another on the same records.
 
@@ -32,10 +48,18 @@ class Release:
     unit: str = "record"
     unaccounted: tuple[str, ...] = ()
     unsampled: tuple[tuple[float, int], ...] = ()
+    best_of: BestOf | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is released: no phase, and no reason for infinity."""
+        return not (self.phases or self.unsampled or self.unaccounted or self.best_of)
 
     @property
     def is_finite(self) -> bool:
         """Whether a finite epsilon can hold."""
+        if self.best_of is not None:
+            return all(each.is_finite for each in self.best_of.configurations)
         return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.everything)
 
     @property
@@ -54,7 +78,13 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes an equal release again."""
-        beside = {"unsampled": plain(self.unsampled)} if self.unsampled else {}
+        beside: dict[str, Any] = {"unsampled": plain(self.unsampled)} if self.unsampled else {}
+        if self.best_of is not None:
+            beside["best_of"] = {
+                "mean": self.best_of.mean,
+                "shape": plain(self.best_of.shape),
+                "configurations": [each.to_dict() for each in self.best_of.configurations],
+            }
         return {
             **beside,
             "phases": plain(self.phases),
@@ -79,6 +109,7 @@ class Release:
                 unsampled=merged(
                     (float(s), int(count)) for s, count in fields.get("unsampled", ())
                 ),
+                best_of=_best_of(fields.get("best_of")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"expected the fields of a release, got a bad {error}") from None
@@ -122,6 +153,37 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
         neighboring_relation=mechanism.neighboring_relation,
         unit=mechanism.unit,
         unaccounted=mechanism.unaccounted if end > first else (),
+    )
+
+
+def best_of(configurations: Iterable[Release], *, mean: float, shape: float) -> Release:
+    """The release of the best of a random number of trials (see `BestOf`).
+
+    Raises: InvalidInput without a configuration, or where they differ in what they protect.
+    """
+    distinct = tuple(dict.fromkeys(configurations))
+    kinds = {(what.neighboring_relation, what.unit) for what in distinct}
+    if len(kinds) != 1:
+        raise InvalidInput(
+            "selection: expected configurations of one neighboring_relation and one unit, got"
+            f" {sorted(kinds)}"
+        )
+    reasons = dict.fromkeys(reason for what in distinct for reason in what.unaccounted)
+    return replace(
+        distinct[0],
+        phases=_NO_NOISE,
+        unsampled=(),
+        unaccounted=tuple(reasons),
+        best_of=BestOf(mean=mean, shape=shape, configurations=distinct),
+    )
+
+
+def _best_of(fields: dict[str, Any] | None) -> BestOf | None:
+    if fields is None:
+        return None
+    configurations = tuple(Release.from_dict(each) for each in fields["configurations"])
+    return BestOf(
+        mean=float(fields["mean"]), shape=float(fields["shape"]), configurations=configurations
     )
 
 

@@ -15,7 +15,8 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from numpy.typing import NDArray
 
-from trainables.accountants._release import Release
+from trainables.accountants import _repeat_and_select
+from trainables.accountants._release import BestOf, Release
 
 ORDERS: tuple[float, ...] = tuple(float(order) for order in DEFAULT_RDP_ORDERS)
 # For planning: a fraction of the time, within about a percent. Orders just above 1 are left out
@@ -40,11 +41,29 @@ def curve(what: Release, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float
     total = np.zeros(len(orders))
     if not what.is_finite:
         return total + np.inf
+    if what.best_of is not None:
+        return _of_best(what.best_of, orders)
     for sigma, count in what.phases:
         total = total + count * _one(sigma, what.sample_rate, orders)
     for sigma, count in what.unsampled:
         total = total + count * _one(sigma, 1.0, orders)
     return total
+
+
+def replaced(
+    divergences: NDArray[np.float64], orders: tuple[float, ...] = ORDERS
+) -> NDArray[np.float64]:
+    """For one record replaced, from divergences for one record more or less: by way of the data
+    set without it (the weak triangle inequality, Mironov 2017, Proposition 11 with p = q = 2).
+    Divergences grow with the order: where an order is not among `orders` the next one bounds it;
+    beyond the last, infinity.
+    """
+    known = np.append(divergences, np.inf)
+
+    def at(order: float) -> float:
+        return float(known[np.searchsorted(orders, order)])
+
+    return np.array([(a - 0.5) / (a - 1) * at(2 * a) + at(2 * a - 1) for a in orders])
 
 
 def to_epsilon(
@@ -53,6 +72,19 @@ def to_epsilon(
     """Epsilon at `delta` from divergences at `orders` (Canonne, Kamath & Steinke 2020)."""
     value, _ = compute_epsilon(orders, divergences, delta)
     return float(value)
+
+
+@lru_cache(maxsize=256)
+def _of_best(what: BestOf, orders: tuple[float, ...]) -> NDArray[np.float64]:
+    """Divergences of a selection, read-only because they are shared. A trial costs the largest
+    divergence of any configuration, order by order.
+    """
+    worst = np.max(np.stack([curve(each, orders) for each in what.configurations]), axis=0)
+    divergences = _repeat_and_select.divergences(
+        worst, orders=orders, mean=what.mean, shape=what.shape
+    )
+    divergences.setflags(write=False)
+    return divergences
 
 
 @lru_cache(maxsize=16_384)

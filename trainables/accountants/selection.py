@@ -10,23 +10,22 @@ results are neither: they are refused by name and cost their composition (`epsil
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from dp_accounting.dp_event import NoOpDpEvent, RepeatAndSelectDpEvent
-from dp_accounting.rdp import RdpAccountant
-from numpy.typing import NDArray
 
-from trainables.accountants import _renyi
-from trainables.accountants._release import Release, release
-from trainables.errors import CannotAnalyze
+from trainables.accountants import _renyi, _repeat_and_select
+from trainables.accountants._calibration import smallest_noise_multiplier
+from trainables.accountants._release import Release, best_of, release
+from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism
 
 KIND = "choice"
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
-INDEPENDENT = ("random",)  # searches whose trials are independent draws from a fixed distribution
+# Searches whose trials are independent draws from a fixed distribution.
+INDEPENDENT = ("random", "private_selection")
+SHAPES: Mapping[str, float] = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +48,11 @@ class Search:
 WHOLE_GRID = Search(kind="grid")
 
 
+def by_law(law: str, *, mean: float) -> Search:
+    """Independent draws whose number has this law ("geometric", "logarithmic", "poisson")."""
+    return Search(kind="private_selection", mean=mean, shape=SHAPES[law])
+
+
 def epsilon(mechanism: Mechanism, *, delta: float, search: Search = WHOLE_GRID) -> float:
     """Epsilon of the best trial of `search`, where `mechanism` is the costliest configuration.
 
@@ -64,20 +68,64 @@ def of_releases(configurations: Sequence[Release], *, delta: float, search: Sear
 
     Raises: CannotAnalyze where the theorem does not hold, or relations or units are mixed.
     """
+    chosen = release_of(configurations, search=search)
+    return _renyi.of_release(chosen, delta=delta)
+
+
+def release_of(configurations: Sequence[Release], *, search: Search) -> Release:
+    """What leaves a search of which only the best trial is released, as a ledger can keep it.
+
+    Raises: as `of_releases`.
+    """
     refuse(search)
-    kinds = {(what.neighboring_relation, what.unit) for what in configurations}
-    if len(kinds) != 1:
-        raise CannotAnalyze(
-            "selection: expected configurations of one neighboring_relation and one unit, got"
-            f" {sorted(kinds)}"
+    assert search.mean is not None and search.shape is not None
+    try:
+        return best_of(configurations, mean=search.mean, shape=search.shape)
+    except InvalidInput as problem:
+        raise CannotAnalyze(str(problem)) from None
+
+
+def epsilon_of_choice_alone(search: Search, *, delta: float) -> float:
+    """What the choice costs where its trials cost nothing: no noise brings a selection below.
+
+    Raises: CannotAnalyze where the theorem does not hold for the search.
+    """
+    refuse(search)
+    assert search.mean is not None and search.shape is not None
+    nothing = np.zeros(len(_renyi.ORDERS))
+    curve = _repeat_and_select.divergences(
+        nothing, orders=_renyi.ORDERS, mean=search.mean, shape=search.shape
+    )
+    return _renyi.to_epsilon(curve, delta=delta)
+
+
+def noise_for(
+    release_at: Callable[[float], Release], *, target_epsilon: float, delta: float, search: Search
+) -> float:
+    """The smallest noise multiplier, rounded up, with which a selection among trials that release
+    `release_at(noise_multiplier)` costs at most `target_epsilon`.
+
+    Raises: InvalidInput for a target that no noise reaches: what the choice alone costs, and what
+    stands beside the training noise (a noised histogram).
+    """
+    alone = epsilon_of_choice_alone(search, delta=delta)
+    if alone >= target_epsilon:
+        raise InvalidInput(
+            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
+            f" number of trials with mean {search.mean:g} alone costs {alone:.4g} at delta"
+            f" {delta:g}"
         )
-    curves = [_renyi.curve(what) for what in configurations]
-    worst = np.max(np.stack(curves), axis=0)
-    if not np.isfinite(worst).any():
-        return math.inf
-    event = RepeatAndSelectDpEvent(_Marker(), search.mean, search.shape)
-    accountant = _WorstOf(worst).compose(event)
-    return _renyi.to_epsilon(accountant.rdp, delta=delta)
+
+    def price(noise_multiplier: float) -> float:
+        return of_releases([release_at(noise_multiplier)], delta=delta, search=search)
+
+    beside = of_releases([replace(release_at(1.0), phases=())], delta=delta, search=search)
+    if beside >= target_epsilon:
+        raise InvalidInput(
+            f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without the training"
+            f" steps the selection costs {beside:.4g} (a noised histogram, or what is unaccounted)"
+        )
+    return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
 
 
 def refuse(search: Search) -> None:
@@ -107,23 +155,3 @@ def refuse(search: Search) -> None:
             "selection: a budget, an early end or a retry changed which trials ran, so they are"
             " not the number that was drawn"
         )
-
-
-class _Marker(NoOpDpEvent):  # type: ignore[misc]  # the library has no types
-    """Stands for one trial of the costliest configuration."""
-
-
-class _WorstOf(RdpAccountant):  # type: ignore[misc]  # the library has no types
-    """The library's accountant, in which a trial costs the divergences it was made with."""
-
-    def __init__(self, divergences: NDArray[np.float64]) -> None:
-        super().__init__(_renyi.ORDERS)
-        self._rdp: NDArray[np.float64] = np.zeros(len(_renyi.ORDERS))
-        self._divergences = divergences
-
-    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        if isinstance(event, _Marker):
-            if do_compose:
-                self._rdp = self._rdp + count * self._divergences
-            return None
-        return super()._maybe_compose(event, count, do_compose)

@@ -1,0 +1,156 @@
+"""The price of the best of a random number of trials: published and independent values, its place
+in a composition, and the noise that meets a target.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dp_accounting.dp_event import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    RepeatAndSelectDpEvent,
+    SelfComposedDpEvent,
+)
+from dp_accounting.rdp import RdpAccountant
+
+from tests.accountants._mechanisms import mechanism, poisson, shuffled
+from trainables.accountants import Release, _renyi, epsilon_sweep, pld, release, selection
+from trainables.accountants._release import best_of
+from trainables.accountants.selection import by_law
+from trainables.errors import CannotAnalyze, InvalidInput
+
+_DELTA = 1e-5
+_ATIS = poisson(2.0, steps=2_100, rate=64 / 4_478)  # 30 epochs of 4,478 records, batches of 64
+_TWENTY = by_law("geometric", mean=20)
+
+
+def test_twenty_trials_composed_and_the_best_of_a_geometric_number_with_mean_twenty() -> None:
+    one = epsilon_sweep([_ATIS], delta=_DELTA, exact=True).epsilon
+    composed = epsilon_sweep([_ATIS] * 20, delta=_DELTA, exact=True).epsilon
+    best = selection.of_releases([_ATIS], delta=_DELTA, search=_TWENTY)
+    assert [one, composed, best] == pytest.approx([1.37, 7.74, 3.34], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("law", "mean", "expected"), [("geometric", 10, 8.973), ("logarithmic", 48, 9.115)]
+)
+def test_the_law_is_priced_as_found_independently(law: str, mean: float, expected: float) -> None:
+    price = selection.of_releases([poisson()], delta=5e-4, search=by_law(law, mean=mean))
+    assert price == pytest.approx(expected, abs=0.001)
+
+
+def test_a_selection_composes_with_trials_as_the_library_composes_the_events() -> None:
+    chosen = selection.release_of([_ATIS], search=_TWENTY)
+    trial = SelfComposedDpEvent(PoissonSampledDpEvent(64 / 4_478, GaussianDpEvent(2.0)), 2_100)
+    accountant = RdpAccountant(_renyi.ORDERS)
+    accountant.compose(ComposedDpEvent([RepeatAndSelectDpEvent(trial, 20, 1), trial]))
+    found = epsilon_sweep([chosen, _ATIS], delta=_DELTA)
+    assert found.epsilon == pytest.approx(accountant.get_epsilon(_DELTA), rel=1e-9)
+    assert (found.accountant, found.tight, found.num_releases) == ("rdp", False, 2)
+    assert found.neighboring_relation == "add_or_remove_one"
+
+
+def test_two_selections_cost_more_than_one_and_less_than_twice() -> None:
+    chosen = selection.release_of([_ATIS], search=_TWENTY)
+    one = epsilon_sweep([chosen], delta=_DELTA).epsilon
+    assert one < epsilon_sweep([chosen, chosen], delta=_DELTA).epsilon < 2 * one
+
+
+def test_beside_shuffled_trials_a_selection_is_priced_for_a_record_replaced() -> None:
+    chosen = selection.release_of([_ATIS], search=_TWENTY)
+    alone = epsilon_sweep([chosen], delta=_DELTA).epsilon
+    other = epsilon_sweep([shuffled(5.0)], delta=_DELTA).epsilon
+    both = epsilon_sweep([chosen, shuffled(5.0)], delta=_DELTA)
+    assert both.neighboring_relation == "replace_one"
+    # One record replaced is one removed and one added: dearer than either alone, and finite.
+    assert max(alone, other) < both.epsilon < 2 * alone + other
+
+
+def test_one_replaced_is_bounded_by_way_of_the_data_set_without_it() -> None:
+    """For a Gaussian the distance doubles and its divergence, alpha / (2 sigma^2), is 4 times."""
+    orders = _renyi.ORDERS
+    one = np.array([order / (2 * 3.0**2) for order in orders])
+    bound = _renyi.replaced(one)
+    exact = 4 * one
+    assert (bound >= exact * (1 - 1e-12)).all()
+    small = [at for at, order in enumerate(orders) if 2 <= order <= 20]
+    assert (bound[small] <= 1.6 * exact[small]).all()
+    assert math.isinf(bound[-1])
+
+
+@pytest.mark.parametrize("search", [_TWENTY, by_law("poisson", mean=5)])
+def test_a_ledger_keeps_a_selection(search: selection.Search) -> None:
+    chosen = selection.release_of([_ATIS, poisson(3.0)], search=search)
+    again = Release.from_dict(chosen.to_dict())
+    assert again == chosen
+    assert epsilon_sweep([again], delta=_DELTA) == epsilon_sweep([chosen], delta=_DELTA)
+
+
+def test_who_does_not_know_selections_finds_no_finite_epsilon() -> None:
+    chosen = selection.release_of([_ATIS], search=_TWENTY)
+    with pytest.raises((ZeroDivisionError, ValueError, CannotAnalyze)):
+        assert pld.of_release(chosen, delta=_DELTA) < math.inf
+
+
+def test_a_selection_with_one_open_configuration_has_no_finite_epsilon() -> None:
+    open_trial = replace(_ATIS, unaccounted=("no noise",))
+    chosen = selection.release_of([_ATIS, open_trial], search=_TWENTY)
+    found = epsilon_sweep([chosen], delta=_DELTA)
+    assert math.isinf(found.epsilon)
+    assert found.unaccounted == ("no noise",)
+
+
+def test_configurations_that_protect_different_things_have_no_price() -> None:
+    with pytest.raises(InvalidInput, match="one neighboring_relation and one unit"):
+        best_of([_ATIS, shuffled()], mean=20, shape=1)
+
+
+def test_a_release_of_nothing_adds_nothing() -> None:
+    nothing = replace(_ATIS, phases=())
+    assert nothing.is_nothing
+    found = epsilon_sweep([_ATIS, nothing], delta=_DELTA)
+    assert found == epsilon_sweep([_ATIS], delta=_DELTA)
+
+
+@pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
+@pytest.mark.parametrize("target", [1.0, 4.0])
+def test_the_noise_of_a_target_makes_the_selection_cost_it(law: str, target: float) -> None:
+    search = by_law(law, mean=10)
+
+    def at(z: float) -> Release:
+        return poisson(z, steps=500)
+
+    z = selection.noise_for(at, target_epsilon=target, delta=_DELTA, search=search)
+    price = selection.of_releases([at(z)], delta=_DELTA, search=search)
+    assert 0.99 * target <= price <= target
+
+
+def test_a_target_below_what_the_choice_alone_costs_is_refused() -> None:
+    alone = selection.epsilon_of_choice_alone(_TWENTY, delta=_DELTA)
+    assert 0 < alone < 0.1
+    with pytest.raises(InvalidInput, match="the choice among a number of trials with mean 20"):
+        selection.noise_for(poisson, target_epsilon=alone / 2, delta=_DELTA, search=_TWENTY)
+
+
+def test_a_target_below_what_a_histogram_costs_in_the_selection_is_refused() -> None:
+    histogram = ((1.0, 1),)
+
+    def at(z: float) -> Release:
+        return replace(poisson(z, steps=500), unsampled=histogram)
+
+    with pytest.raises(InvalidInput, match="without the training steps the selection costs"):
+        selection.noise_for(at, target_epsilon=2.0, delta=_DELTA, search=_TWENTY)
+
+
+def test_the_price_grows_with_the_mean_and_exceeds_one_trial() -> None:
+    one = _renyi.of_release(release(mechanism("dp_sgd")), delta=_DELTA)
+    prices = [
+        selection.epsilon(mechanism("dp_sgd"), delta=_DELTA, search=by_law("geometric", mean=mean))
+        for mean in (2, 10, 50)
+    ]
+    assert one < prices[0] < prices[1] < prices[2]
