@@ -50,9 +50,9 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     Shuffled trials alone: exact, replace-one. Poisson trials alone: add-or-remove. Both: under
     replace-one, which a Poisson trial also has (each of its two records moves the sum) while a
     shuffled trial has no add-or-remove guarantee. A selection (`Release.best_of`) is known by its
-    Rényi divergences alone, and so is then everything beside it. Units of privacy mixed: for one record replaced,
-    as that replaces its group by another one and nothing else. `exact` composes more loss
-    distributions before it settles for an upper bound.
+    Rényi divergences alone, and so is then everything beside it. Units of privacy mixed: for one
+    record replaced, as that replaces its group by another one and nothing else. `exact` composes
+    more loss distributions before it settles for an upper bound.
 
     Raises: InvalidInput unless 0 < delta < 1.
     """

@@ -77,10 +77,9 @@ def release_of(configurations: Sequence[Release], *, search: Search) -> Release:
 
     Raises: as `of_releases`.
     """
-    refuse(search)
-    assert search.mean is not None and search.shape is not None
+    mean, shape = refuse(search)
     try:
-        return best_of(configurations, mean=search.mean, shape=search.shape)
+        return best_of(configurations, mean=mean, shape=shape)
     except InvalidInput as problem:
         raise CannotAnalyze(str(problem)) from None
 
@@ -90,12 +89,9 @@ def epsilon_of_choice_alone(search: Search, *, delta: float) -> float:
 
     Raises: CannotAnalyze where the theorem does not hold for the search.
     """
-    refuse(search)
-    assert search.mean is not None and search.shape is not None
+    mean, shape = refuse(search)
     nothing = np.zeros(len(_renyi.ORDERS))
-    curve = _repeat_and_select.divergences(
-        nothing, orders=_renyi.ORDERS, mean=search.mean, shape=search.shape
-    )
+    curve = _repeat_and_select.divergences(nothing, orders=_renyi.ORDERS, mean=mean, shape=shape)
     return _renyi.to_epsilon(curve, delta=delta)
 
 
@@ -128,8 +124,11 @@ def noise_for(
     return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
 
 
-def refuse(search: Search) -> None:
-    """Raises: CannotAnalyze, naming the reason, unless the theorem holds for the search."""
+def refuse(search: Search) -> tuple[float, float]:
+    """Mean and shape of the number of trials of a search for which the theorem holds.
+
+    Raises: CannotAnalyze, naming the reason, where it does not.
+    """
     if search.kind == "grid":
         raise CannotAnalyze(
             "selection: a grid run whole costs the composition of its trials (epsilon_sweep); only"
@@ -155,3 +154,4 @@ def refuse(search: Search) -> None:
             "selection: a budget, an early end or a retry changed which trials ran, so they are"
             " not the number that was drawn"
         )
+    return mean, shape
