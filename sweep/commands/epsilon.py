@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweep.commands._shared import JsonFlag, console, print_json
+from trainables import catalogue
 
 if TYPE_CHECKING:
     from trainables.privacy.mechanism import Mechanism
     from trainables.privacy.summary import PrivacySummary
 
+_DECAYS = ", ".join(catalogue.names("schedules"))
+_ACCOUNTANTS = ", ".join(catalogue.names("accountants", kind="guarantee"))
 _Text = str | None
 _Number = float | None
 _Count = int | None
@@ -37,7 +40,7 @@ def register(app: typer.Typer) -> None:
             _Number, typer.Option(help="in place of the noise: find the least that meets this")
         ] = None,
         max_grad_norm: Annotated[_Number, typer.Option(help="clip norm C")] = None,
-        decay: Annotated[_Text, typer.Option(help="none, linear or exponential")] = None,
+        decay: Annotated[_Text, typer.Option(help=_DECAYS)] = None,
         tau: Annotated[_Number, typer.Option(help="decay rate an epoch")] = None,
         sampling: Annotated[_Text, typer.Option(help="shuffle or poisson")] = None,
         noise_calibration: Annotated[_Text, typer.Option(help="paper or central")] = None,
@@ -51,7 +54,7 @@ def register(app: typer.Typer) -> None:
             _Text, typer.Option(help="add_or_remove_one or replace_one")
         ] = None,
         delta: Annotated[_Number, typer.Option(help="default: 1e-5, or 1 / (10 n)")] = None,
-        accountant: Annotated[_Text, typer.Option(help="gaussian, pld or rdp")] = None,
+        accountant: Annotated[_Text, typer.Option(help=_ACCOUNTANTS)] = None,
         as_json: JsonFlag = False,
     ) -> None:
         """What a mechanism costs: epsilon as it holds, and the paper's beside it.

@@ -1,0 +1,125 @@
+"""A new accountant and a new decay are one file each: found, held to a target, held to a budget."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.spending.budget import EpsilonBudget, affordable_epochs
+from trainables import accountants, catalogue
+from trainables.config import parse
+from trainables.errors import InvalidInput
+from trainables.figure_cache import FigureCache
+from trainables.privacy.mechanism import build, with_noise
+
+ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
+
+from trainables.accountants import gaussian
+from trainables.accountants._release import Release, release
+
+KIND = "guarantee"
+
+
+def epsilon(mechanism, *, delta):
+    return of_release(release(mechanism), delta=delta)
+
+
+def of_release(what, *, delta):
+    if not what.is_finite:
+        return float("inf")
+    steps = sum(count for _, count in what.everything)
+    return sum(
+        count * gaussian.gaussian_epsilon(1 / sigma, delta / steps)
+        for sigma, count in what.everything
+    )
+'''
+DECAY = '''"""A staircase: half of the noise after every second epoch."""
+
+
+def factor(epoch, *, tau):
+    """tau > 0 switches it on."""
+    return 0.5 ** (epoch // 2) if tau else 1.0
+'''
+
+
+@pytest.fixture(autouse=True)
+def shelves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder beside each shelf, which holds one new file."""
+    names = []
+    for shelf, file, text in (
+        ("accountants", "basic", ACCOUNTANT),
+        ("schedules", "staircase", DECAY),
+    ):
+        (tmp_path / shelf).mkdir()
+        (tmp_path / shelf / f"{file}.py").write_text(text)
+        package = importlib.import_module(f"trainables.{shelf}")
+        places = [*package.__path__, str(tmp_path / shelf)]
+        monkeypatch.setattr(package, "__path__", places)
+        monkeypatch.setattr(package.__spec__, "submodule_search_locations", places)
+        names.append(f"trainables.{shelf}.{file}")
+    catalogue._names.cache_clear()
+    yield
+    catalogue._names.cache_clear()
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def config(**privacy: Any) -> Any:
+    return parse(
+        {
+            "engine": "edp_sgd",
+            "privacy": {"noise_decay": {"kind": "staircase", "tau": 1.0}, **privacy},
+            "training": {"num_workers": 1, "expected_batch_size": 64, "epochs": 6},
+        }
+    )
+
+
+def test_they_are_found() -> None:
+    assert "basic" in catalogue.names("accountants", kind="guarantee")
+    assert "staircase" in catalogue.names("schedules")
+    built = build(config(noise_multiplier=4.0), num_records=640)
+    assert [built.noise_multiplier_at(epoch) for epoch in (0, 1, 2, 5)] == [4.0, 4.0, 2.0, 1.0]
+
+
+def test_a_target_is_met_by_them(tmp_path: Path) -> None:
+    wanted = config(noise_multiplier={"target_epsilon": 20.0}, accountant="basic")
+    for _ in range(2):  # worked out, and found again
+        found, mechanism = FigureCache(tmp_path / "cache").resolve(wanted, num_records=640)
+        summary = FigureCache(tmp_path / "cache").account(mechanism, accountant="basic")
+        assert 0.99 * 20 <= summary.epsilon <= 20
+        assert (summary.accountant, summary.tight) == ("basic", False)
+    tighter, _ = accountants.resolve(
+        with_noise(wanted, 1.0).model_copy(
+            update={"privacy": wanted.privacy.model_copy(update={"accountant": None})}
+        ),
+        num_records=640,
+    )
+    assert tighter.privacy.noise_multiplier < found.privacy.noise_multiplier  # type: ignore[operator]
+
+
+def test_a_budget_is_held_by_them() -> None:
+    built = build(config(noise_multiplier=4.0), num_records=640)
+    costs = [
+        accountants.account(built.first(epochs), accountant="basic").epsilon
+        for epochs in range(1, 7)
+    ]
+    assert costs == sorted(costs)
+    budget = EpsilonBudget(limit=costs[3], accountant="basic")
+    assert affordable_epochs(budget, built) == 4
+    refusal = budget.refusal(built)
+    assert refusal is not None
+    assert "(basic) after 6 epochs exceeds budget.epsilon" in refusal
+
+
+def test_one_without_a_kind_holds_no_target(tmp_path: Path) -> None:
+    (tmp_path / "accountants" / "guess.py").write_text(ACCOUNTANT.replace('KIND = "guarantee"', ""))
+    catalogue._names.cache_clear()
+    with pytest.raises(InvalidInput, match=r"guess: its KIND is not guarantee .*basic, gaussian"):
+        accountants.resolve(
+            config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"), num_records=640
+        )
