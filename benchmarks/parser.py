@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data.pairs import open_pairs
 from trainables.models._parser_vocabulary import Literals
 from trainables.seeding import generator
@@ -30,7 +30,7 @@ def main(literals: Literals, epochs: int = 16, num_train: int = NUM_TRAIN) -> No
     """Train once, print one JSON object."""
     torch.set_num_threads(1)
     data_dir = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
-    pairs = open_pairs(DataConfig(name="smcalflow"), data_dir=data_dir).of_part("validation")
+    pairs = open_pairs(data_config(name="smcalflow"), data_dir=data_dir).of_part("validation")
     order = generator(0, "benchmark", "parser").permutation(len(pairs)).tolist()
     train = pairs.select(order[:num_train])
     test = pairs.select(order[NUM_TRAIN : NUM_TRAIN + NUM_TEST])

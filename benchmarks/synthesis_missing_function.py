@@ -23,7 +23,7 @@ import torch
 
 from sweep.synthesis.adaptation import run_adaptation
 from trainables.communication import Alone
-from trainables.config import DataConfig, TrialConfig, parse
+from trainables.config import TrialConfig, data_config, parse
 from trainables.result import EpochReport
 from trainables.tasks.synthesis import GENERATED
 from trainables.trial import run
@@ -63,7 +63,7 @@ def main() -> None:
             )
         made.append(f"{method}={place / GENERATED}")
     found = run_adaptation(
-        DataConfig(name="smcalflow", max_records=options.max_records),
+        data_config(name="smcalflow", max_records=options.max_records),
         data_dir=data_dir,
         rule=options.function,
         public_fraction=0.1,

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from search_spaces import constraints
+from search_spaces import constraints, foreign
 from search_spaces.parts import Axis, Constraint, Variant
 from search_spaces.space import SearchSpace, set_path
-from trainables.config import TrialConfig, first_problem
+from trainables.config import SHELVES, TrialConfig
 from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
 from trainables.seeding import generator
 
 # Names that a constraint may use and that only the plan knows; it checks those constraints.
@@ -60,6 +61,7 @@ def expand(space: SearchSpace) -> Expansion:
     Raises: InvalidInput for a space without a point: a value out of range, a range without `num` in
     a grid, a constraint over an unknown name.
     """
+    check_fields(space)
     kept: dict[str, Point] = {}
     merged = 0
     every: list[Point] = []
@@ -80,6 +82,13 @@ def expand(space: SearchSpace) -> Expansion:
                 raise InvalidInput(f"expected at most {_MAX_POINTS} points in a space")
     _refuse_hopeless(every)
     return Expansion(points=tuple(kept.values()), merged=merged)
+
+
+def check_fields(space: SearchSpace) -> None:
+    """Raises: InvalidInput for a field that no entry of the space has (see `foreign`)."""
+    axes = {variant.name: axes_of(space, variant) for variant in _variants(space)}
+    for section in SHELVES:
+        foreign.refuse_foreign(space, _variants(space), axes=axes, section=section)
 
 
 def searched(space: SearchSpace) -> tuple[Variant, ...]:
@@ -129,7 +138,14 @@ def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> 
         fields = dict(space.base)
         for path, value in (*variant.fixed.items(), *values.items(), *space.override.items()):
             fields = set_path(fields, path, value)
+        fields, dropped = foreign.own_fields(fields)
+        values = {path: value for path, value in values.items() if _field(path) not in dropped}
         yield _judge(space, variant, values=values, fields=fields)
+
+
+def _field(path: str) -> str:
+    """A section's field that a deeper path is part of."""
+    return ".".join(path.split(".")[:2])
 
 
 def _judge(

@@ -31,8 +31,9 @@ from search_spaces.parts import (
     check_paths,
 )
 from trainables import goals
-from trainables.config import first_problem
 from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
+from trainables.old_configs import migrated
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
 
@@ -220,6 +221,8 @@ def parse(document: dict[str, Any]) -> SearchSpace:
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
+    if isinstance(document.get("base"), dict):
+        document = {**document, "base": migrated(document["base"])}
     try:
         return SearchSpace.model_validate(document)
     except ValidationError as error:

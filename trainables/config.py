@@ -11,19 +11,20 @@ import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
+    SerializeAsAny,
     SerializerFunctionWrapHandler,
     ValidationError,
+    ValidationInfo,
     model_serializer,
     model_validator,
 )
 
 from trainables import catalogue
 from trainables.errors import InvalidInput
+from trainables.frozen import Frozen, PositiveFloat, first_problem
 
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Engine = Literal["sgd", "edp_sgd", "dp_sgd"]
 Sampling = Literal["shuffle", "poisson"]
 NoiseCalibration = Literal["paper", "central"]
@@ -37,22 +38,17 @@ KINDS = {
     ("synthesis", "datasets"): "pairs",
     ("synthesis", "models"): "text",
 }
+# Where the entries that own a section stand, and which one it is where none is named.
+SHELVES = {"data": ("datasets", "atis"), "model": ("models", "clc")}
+TAGS = {"data": "data.name", "model": "model.name"}  # the path that names a section's entry
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 
 
-class Frozen(BaseModel):
-    """Immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
 class DataConfig(Frozen):
-    """Which records a trial trains, validates and tests on."""
+    """Which records a trial trains, validates and tests on. An entry of datasets adds its own."""
 
-    name: str = Field("atis", description="entry of trainables/datasets")
-    path: str | None = Field(
-        None, description="file or folder; default: the entry's place under $SWEEP_DATA_DIR"
-    )
+    section = "data"
+    name: str = Field(description="entry of trainables/datasets")
     split: SplitMode = Field("paper", description="paper = 45:5:50 over the pooled files (P1 4.1)")
     split_seed: int = Field(0, ge=0)
     max_records: int | None = Field(
@@ -64,43 +60,13 @@ class DataConfig(Frozen):
         description="declared, public size n of the training part (its groups, with"
         " privacy.unit=group); private data without it: an unaccounted release",
     )
-    num_utterances: int | None = Field(
-        None, ge=1_000, description="size of a made corpus (communication, health, video)"
-    )
-    seed: int = Field(0, ge=0, description="seed of a made corpus")
-    schema_file: str | None = Field(
-        None, description="public label schema (JSON); default: the one shipped for the corpus"
-    )
 
 
 class ModelConfig(Frozen):
-    """Which model, and what it is made of. The sizes are the paper's by default."""
+    """Which model. An entry of models adds what it is made of."""
 
-    name: str = Field("clc", description="entry of trainables/models")
-    word_vectors: str = Field(
-        "hashed", description="clc: hashed | glove (extra) | a .vec or GloVe text file"
-    )
-    word_buckets: int = Field(8_192, ge=2, description="clc/bert: buckets of hashed words")
-    word_dim: int = Field(50, ge=1, description="clc: width of hashed word vectors")
-    char_dim: int = Field(16, ge=1, description="clc: width of a character's embedding")
-    char_filters: int = Field(50, ge=1, description="clc: filters of the character CNN")
-    char_kernel: int = Field(3, ge=1, description="clc: characters a filter sees")
-    encoder: str = Field(
-        "scratch", description="bert: scratch | minilm (extra) | a local directory | a hub name"
-    )
-    hidden_size: int | None = Field(
-        None,
-        ge=2,
-        description="clc: biLSTM state of a direction (default 384); bert from scratch:"
-        " width (312)",
-    )
-    num_layers: int | None = Field(
-        None, ge=1, description="clc: biLSTM layers (default 2); bert: encoder layers (4)"
-    )
-    num_heads: int = Field(12, ge=1, description="bert from scratch: attention heads")
-    intermediate_size: int = Field(1_200, ge=1, description="bert from scratch: feed-forward width")
-    dropout: float = Field(0.1, ge=0, lt=1)
-    freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
+    section = "model"
+    name: str = Field(description="entry of trainables/models")
 
 
 class NoiseDecay(Frozen):
@@ -279,13 +245,67 @@ class SynthesisConfig(Frozen):
         return self
 
 
+def entry_config(section: str, fields: dict[str, Any], *, kind: str | None = None) -> Any:
+    """The part of a config that an entry owns, of the class of the entry that `name` names.
+
+    Raises: ValueError for a name that the shelf lacks; ValidationError, one of its kinds, for
+        fields that the entry does not have or values that they cannot have.
+    """
+    shelf, default = SHELVES[section]
+    name = fields.get("name", default)
+    entries = _entries(shelf) if kind is None else catalogue.names(shelf, kind=kind)
+    if name not in entries:
+        raise ValueError(f"expected {section}.name to be one of {', '.join(entries)}, got {name!r}")
+    return catalogue.entry(shelf, name).Config.model_validate(fields)
+
+
+def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
+    """The fields that a section has with this entry; None where there is no such entry."""
+    shelf, _ = SHELVES[section]
+    if name not in _entries(shelf):
+        return None
+    return tuple(catalogue.entry(shelf, name).Config.model_fields)
+
+
+def _entries(shelf: str) -> tuple[str, ...]:
+    """Those that some task can use."""
+    kinds = {kind for (_, of), kind in KINDS.items() if of == shelf}
+    return tuple(name for name in catalogue.names(shelf) if catalogue.kind_of(shelf, name) in kinds)
+
+
+def _of_entry(section: str) -> BeforeValidator:
+    shelf, _ = SHELVES[section]
+
+    def read(fields: Any, info: ValidationInfo) -> Any:
+        task = info.data.get("task", "nlu")
+        kind = KINDS[task, shelf]
+        if isinstance(fields, DataConfig | ModelConfig):
+            if catalogue.kind_of(shelf, fields.name) == kind:
+                return fields
+            fields = fields.model_dump()
+        if not isinstance(fields, dict):
+            raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+        try:
+            return entry_config(section, fields, kind=kind)
+        except ValidationError:
+            raise
+        except ValueError as problem:
+            raise ValueError(str(problem).replace(", got", f" with task={task}, got")) from None
+
+    return BeforeValidator(read)
+
+
+Data = Annotated[SerializeAsAny[DataConfig], _of_entry("data")]
+Model = Annotated[SerializeAsAny[ModelConfig], _of_entry("model")]
+
+
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
     task: Literal["nlu", "synthesis"] = "nlu"
     engine: Engine = "edp_sgd"
-    data: DataConfig = DataConfig()
-    model: ModelConfig = ModelConfig()
+    data: Data = Field(default_factory=dict, validate_default=True)
+    model: Model = Field(default_factory=dict, validate_default=True)
     privacy: PrivacyConfig = PrivacyConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -337,15 +357,7 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _entries_exist(self) -> TrialConfig:
-        for shelf, name in (("datasets", self.data.name), ("models", self.model.name)):
-            entries = catalogue.names(shelf, kind=KINDS[self.task, shelf])
-            if name not in entries:
-                field = {"datasets": "data.name", "models": "model.name"}[shelf]
-                raise ValueError(
-                    f"expected {field} to be one of {', '.join(entries)} with task={self.task},"
-                    f" got {name!r}"
-                )
+    def _attacks_exist(self) -> TrialConfig:
         for attack in self.evaluation.attacks or ():
             if attack not in catalogue.names("attacks"):
                 allowed = ", ".join(catalogue.names("attacks"))
@@ -392,27 +404,28 @@ def parse(fields: dict[str, Any]) -> TrialConfig:
         raise InvalidInput(first_problem(error)) from None
 
 
-def data_config(fields: dict[str, Any]) -> DataConfig:
+def data_config(**fields: Any) -> DataConfig:
     """The data part of a config alone, of any kind of corpus.
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
-    entries, name = catalogue.names("datasets"), fields.get("name")
-    if name not in entries:
-        raise InvalidInput(f"expected data.name to be one of {', '.join(entries)}, got {name!r}")
+    found: DataConfig = _part("data", fields)
+    return found
+
+
+def model_part(**fields: Any) -> ModelConfig:
+    """The model part of a config alone, of any kind of model.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    found: ModelConfig = _part("model", fields)
+    return found
+
+
+def _part(section: str, fields: dict[str, Any]) -> Any:
     try:
-        return DataConfig.model_validate(fields)
+        return entry_config(section, fields)
     except ValidationError as error:
-        raise InvalidInput(first_problem(error)) from None
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first problem of a pydantic error in one line: field, what is allowed, what came."""
-    problem = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in problem["loc"]) or "config"
-    if problem["type"] == "extra_forbidden":
-        return f"unknown field {field}"
-    message = problem["msg"].removeprefix("Value error, ")
-    if message.startswith("expected "):
-        return f"{field}: {message}" if field != "config" else message
-    return f"{field}: {message[0].lower()}{message[1:]}, got {problem['input']!r}"
+        raise InvalidInput(first_problem(error, section=section)) from None
+    except ValueError as problem:
+        raise InvalidInput(str(problem)) from None

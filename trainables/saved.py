@@ -23,11 +23,12 @@ from safetensors.torch import load_file
 
 from trainables import catalogue
 from trainables.communication import Alone
-from trainables.config import ModelConfig
+from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema, Utterance
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
+from trainables.old_configs import migrated_part
 from trainables.tasks._inference import Inference, infer
 
 _FILES = ("model.json", "weights.safetensors")
@@ -65,7 +66,7 @@ def load(folder: Path) -> SavedModel:
         )
     try:
         about: dict[str, Any] = json.loads((place / _FILES[0]).read_text(encoding="utf-8"))
-        config = ModelConfig.model_validate(about["model"])
+        config = model_part(**migrated_part("model", about["model"]))
         schema = LabelSchema(
             intents=tuple(about["intents"]),
             slots=tuple(about["slots"]),

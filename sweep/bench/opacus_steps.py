@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from sweep.bench.stock import Batch, StockBert, StockClc
 from trainables.config import ModelConfig
+from trainables.models import bert, clc
 
 
 class HookedCrf(nn.Module):
@@ -96,9 +97,10 @@ class OpacusStep:
     def __init__(self, model: Any, config: ModelConfig, *, batch_size: int, ghost: bool) -> None:
         sizes = {"num_intents": model.num_intents, "num_tags": model.num_tags}
         made: nn.Module
-        if config.name == "bert":
+        if isinstance(config, bert.Config):
             made = HookedBert(model.sizes, dropout=config.dropout, **sizes)
         else:
+            assert isinstance(config, clc.Config)  # the other model of MODELS
             made = HookedClc(config, **sizes)
         made.train()
         adam = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)

@@ -13,6 +13,7 @@ from transformers import BertConfig, BertModel
 
 from trainables.config import ModelConfig
 from trainables.layers.char_cnn import NUM_CHARS
+from trainables.models import bert, clc
 from trainables.models._bert_weights import BertSizes
 
 Batch = dict[str, Tensor]
@@ -21,19 +22,19 @@ Batch = dict[str, Tensor]
 class StockClc(nn.Module):
     """The same architecture as `models.clc`, padded."""
 
-    def __init__(self, config: ModelConfig, *, num_intents: int, num_tags: int) -> None:
+    def __init__(self, config: clc.Config, *, num_intents: int, num_tags: int) -> None:
         super().__init__()
-        hidden = config.hidden_size or 384
+        hidden = config.hidden_size
         self.words = nn.Embedding(config.word_buckets, config.word_dim)
         self.chars = nn.Embedding(NUM_CHARS, config.char_dim)
         self.filters = self.convolution(config.char_dim, config.char_filters, config.char_kernel)
         self.lstm = self.recurrent(
             config.word_dim + config.char_filters,
             hidden,
-            num_layers=config.num_layers or 2,
+            num_layers=config.num_layers,
             bidirectional=True,
             batch_first=True,
-            dropout=config.dropout if (config.num_layers or 2) > 1 else 0.0,
+            dropout=config.dropout if config.num_layers > 1 else 0.0,
         )
         self.dropout = config.dropout
         self.intent, self.tags = nn.Linear(2 * hidden, num_intents), nn.Linear(2 * hidden, num_tags)
@@ -135,9 +136,10 @@ def build(model: Any, config: ModelConfig) -> StockClc | StockBert:
     """The stock form of one of our models, of the same sizes, in training mode."""
     sizes = {"num_intents": model.num_intents, "num_tags": model.num_tags}
     made: StockClc | StockBert
-    if config.name == "bert":
+    if isinstance(config, bert.Config):
         made = StockBert(model.sizes, dropout=config.dropout, **sizes)
     else:
+        assert isinstance(config, clc.Config)  # the other model of MODELS
         made = StockClc(config, **sizes)
     return made.train()
 

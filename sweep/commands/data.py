@@ -115,4 +115,4 @@ def _facts(name: str, fields: list[str]) -> dict[str, Any]:
 def _config(name: str, fields: list[str]) -> DataConfig:
     from trainables.config import data_config
 
-    return data_config({"name": name, **overrides(fields)})
+    return data_config(**{"name": name, **overrides(fields)})

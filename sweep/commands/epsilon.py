@@ -174,9 +174,9 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
         PrivacyConfig,
         TargetEpsilon,
         TrainingConfig,
-        first_problem,
     )
     from trainables.errors import InvalidInput
+    from trainables.frozen import first_problem
     from trainables.privacy.mechanism import build_from
 
     engine, given_delta = parts["engine"], parts["privacy"].get("delta")

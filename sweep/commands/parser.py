@@ -119,7 +119,7 @@ def register(app: typer.Typer) -> None:
 
         out = console(stderr=True)
         found = run_adaptation(
-            data_config({"name": name, **overrides(fields)}),
+            data_config(**{"name": name, **overrides(fields)}),
             data_dir=from_environment().data_dir,
             rule=without,
             public_fraction=public_fraction,
@@ -193,7 +193,7 @@ def _pairs(name: str, fields: list[str]) -> PairCorpus:
     from trainables.config import data_config
     from trainables.data.pairs import open_pairs
 
-    config = data_config({"name": name, **overrides(fields)})
+    config = data_config(**{"name": name, **overrides(fields)})
     return open_pairs(config, data_dir=from_environment().data_dir)
 
 

@@ -20,7 +20,6 @@ from trainables.config import (
 from trainables.data.pair_split import num_private_records
 from trainables.data.schema import declared_training_size
 from trainables.data.sizes import num_training_records
-from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -83,11 +82,6 @@ def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
 @lru_cache(maxsize=256)
 def _size_of(config: DataConfig, settings: Settings) -> TrainingSize:
     entry = catalogue.entry("datasets", config.name)
-    if config.num_utterances is not None and not hasattr(entry, "DOMAIN"):
-        raise InvalidInput(
-            f"data.num_utterances: expected none with data.name={config.name}, which is not made:"
-            " data.max_records takes a part of it"
-        )
     declared = declared_training_size(config)
     if declared is not None and entry.PUBLIC:
         return TrainingSize(declared)

@@ -13,7 +13,7 @@ import numpy as np
 from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
 from trainables import catalogue
-from trainables.config import DataConfig
+from trainables.config import DataConfig, data_config
 from trainables.data.corpus import data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.records import LabelSchema, Utterance
@@ -29,7 +29,7 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
     """Every corpus of the shelf: where it is looked for, and whether it is there."""
     rows = []
     for name in catalogue.names("datasets"):
-        config = DataConfig(name=name)
+        config = data_config(name=name)
         entry = catalogue.entry("datasets", name)
         rows.append(
             {

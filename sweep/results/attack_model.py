@@ -11,7 +11,7 @@ from sweep.settings import Settings
 from sweep.store import sweeps as store
 from trainables import attacks, catalogue, saved
 from trainables.attacks import Knowledge, Signals
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
 
@@ -80,7 +80,7 @@ def measure(
 
 def _read(path: Path) -> list[Utterance]:
     reader = catalogue.entry("datasets", "json_lines")
-    return list(reader.read(path, config=DataConfig(name="json_lines", path=str(path))))
+    return list(reader.read(path, config=data_config(name="json_lines", path=str(path))))
 
 
 def _texts(records: list[Utterance], model: saved.SavedModel) -> Any:

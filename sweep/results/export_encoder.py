@@ -20,10 +20,11 @@ def write_encoder(model_folder: Path) -> Path | None:
     from safetensors.torch import load_file, save_file
     from transformers import BertConfig
 
-    from trainables.config import ModelConfig
     from trainables.models._bert_weights import source_of, to_transformers
+    from trainables.models.bert import Config
+    from trainables.old_configs import migrated_part
 
-    source = source_of(ModelConfig.model_validate(about["model"]))
+    source = source_of(Config.model_validate(migrated_part("model", about["model"])))
     sizes = source.sizes
     state = load_file(str(model_folder / "weights.safetensors"))
     target = model_folder / FOLDER

@@ -132,6 +132,7 @@ def resume(
     stopped = continuation.require_stopped(folder, take_up)
     waiting = [record.plan for record in folder.records() if record.status.is_resumed]
     waiting += stopped
+    preflight.require_ids(waiting)
     space = folder.space()
     preflight.require_executor(space, address)
     planned = folder.plan().to_run

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from trainables import catalogue
 from trainables.errors import InvalidData
+from trainables.old_configs import migrated
 from trainables.privacy.summary import plain
 
 _FIGURES = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
@@ -132,7 +133,8 @@ def trial_from(row: Any) -> PlannedTrial:
     try:
         read = {key: float(row[key]) for key in _FIGURES if isinstance(row[key], str)}
         broken = tuple((kind, str(reason)) for kind, reason in row.get("broken", ()))
-        lists = {"warnings": tuple(row["warnings"]), "broken": broken}
+        lists: dict[str, Any] = {"warnings": tuple(row["warnings"]), "broken": broken}
+        lists["config"] = migrated(row["config"])
         return PlannedTrial(**{**row, **read, **lists})
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidData("expected the fields of a planned trial, got damaged ones") from None

@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweep.synthesis.score_texts import read_texts
-from trainables.config import DataConfig, SynthesisConfig, first_problem
+from trainables.config import DataConfig, SynthesisConfig
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
 from trainables.tasks.adaptation import adapt
 from trainables.tasks.parsing import ParserSettings
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from trainables import catalogue
-from trainables.config import ModelConfig, SynthesisConfig
+from trainables.config import SynthesisConfig
 from trainables.errors import InvalidInput
 from trainables.generation._material import PARSES, UTTERANCES
+from trainables.models._causal_lm import CausalLm
 from trainables.models._lm_folder import load_lm
 from trainables.models._lm_source import base_model, tokenizer_of
-from trainables.models.causal_lm import CausalLm
+from trainables.models.causal_lm import Config
+from trainables.old_configs import migrated_part
 from trainables.privacy.mechanism import Mechanism
 
 ABOUT = "synthesis.json"
@@ -46,7 +48,8 @@ def open_trained(folder: Path) -> Trained:
         try:
             about = json.loads(file.read_text(encoding="utf-8"))
             fields = about["mechanism"]
-            ModelConfig.model_validate(about["model"])
+            about["model"] = migrated_part("model", about["model"])
+            Config.model_validate(about["model"])
             SynthesisConfig.model_validate(about["synthesis"])
             if not {"stages", "frequencies", "fingerprint", "provenance"} <= about.keys():
                 raise KeyError
@@ -87,7 +90,7 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
         )
     models, tokenizers = {}, {}
     for stage, home in folders.items():
-        config = ModelConfig.model_validate(home.about["model"])
+        config = Config.model_validate(home.about["model"])
         found, tokenizer = load_lm(home.folder, (stage,), config, home.synthesis)
         models[stage], tokenizers[stage] = found[stage], tokenizer
     return models, tokenizers

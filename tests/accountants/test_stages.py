@@ -180,8 +180,3 @@ def test_both_stages_need_an_epoch(first: int) -> None:
 def test_a_batch_larger_than_the_data_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"at most the number of training records \(500\)"):
         build(config_of(), num_records=500)
-
-
-def test_ids_of_other_tasks_stay_as_they_were() -> None:
-    assert parse({}).id == "492e02cbe3ce"
-    assert parse({"data": {"name": "snips"}, "engine": "sgd"}).id == "4dbd8cda6f8e"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainables import catalogue
-from trainables.config import KINDS, DataConfig
+from trainables.config import KINDS, data_config
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
 from trainables.errors import InvalidData
@@ -52,7 +52,7 @@ def test_its_place_is_inside_the_data_directory(entry):
 
 
 def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):
-    config = DataConfig(name=name)
+    config = data_config(name=name)
     nowhere = tmp_path / "nothing here"
     if hasattr(entry, "recipe"):
         assert entry.files(nowhere, config=config) == ()
@@ -64,7 +64,7 @@ def test_missing_data_is_refused_by_its_place(name, entry, tmp_path):
 
 
 def test_its_size_is_known_or_not(name, entry):
-    size = entry.pool_size(DataConfig(name=name))
+    size = entry.pool_size(data_config(name=name))
     assert size is None or size > 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data import storage
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema, Utterance
@@ -47,7 +47,7 @@ def place(tmp_path):
     def opened(utterances=None, **fields):
         if utterances is not None:
             write_lines(data / "utterances.jsonl", utterances)
-        config = DataConfig(**{"name": "json_lines", "schema_file": "schema.json", **fields})
+        config = data_config(**{"name": "json_lines", "schema_file": "schema.json", **fields})
         return open_corpus(config, data_dir=data, cache_dir=cache)
 
     opened.data, opened.cache = data, cache
@@ -139,7 +139,7 @@ def test_a_damaged_cache_is_named(place):
 
 
 def _open(data, cache, queue):
-    config = DataConfig(name="json_lines", schema_file="schema.json")
+    config = data_config(name="json_lines", schema_file="schema.json")
     queue.put(open_corpus(config, data_dir=data, cache_dir=cache).fingerprint)
 
 
@@ -207,11 +207,11 @@ def test_what_was_read_from_private_records_is_said(place):
     [("atis", 5_473, 2_463, 4_189), ("snips", 14_213, 6_396, 12_859)],
 )
 def test_declared_sizes_are_those_of_the_opened_corpus(name, pool, train, official, tmp_path):
-    config = DataConfig(name=name)
+    config = data_config(name=name)
     assert declared_pool_size(config) == pool
     assert declared_training_size(config) == train
-    assert declared_training_size(DataConfig(name=name, split="official")) == official
-    assert declared_training_size(DataConfig(name=name, max_records=1_000)) == 450
+    assert declared_training_size(data_config(name=name, split="official")) == official
+    assert declared_training_size(data_config(name=name, max_records=1_000)) == 450
     if not (DATA / name).is_dir():
         pytest.skip(f"{name} is not in SWEEP_DATA_DIR={DATA}")
     corpus = open_corpus(config, data_dir=DATA, cache_dir=tmp_path)
@@ -221,7 +221,7 @@ def test_declared_sizes_are_those_of_the_opened_corpus(name, pool, train, offici
 
 
 def test_private_sizes_are_not_known_beforehand():
-    config = DataConfig(name="json_lines")
+    config = data_config(name="json_lines")
     assert declared_pool_size(config) is None
     assert declared_training_size(config) is None
-    assert declared_training_size(DataConfig(name="json_lines", num_records=7)) == 7
+    assert declared_training_size(data_config(name="json_lines", num_records=7)) == 7

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data.split import Split, make_split, training_size
 from trainables.errors import InvalidInput
 
@@ -24,7 +24,7 @@ def corpus(n=N, *, seed=0, parts=(0, 1, 2)):
 
 
 def split_of(mode, *, n=N, mask_seed=0, **fields) -> Split:
-    config = DataConfig(split=mode, **fields)
+    config = data_config(split=mode, **fields)
     return make_split(config, corpus=corpus(n), mask_seed=mask_seed)
 
 
@@ -43,7 +43,7 @@ def test_parts_are_ascending_disjoint_and_repeatable(mode):
 def test_the_papers_split_is_45_5_50_of_the_pool(n, sizes):
     split = split_of("paper", n=n)
     assert (len(split.train), len(split.validation), len(split.test))[: len(sizes)] == sizes
-    assert training_size(n, DataConfig(split="paper")) == sizes[0]
+    assert training_size(n, data_config(split="paper")) == sizes[0]
 
 
 def test_split_seed_draws_another_split():
@@ -69,7 +69,7 @@ def test_a_pair_has_one_member_and_the_declared_size_is_their_number():
     split = split_of("paired")
     members = np.isin(split.pairs, split.train)
     assert (members.sum(axis=1) == 1).all()
-    assert len(split.train) == len(split.pairs) == training_size(N, DataConfig(split="paired"))
+    assert len(split.train) == len(split.pairs) == training_size(N, data_config(split="paired"))
     assert (split.pairs[split.pair_numbers] == split.audit_pool[:, None]).any(axis=1).all()
 
 
@@ -102,14 +102,14 @@ def test_coins_are_fair_and_independent_between_trials(mode):
 
 
 def test_a_part_without_records_is_refused_by_name():
-    config = DataConfig(split="official")
+    config = data_config(split="official")
     with pytest.raises(InvalidInput, match="records in the test part"):
         make_split(config, corpus=corpus(parts=(0, 1)), mask_seed=0)
 
 
 def test_an_official_split_without_validation_gives_some_of_its_training_part():
     data = corpus(parts=(0, 2))
-    split = make_split(DataConfig(split="official"), corpus=data, mask_seed=0)
+    split = make_split(data_config(split="official"), corpus=data, mask_seed=0)
     train = np.flatnonzero(data.part == 0)
     assert len(split.validation) == round(0.05 * len(train))
     np.testing.assert_array_equal(np.union1d(split.train, split.validation), train)
@@ -117,4 +117,4 @@ def test_an_official_split_without_validation_gives_some_of_its_training_part():
 
 def test_no_size_is_known_of_an_official_split():
     with pytest.raises(InvalidInput, match=r"data\.num_records"):
-        training_size(N, DataConfig(split="official"))
+        training_size(N, data_config(split="official"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trainables import catalogue
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data import drawing
 from trainables.data.corpus import open_corpus
 from trainables.data.grammar import Domain, patterns, uniform, zipf
@@ -41,7 +41,7 @@ TINY = Domain(
 
 def made(name, *, size, seed=0):
     entry = catalogue.entry("datasets", name)
-    config = DataConfig(name=name, num_utterances=max(size, 1_000), seed=seed)
+    config = data_config(name=name, num_utterances=max(size, 1_000), seed=seed)
     return list(itertools.islice(entry.read(None, config=config), size))
 
 
@@ -77,13 +77,13 @@ def test_no_text_is_made_twice_so_that_the_size_is_known_before(name):
     found = made(name, size=20_000)
     assert len(found) == 20_000
     assert len({normalised(u.tokens) for u in found}) == 20_000
-    config = DataConfig(name=name, num_utterances=20_000)
+    config = data_config(name=name, num_utterances=20_000)
     assert catalogue.entry("datasets", name).pool_size(config) == 20_000
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_labels_are_those_of_the_grammar_and_all_of_them_occur(name):
-    schema = catalogue.entry("datasets", name).schema(None, config=DataConfig(name=name))
+    schema = catalogue.entry("datasets", name).schema(None, config=data_config(name=name))
     assert schema.public
     assert 8 <= len(schema.intents) <= 12
     assert 10 <= len(schema.slots) <= 20
@@ -168,7 +168,7 @@ def test_patterns_resolve_every_choice():
 
 
 def test_an_opened_corpus_has_the_size_that_was_asked_for(tmp_path):
-    config = DataConfig(name="health", num_utterances=2_000)
+    config = data_config(name="health", num_utterances=2_000)
     corpus = open_corpus(config, data_dir=tmp_path / "no data", cache_dir=tmp_path / "cache")
     assert (corpus.num_records, corpus.num_duplicates) == (2_000, 0)
     assert corpus.undeclared == ()
@@ -184,7 +184,7 @@ def test_an_opened_corpus_has_the_size_that_was_asked_for(tmp_path):
 def test_every_seed_size_and_grammar_has_a_cache_of_its_own():
     entry = catalogue.entry("datasets", "video")
     configs = [
-        DataConfig(name="video", seed=s, num_utterances=n)
+        data_config(name="video", seed=s, num_utterances=n)
         for s, n in ((0, 1_000), (1, 1_000), (0, 2_000))
     ]
     recipes = {entry.recipe(config) for config in configs}

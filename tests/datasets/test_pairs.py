@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainables import catalogue
-from trainables.config import DataConfig, parse
+from trainables.config import data_config, parse
 from trainables.data.pairs import open_pairs, pair_files, read_pairs
 from trainables.datasets import treedst
 from trainables.errors import InvalidData, InvalidInput
@@ -51,12 +51,12 @@ def dialogues(path, *turns, name="valid.jsonl"):
 
 
 def opened(path, name="pair_lines", **fields):
-    return open_pairs(DataConfig(name=name, path=str(path), **fields), data_dir=Path("nowhere"))
+    return open_pairs(data_config(name=name, path=str(path), **fields), data_dir=Path("nowhere"))
 
 
 def test_smcalflow_of_the_data_directory():
     place = real("smcalflow2")
-    found = open_pairs(DataConfig(name="smcalflow"), data_dir=place.parent)
+    found = open_pairs(data_config(name="smcalflow"), data_dir=place.parent)
     assert (found.parts.count("train"), found.parts.count("validation")) == (12_271, 14_751)
     assert found.has_programs
     assert found.public
@@ -69,7 +69,7 @@ def test_smcalflow_of_the_data_directory():
 
 def test_treedst_of_the_data_directory_has_domains():
     real("treedst")
-    found = open_pairs(DataConfig(name="treedst"), data_dir=DATA)
+    found = open_pairs(data_config(name="treedst"), data_dir=DATA)
     assert (found.parts.count("validation"), found.parts.count("test")) == (3_038, 3_155)
     assert set(found.domains) == set(treedst.DOMAINS)
 
@@ -177,7 +177,7 @@ def test_each_kind_of_corpus_is_refused_where_the_other_is_needed():
     with pytest.raises(InvalidInput, match=r"data.name to be one of atis.* got 'smcalflow'"):
         parse({"data": {"name": "smcalflow"}})
     with pytest.raises(InvalidInput, match=r"one of pair_lines, .* got 'atis'"):
-        open_pairs(DataConfig(name="atis"), data_dir=Path("nowhere"))
+        open_pairs(data_config(name="atis"), data_dir=Path("nowhere"))
 
 
 def test_every_corpus_states_its_kind():

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from trainables import catalogue
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data import schema as schemas
 from trainables.data.ship import shipped_text
 from trainables.datasets import bio_folder, json_lines, nlu_eval
 from trainables.errors import InvalidData
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
-CONFIG = DataConfig()
+CONFIG = data_config()
 SECRET = "xylophone"  # stands for private text: no message may contain it
 
 
@@ -40,7 +40,7 @@ def folder(path, *, text="call ann\nplay it\n", tags="O B-who\nO O\n", label="ca
 def test_real_corpora_are_read_whole(name, utterances, intents, slots):
     place = real(name)
     entry = catalogue.entry("datasets", name)
-    config = DataConfig(name=name)
+    config = data_config(name=name)
     found = list(entry.read(place, config=config))
     schema = entry.schema(place, config=config)
     assert len(found) == utterances
@@ -81,7 +81,7 @@ def test_the_complete_nlu_eval_file_in_its_own_format(tmp_path):
         "1;4;alarm;set;;null;;;;;\n",
         encoding="utf-8",
     )
-    config = DataConfig(name="nlu_eval", path=str(path))
+    config = data_config(name="nlu_eval", path=str(path))
     found = list(nlu_eval.read(path, config=config))
     assert [u.intent for u in found] == ["alarm_set", "music_dislikeness"]
     assert found[0].tokens == ("wake", "me", "at", '"nine"', "am")

@@ -117,8 +117,8 @@ def test_beams_follow_the_law_of_transformers() -> None:
     """
     from transformers import GPT2Config, GPT2LMHeadModel
 
+    from trainables.models._causal_lm import CausalLm, LmSizes
     from trainables.models._gpt2 import load_into
-    from trainables.models.causal_lm import CausalLm, LmSizes
 
     torch.manual_seed(0)
     sizes = LmSizes(vocabulary=5, width=8, layers=1, heads=2, intermediate=32, positions=8)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from trainables import catalogue
-from trainables.config import ModelConfig
+from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.models._nlu import NluModel
@@ -45,7 +45,7 @@ MODELS = {
 
 
 def build_model(name: str, **changes: object) -> NluModel:
-    config = ModelConfig.model_validate({"dropout": 0.2} | MODELS[name] | changes)
+    config = model_part(**({"dropout": 0.2} | MODELS[name] | changes))
     return catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
 
 

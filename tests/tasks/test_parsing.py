@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data.pairs import Pair, corpus_of, open_pairs
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models.parser import ParserSizes
@@ -198,7 +198,7 @@ def test_the_small_parser_learns_smcalflow():
         pytest.skip(f"smcalflow2 is not in SWEEP_DATA_DIR={DATA}")
     torch.set_num_threads(1)
     pairs = open_pairs(
-        DataConfig(name="smcalflow", path="smcalflow2/pairs_train_part.jsonl.gz"), data_dir=DATA
+        data_config(name="smcalflow", path="smcalflow2/pairs_train_part.jsonl.gz"), data_dir=DATA
     )
     parser = train_parser(pairs.select(range(2_000)), settings=SMALL, seed=0)
     test = pairs.select(range(2_000, 2_300))

@@ -21,6 +21,7 @@ from trainables import catalogue
 from trainables.config import DataConfig
 from trainables.data import storage
 from trainables.data.bio import slots_lenient
+from trainables.data.configs import FramesConfig, path_of
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.errors import InvalidInput
@@ -152,10 +153,11 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
 
 def data_path(config: DataConfig, *, data_dir: Path) -> Path:
     """Where the corpus lies: `config.path`, under `data_dir` if it is there, else the default."""
-    if config.path is None:
+    given = path_of(config)
+    if given is None:
         place: str = catalogue.entry("datasets", config.name).default_path()
         return data_dir / place
-    return _place(config.path, data_dir)
+    return _place(given, data_dir)
 
 
 def undeclared(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
@@ -172,7 +174,7 @@ def undeclared(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
 
 
 def _schema(config: DataConfig, path: Path, *, data_dir: Path) -> LabelSchema:
-    if config.schema_file is not None:
+    if isinstance(config, FramesConfig) and config.schema_file is not None:
         return read_schema(_place(config.schema_file, data_dir))
     found: LabelSchema = catalogue.entry("datasets", config.name).schema(path, config=config)
     return found

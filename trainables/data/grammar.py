@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.config import DataConfig
+from trainables.data.configs import MadeFrames
 from trainables.data.records import LabelSchema
 
 DEFAULT_UTTERANCES = 10_000
@@ -153,12 +153,12 @@ class Domain:
             dict.fromkeys(slot for s in self.sentences for _, slot in s.pieces if slot is not None)
         )
 
-    def recipe(self, config: DataConfig) -> str:
+    def recipe(self, config: MadeFrames) -> str:
         """SHA-256 (hex) of all that decides which utterances are made."""
         content = [_ALGORITHM, asdict(self), config.seed, num_utterances(config)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def num_utterances(config: DataConfig) -> int:
+def num_utterances(config: MadeFrames) -> int:
     """Utterances of a made corpus: as asked for, or 10,000. All are distinct."""
     return config.num_utterances or DEFAULT_UTTERANCES

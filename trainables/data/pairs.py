@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from trainables import catalogue
 from trainables.config import DataConfig
+from trainables.data.configs import path_of
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidData, InvalidInput
@@ -127,8 +128,9 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     for a file that is missing or damaged.
     """
     entry = catalogue.entry("datasets", config.name, kind="pairs")
-    place = data_dir / entry.default_path() if config.path is None else Path(config.path)
-    if config.path is not None and (data_dir / place).exists():
+    given = path_of(config)
+    place = data_dir / entry.default_path() if given is None else Path(given)
+    if given is not None and (data_dir / place).exists():
         place = data_dir / place
     found = corpus_of(
         entry.read(place.expanduser(), config=config), name=config.name, public=entry.PUBLIC

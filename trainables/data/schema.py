@@ -15,6 +15,7 @@ from typing import Any
 
 from trainables import catalogue
 from trainables.config import DataConfig
+from trainables.data.configs import path_of
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.split import training_size
 from trainables.errors import InvalidData
@@ -67,7 +68,7 @@ def declared_training_size(config: DataConfig) -> int | None:
         return config.num_records
     if config.split == "official":
         name, place = config.name, catalogue.entry("datasets", config.name).default_path()
-        if config.path is not None or config.max_records is not None:
+        if path_of(config) is not None or config.max_records is not None:
             return None
         size: int | None = _shipped(name).get("train_size", {}).get(place)
         return size

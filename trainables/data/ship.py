@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from trainables import catalogue
-from trainables.config import DataConfig
+from trainables.config import data_config
 from trainables.data.records import Part
 from trainables.data.schema import schema_of, to_json
 from trainables.data.storage import normalised
@@ -30,7 +30,7 @@ _SOURCES = {
 def shipped_text(name: str, data_dir: Path) -> str:
     """The text of `schemas/<name>.json`, computed from the corpus at its usual place."""
     entry = catalogue.entry("datasets", name)
-    config = DataConfig.model_validate({"name": name})
+    config = data_config(name=name)
     utterances = list(entry.read(data_dir / entry.default_path(), config=config))
     schema = schema_of(utterances, source=_SOURCES[name], public=True)
     parts: dict[str, Part] = {}

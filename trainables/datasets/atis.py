@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
 from trainables.data import bio_files
+from trainables.data import configs as data_configs
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import shipped_pool_size, shipped_schema
 
@@ -14,26 +15,32 @@ KIND = "frames"
 PUBLIC = True
 
 
+class Config(data_configs.FrameFiles):
+    """The fields of `data` with `name: atis`."""
+
+    name: Literal["atis"] = "atis"
+
+
 def default_path() -> str:
     """Place under the data directory."""
     return "atis"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     return bio_files.files(path)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """All parts. Raises: InvalidData, see `bio_files.read`."""
     return bio_files.read(path)
 
 
-def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+def schema(path: Path, *, config: Config) -> LabelSchema:
     """The union of the labels over all parts: 26 intents, 83 slots."""
     return shipped_schema("atis")
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Distinct utterances at the usual place; None elsewhere."""
     return shipped_pool_size("atis", default_path()) if config.path is None else None

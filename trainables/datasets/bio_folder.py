@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
 from trainables.data import bio_files
+from trainables.data import configs as data_configs
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import schema_of
 
@@ -14,26 +15,32 @@ KIND = "frames"
 PUBLIC = False
 
 
+class Config(data_configs.FrameFiles):
+    """The fields of `data` with `name: bio_folder`."""
+
+    name: Literal["bio_folder"] = "bio_folder"
+
+
 def default_path() -> str:
     """Place under the data directory; usually `data.path` names another."""
     return "bio_folder"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     return bio_files.files(path)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """All parts. Raises: InvalidData, see `bio_files.read`."""
     return bio_files.read(path)
 
 
-def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+def schema(path: Path, *, config: Config) -> LabelSchema:
     """The labels found in the private records: a release that no epsilon covers."""
     return schema_of(bio_files.read(path), source=f"read from {path}", public=False)
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Not known without counting private records."""
     return None

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
+from trainables.data import configs as data_configs
 from trainables.data.bio_files import lines
 from trainables.data.json_frames import parse
 from trainables.data.records import LabelSchema, Utterance
@@ -24,19 +25,25 @@ KIND = "frames"
 PUBLIC = False
 
 
+class Config(data_configs.FrameFiles):
+    """The fields of `data` with `name: json_lines`."""
+
+    name: Literal["json_lines"] = "json_lines"
+
+
 def default_path() -> str:
     """Place under the data directory; usually `data.path` names another."""
     return "utterances.jsonl"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     if not path.is_file():
         raise InvalidData(f"expected a JSON-lines file in {path}, got none (see data.path)")
     return (path,)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """The utterances in the order of the file; empty lines are skipped.
 
     Raises: InvalidData with file and line for what is no such object, and for an empty file.
@@ -59,11 +66,11 @@ def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
         raise InvalidData(f"expected utterances in {path}, got an empty file")
 
 
-def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+def schema(path: Path, *, config: Config) -> LabelSchema:
     """The labels found in the private records: a release that no epsilon covers."""
     return schema_of(read(path, config=config), source=f"read from {path}", public=False)
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Not known without counting private records."""
     return None

@@ -10,8 +10,9 @@ import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
+from trainables.data import configs as data_configs
 from trainables.data.bio_files import lines
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
@@ -23,12 +24,18 @@ _COLUMNS = ("scenario", "intent", "answer_annotation")
 _MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
 
 
+class Config(data_configs.FrameFiles):
+    """The fields of `data` with `name: nlu_eval`."""
+
+    name: Literal["nlu_eval"] = "nlu_eval"
+
+
 def default_path() -> str:
     """Place under the data directory: the 10 folds."""
     return "nlu_eval/nlu_eval_10fold.csv"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     if not path.is_file():
         raise InvalidData(
@@ -37,7 +44,7 @@ def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
     return (path,)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """All utterances; of the 10 folds, 9 is validation and 10 is test in the official split.
 
     Lines whose `status` starts with IRR (irrelevant answers) and lines without an answer are left
@@ -70,7 +77,7 @@ def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
         raise InvalidData(f"expected utterances in {path}, got none")
 
 
-def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+def schema(path: Path, *, config: Config) -> LabelSchema:
     """64 intents and 54 slots of the 10 folds; of another file, the labels of that public file."""
     shipped = shipped_schema("nlu_eval")
     if config.path is None:
@@ -81,7 +88,7 @@ def schema(path: Path, *, config: DataConfig) -> LabelSchema:
     return found
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Distinct utterances of the 10 folds; None of another file."""
     return shipped_pool_size("nlu_eval", default_path()) if config.path is None else None
 

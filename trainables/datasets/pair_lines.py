@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
+from trainables.data import configs as data_configs
 from trainables.data.pairs import Pair, pair_files, read_pairs
 
 KIND = "pairs"
 PUBLIC = False
+
+
+class Config(data_configs.PairFiles):
+    """The fields of `data` with `name: pair_lines`."""
+
+    name: Literal["pair_lines"] = "pair_lines"
 
 
 def default_path() -> str:
@@ -23,17 +30,17 @@ def default_path() -> str:
     return "pairs.jsonl"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     return pair_files(path)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Pair]:
+def read(path: Path, *, config: Config) -> Iterator[Pair]:
     """The pairs in the order of the files. Raises: InvalidData, see `data.pairs.read_pairs`."""
     for file in pair_files(path):
         yield from read_pairs(file)
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Not known without counting private records."""
     return None

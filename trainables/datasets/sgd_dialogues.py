@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from trainables.config import DataConfig
+from trainables.data import configs as data_configs
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import lines
 from trainables.data.json_frames import parse
@@ -29,12 +29,18 @@ _PARTS: dict[str, Part] = {"train": "train", "dev": "validation", "test": "test"
 _FEWEST_TOKENS, _MOST_TOKENS = 3, 30
 
 
+class Config(data_configs.FrameFiles):
+    """The fields of `data` with `name: sgd_dialogues`."""
+
+    name: Literal["sgd_dialogues"] = "sgd_dialogues"
+
+
 def default_path() -> str:
     """Place under the data directory: the prepared turns."""
     return "sgd_dialogues/utterances.jsonl"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     if path.is_file():
         return (path,)
@@ -47,7 +53,7 @@ def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
     return found
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
+def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """User turns that have a slot and 3 to 30 tokens; a turn about two domains occurs once for
     each. Raises: InvalidData with file and place for what is neither form.
     """
@@ -65,14 +71,14 @@ def read(path: Path, *, config: DataConfig) -> Iterator[Utterance]:
                     yield from _of_turn(turn, part=part, where=where)
 
 
-def schema(path: Path, *, config: DataConfig) -> LabelSchema:
+def schema(path: Path, *, config: Config) -> LabelSchema:
     """The labels of the prepared turns; of another file or folder, those found in it."""
     if config.path is None:
         return shipped_schema("sgd_dialogues")
     return schema_of(read(path, config=config), source=f"all labels of {path.name}", public=True)
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Distinct turns of the prepared file; None of another one."""
     return shipped_pool_size("sgd_dialogues", default_path()) if config.path is None else None
 

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
+from trainables.data import configs as data_configs
 from trainables.data.pairs import Pair, pair_files, read_pairs
 
 KIND = "pairs"
 PUBLIC = True
+
+
+class Config(data_configs.PairFiles):
+    """The fields of `data` with `name: smcalflow`."""
+
+    name: Literal["smcalflow"] = "smcalflow"
 
 
 def default_path() -> str:
@@ -22,17 +29,17 @@ def default_path() -> str:
     return "smcalflow2"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     return pair_files(path)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Pair]:
+def read(path: Path, *, config: Config) -> Iterator[Pair]:
     """All parts that are there. Raises: InvalidData, see `data.pairs.read_pairs`."""
     for file in pair_files(path):
         yield from read_pairs(file)
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Depends on which parts are there."""
     return None

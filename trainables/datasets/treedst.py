@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from trainables.config import DataConfig
+from trainables.data import configs as data_configs
 from trainables.data.pairs import Pair, pair_files, read_pairs
 
 KIND = "pairs"
@@ -24,23 +25,29 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ACT = re.compile(r"Root system \w+ (\w+)")
 
 
+class Config(data_configs.PairFiles):
+    """The fields of `data` with `name: treedst`."""
+
+    name: Literal["treedst"] = "treedst"
+
+
 def default_path() -> str:
     """Place under the data directory."""
     return "treedst"
 
 
-def files(path: Path, *, config: DataConfig) -> tuple[Path, ...]:
+def files(path: Path, *, config: Config) -> tuple[Path, ...]:
     """What is read. Raises: InvalidData where it is missing."""
     return pair_files(path)
 
 
-def read(path: Path, *, config: DataConfig) -> Iterator[Pair]:
+def read(path: Path, *, config: Config) -> Iterator[Pair]:
     """All parts that are there, with their domains. Raises: InvalidData, see `read_pairs`."""
     for file in pair_files(path):
         yield from read_pairs(file, domain_of=domain_of)
 
 
-def pool_size(config: DataConfig) -> int | None:
+def pool_size(config: Config) -> int | None:
     """Depends on which parts are there."""
     return None
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from trainables.models.bert import Config
 
 _TABLES = {
     "word.weight": "embeddings.word_embeddings.weight",
@@ -56,17 +58,17 @@ class Source:
     tokenizer: Any = None
 
 
-def source_of(config: ModelConfig) -> Source:
+def source_of(config: Config) -> Source:
     """The encoder that `config.encoder` names.
 
     Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the hub, or is
     no BERT.
     """
-    layers = config.num_layers or 4
+    layers = config.num_layers
     if config.encoder == "scratch":
         sizes = BertSizes(
             vocabulary=config.word_buckets,
-            width=config.hidden_size or 312,
+            width=config.hidden_size,
             layers=layers,
             heads=config.num_heads,
             intermediate=config.intermediate_size,
@@ -137,7 +139,7 @@ def _quiet() -> Iterator[None]:
 
 
 def load_into(model: nn.Module, source: Source) -> None:
-    """Copy the encoder's weights into a `bert.Bert`; its heads keep theirs."""
+    """Copy the encoder's weights into a `_bert.Bert`; its heads keep theirs."""
     if source.weights is None:
         return
     with torch.no_grad():

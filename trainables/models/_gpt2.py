@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainables.errors import InvalidInput
-from trainables.models.causal_lm import CausalLm, LmSizes
+from trainables.models._causal_lm import CausalLm, LmSizes
 
 _TOP = {
     "word.weight": "wte.weight",

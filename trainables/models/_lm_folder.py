@@ -17,12 +17,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainables.config import ModelConfig, SynthesisConfig
+from trainables.config import SynthesisConfig
 from trainables.data.texts import Tokenizer
 from trainables.errors import InvalidInput
+from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._lm_source import base_model, tokenizer_of
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe
-from trainables.models.causal_lm import CausalLm, LmSizes
+from trainables.models.causal_lm import Config
 
 _WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
 _TOKENIZER, _BASE = "tokenizer", "base"  # folders
@@ -50,7 +51,7 @@ def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path)
 
 
 def load_lm(
-    folder: Path, stages: Sequence[str], config: ModelConfig, synthesis: SynthesisConfig
+    folder: Path, stages: Sequence[str], config: Config, synthesis: SynthesisConfig
 ) -> tuple[dict[str, nn.Module], Tokenizer]:
     """The models that `save_lm` wrote, ready to draw from, and their tokenizer.
 
@@ -107,7 +108,7 @@ def _of_sizes(folder: Path, sizes: Any, stage: str) -> CausalLm:
         ) from None
 
 
-def _of_base(folder: Path, config: ModelConfig, *, positions: int) -> nn.Module:
+def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
     own = folder / _BASE
     encoder = str(own) if own.is_dir() else config.encoder
     try:

@@ -12,12 +12,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from trainables.config import ModelConfig, SynthesisConfig
+from trainables.config import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
 from trainables.errors import InvalidInput
 from trainables.models import _gpt2, _hub_lm
+from trainables.models._causal_lm import CausalLm
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, train_bpe
-from trainables.models.causal_lm import CausalLm, build
+from trainables.models.causal_lm import Config, build
 
 _SMOLLM2 = "SmolLM2-135M-Instruct"
 _NOWHERE = (
@@ -66,7 +67,7 @@ class LmSource:
 
 
 def source_of(
-    config: ModelConfig, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
+    config: Config, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
 ) -> LmSource:
     """The model that `config.encoder` names. `public` are the texts a tokenizer may learn from.
 
@@ -95,7 +96,7 @@ def source_of(
     return LmSource(tokenizer_of_it, load, f"weights of {name}", False)
 
 
-def require_source(config: ModelConfig, synthesis: SynthesisConfig) -> None:
+def require_source(config: Config, synthesis: SynthesisConfig) -> None:
     """What `source_of` refuses for a pretrained model, and what adapting it would; its weights are
     looked for and not read.
 

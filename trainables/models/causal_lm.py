@@ -8,230 +8,78 @@ local directory or a hub name (GPT-2's weights fit this module; see `_hub_lm` fo
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from pydantic import Field, model_validator
 
 from trainables.config import ModelConfig
-from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
-from trainables.layers.causal_attention import Packed, causal_attention, packed
-from trainables.layers.dropout import Masks
-from trainables.layers.embedding import Embedding
-from trainables.layers.layer_norm import LayerNorm
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows
-from trainables.models._lora import Adapted, MaybeAdapted
-from trainables.seeding import stream_seed
+
+if TYPE_CHECKING:
+    from trainables.models._causal_lm import CausalLm, LmSizes
 
 KIND = "text"
-_SITES = 2  # places of dropout in a block
+_OF_SCRATCH = frozenset({"hidden_size", "num_layers", "num_heads", "intermediate_size", "dropout"})
 
 
-@dataclass(frozen=True)
-class LmSizes:
-    """What a model is made of; `positions` is the longest record."""
+class Config(ModelConfig):
+    """The fields of `model` with `name: causal_lm`; 2.9 million parameters at 2,048 words."""
 
-    vocabulary: int
-    width: int = 192
-    layers: int = 4
-    heads: int = 12
-    intermediate: int = 1_200
-    positions: int = 192
-    eps: float = 1e-5
+    name: Literal["causal_lm"] = "causal_lm"
+    encoder: str = Field(
+        "scratch", description="scratch | smollm2 (extra) | a local directory | a hub name"
+    )
+    hidden_size: int = Field(192, ge=2, description="scratch: width")
+    num_layers: int = Field(4, ge=1, description="scratch: blocks")
+    num_heads: int = Field(12, ge=1, description="scratch: attention heads")
+    intermediate_size: int = Field(1_200, ge=1, description="scratch: feed-forward width")
+    dropout: float = Field(0.1, ge=0, lt=1, description="scratch; a loaded model trains without")
 
-    def to_dict(self) -> dict[str, float]:
-        """Plain data, the keyword arguments of the class."""
-        return asdict(self)
+    def unread(self) -> frozenset[str]:
+        """A loaded model has sizes of its own."""
+        return frozenset() if self.encoder == "scratch" else _OF_SCRATCH
 
-
-class Block(nn.Module):
-    """Attention and feed-forward, each on normed rows and added to them."""
-
-    def __init__(self, sizes: LmSizes) -> None:
-        super().__init__()
-        self.heads = sizes.heads
-        self.attention_norm = LayerNorm(sizes.width, eps=sizes.eps)
-        self.qkv: MaybeAdapted = Linear(sizes.width, 3 * sizes.width)
-        self.attention_out: MaybeAdapted = Linear(sizes.width, sizes.width)
-        self.norm = LayerNorm(sizes.width, eps=sizes.eps)
-        self.inner: MaybeAdapted = Linear(sizes.width, sizes.intermediate)
-        self.outer: MaybeAdapted = Linear(sizes.intermediate, sizes.width)
-
-    def forward(self, x: Tensor, layout: Packed, masks: Masks | None, site: int) -> Tensor:
-        """Rows [n, width] -> the same."""
-        rows = layout.rows
-        qkv = self.qkv(self.attention_norm(x, rows), rows)
-        seen = self.attention_out(causal_attention(qkv, layout, heads=self.heads), rows)
-        x = x + (seen if masks is None else masks.drop(seen, site))
-        fed = self.feed_forward(x, rows)
-        return x + (fed if masks is None else masks.drop(fed, site + 1))
-
-    def feed_forward(self, x: Tensor, rows: Rows) -> Tensor:
-        """What the second half adds."""
-        inner = F.gelu(self.inner(self.norm(x, rows), rows), approximate="tanh")
-        out: Tensor = self.outer(inner, rows)
-        return out
-
-
-class CausalLm(nn.Module):
-    """See the module. Dropout is drawn by record from a public seed, pinned by `begin_step`."""
-
-    def __init__(self, sizes: LmSizes, *, dropout: float = 0.0, seed: int = 0) -> None:
-        super().__init__()
-        if sizes.width % sizes.heads:
-            raise InvalidInput(
-                f"expected model.hidden_size to be a multiple of model.num_heads={sizes.heads},"
-                f" got {sizes.width}"
+    @model_validator(mode="after")
+    def _sizes_of_scratch(self) -> Config:
+        given = sorted(self.unread() & self.model_fields_set)
+        if given:
+            raise ValueError(
+                f"expected model.{given[0]} with model.encoder=scratch alone, got"
+                f" encoder={self.encoder}"
             )
-        self.sizes = sizes
-        self.dropout = dropout
-        self.provenance = "trained from random weights"
-        self._seed = seed
-        self._step: int | None = None
-        self.word = Embedding(sizes.vocabulary, sizes.width)
-        self.position = Embedding(sizes.positions, sizes.width)
-        self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
-        self.norm = LayerNorm(sizes.width, eps=sizes.eps)
-        self.head = Linear(sizes.width, sizes.vocabulary, bias=False)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream_seed(seed, "model", "causal_lm"))
-            self._initialise()
-        self.head.weight = self.word.weight
-        # The tied weight has one name in a state: files hold no tensor twice.
-        self.register_state_dict_post_hook(_drop_head)  # type: ignore[no-untyped-call]  # torch's
-        self.register_load_state_dict_pre_hook(_add_head)  # type: ignore[no-untyped-call]  # torch's
-
-    def _initialise(self) -> None:
-        """GPT-2's: 0.02, and smaller where a block adds to the residual stream."""
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif parameter.dim() == 2:
-                adds = name.endswith(("attention_out.weight", "outer.weight"))
-                scale = (2 * self.sizes.layers) ** -0.5 if adds else 1.0
-                nn.init.normal_(parameter, std=0.02 * scale)
-
-    def begin_step(self, *names: str | int) -> None:
-        """Pin dropout to the step called `names`: a replay draws the same masks."""
-        self._step = stream_seed(self._seed, "dropout", *names)
-
-    def losses(self, batch: TextBatch) -> Tensor:
-        """[B]: -log p of a record's counted tokens together, in nats.
-
-        A mean over tokens would make a short record's first token weigh more than a long one's,
-        and what is drawn too short.
-        """
-        record, values = self.token_losses(batch)
-        return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
-
-    def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """For each counted token: its record int64[m], and -log p in nats [m]."""
-        layout = packed(batch.lengths)
-        hidden = self._hidden(batch, layout)
-        counted = batch.counted.nonzero().squeeze(1)
-        rows = Rows(layout.rows.record[counted.cpu().numpy()], layout.rows.num_records)
-        logits = self.head(hidden.index_select(0, counted), rows)
-        values = F.cross_entropy(logits, batch.targets.index_select(0, counted), reduction="none")
-        return layout.record.index_select(0, counted), values
-
-    def _hidden(self, batch: TextBatch, layout: Packed) -> Tensor:
-        if layout.longest > self.sizes.positions:
-            raise ValueError("expected records no longer than the model's positions")
-        rows = layout.rows
-        x = self.word(batch.inputs, rows) + self.position(layout.position, rows)
-        masks = self._masks(batch, layout)
-        for number, block in enumerate(self.blocks):
-            x = block(x, layout, masks, number * _SITES)
-        out: Tensor = self.norm(x, rows)
-        return out
-
-    def _masks(self, batch: TextBatch, layout: Packed) -> Masks | None:
-        if not self.training or self.dropout == 0:
-            return None
-        seed = self._step if self._step is not None else int(torch.randint(2**62, ()))
-        record = batch.records.index_select(0, layout.record)
-        return Masks(self.dropout, seed=seed, record=record, position=layout.position)
-
-    def begin(self, num_rows: int, max_tokens: int) -> Continuation:
-        """A decoding of `num_rows` texts side by side, at most `max_tokens` long."""
-        return Continuation(self, num_rows, min(max_tokens, self.sizes.positions))
-
-    def adapt(self, *, rank: int, alpha: float) -> None:
-        """Freeze everything and put low-rank adapters beside every linear map of the blocks."""
-        self.requires_grad_(False)
-        for block in self.blocks:
-            for name in ("qkv", "attention_out", "inner", "outer"):
-                setattr(block, name, Adapted.of(getattr(block, name), rank=rank, alpha=alpha))
+        return self
 
 
-def _drop_head(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:
-    state.pop(f"{prefix}head.weight", None)
+def config_of(model: ModelConfig) -> Config:
+    """The model of a synthesis trial, which is this one.
+
+    Raises: InvalidInput for another.
+    """
+    if not isinstance(model, Config):
+        raise InvalidInput(f"expected model.name=causal_lm, got {model.name}")
+    return model
 
 
-def _add_head(module: nn.Module, state: dict[str, Tensor], prefix: str, *others: object) -> None:
-    if f"{prefix}word.weight" in state:
-        state[f"{prefix}head.weight"] = state[f"{prefix}word.weight"]
+def sizes_of(config: Config, *, vocabulary: int, positions: int) -> LmSizes:
+    """Sizes of a model from scratch."""
+    from trainables.models._causal_lm import LmSizes
 
-
-class Continuation:
-    """Texts that grow by one token at a time; what was read is kept (keys and values)."""
-
-    def __init__(self, model: CausalLm, num_rows: int, max_tokens: int) -> None:
-        sizes, weight = model.sizes, model.word.weight
-        self.model = model
-        self.max_tokens = max_tokens
-        self._length = 0
-        shape = (sizes.layers, 2, num_rows, sizes.heads, max_tokens, sizes.width // sizes.heads)
-        self._kept = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
-
-    @torch.no_grad()
-    def read(self, tokens: Tensor) -> Tensor:
-        """The next token of each text, int64[R] -> scores of the one after it [R, vocabulary]."""
-        model, time = self.model, self._length
-        tokens = tokens.to(self._kept.device)
-        number, width = tokens.shape[0], model.sizes.width
-        rows = Rows(torch.arange(number).numpy(), number)
-        place = torch.full_like(tokens, time)
-        x = model.word(tokens, rows) + model.position(place, rows)
-        for k, block in enumerate(model.blocks):
-            assert isinstance(block, Block)
-            qkv = block.qkv(block.attention_norm(x, rows), rows)
-            q, key, value = qkv.view(number, 3, block.heads, 1, -1).unbind(1)
-            kept = self._kept[k]
-            kept[0, :, :, time], kept[1, :, :, time] = key.squeeze(2), value.squeeze(2)
-            seen = F.scaled_dot_product_attention(
-                q, kept[0, :, :, : time + 1], kept[1, :, :, : time + 1]
-            )
-            x = x + block.attention_out(seen.reshape(number, width), rows)
-            x = x + block.feed_forward(x, rows)
-        self._length += 1
-        scores: Tensor = model.head(model.norm(x, rows), rows)
-        return scores
-
-    def keep(self, rows: Tensor) -> None:
-        """Go on with these rows, int64[R'], in this order; one may occur twice."""
-        self._kept = self._kept.index_select(2, rows.to(self._kept.device))
-
-
-def sizes_of(config: ModelConfig, *, vocabulary: int, positions: int) -> LmSizes:
-    """Sizes of a model from scratch; the defaults give 2.9 million parameters at 2,048 words."""
     return LmSizes(
         vocabulary=vocabulary,
-        width=config.hidden_size or 192,
-        layers=config.num_layers or 4,
+        width=config.hidden_size,
+        layers=config.num_layers,
         heads=config.num_heads,
         intermediate=config.intermediate_size,
         positions=positions,
     )
 
 
-def build(config: ModelConfig, *, vocabulary: int, positions: int, seed: int) -> CausalLm:
+def build(config: Config, *, vocabulary: int, positions: int, seed: int) -> CausalLm:
     """A model from scratch, its weights drawn from `seed`.
 
     Raises: InvalidInput where the width is no multiple of the heads.
     """
+    from trainables.models._causal_lm import CausalLm
+
     sizes = sizes_of(config, vocabulary=vocabulary, positions=positions)
     return CausalLm(sizes, dropout=config.dropout, seed=seed)

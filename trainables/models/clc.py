@@ -7,145 +7,53 @@ ASCII; word vectors are hashed unless a public file is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from pydantic import Field
 
 from trainables.config import ModelConfig
-from trainables.data.records import LabelSchema
-from trainables.layers.char_cnn import CharCnn, encode
-from trainables.layers.embedding import Embedding
-from trainables.layers.lstm import BiLstm
-from trainables.layers.packing import TimeMajor, time_major
-from trainables.models._nlu import Encoded, NluModel
-from trainables.models._word_vectors import Pretrained, VectorFile, bucket
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
-    from trainables.data.batches import PackedBatch
+    from trainables.data.records import LabelSchema
+    from trainables.models._clc import Clc
 
 KIND = "frames"
 
 
-@dataclass(frozen=True, eq=False)
-class ClcTable:
-    """Per distinct token: character ids, row of the trained table, frozen vector (either may lack).
+class Config(ModelConfig):
+    """The fields of `model` with `name: clc`. The sizes are the paper's by default."""
 
-    A frozen vector is 0 for a word whose row is trained.
-    """
+    name: Literal["clc"] = "clc"
+    word_vectors: str = Field("hashed", description="hashed | glove (extra) | a .vec or GloVe file")
+    word_buckets: int = Field(
+        8_192, ge=2, description="buckets of hashed words; of a file: its first rows, trained"
+    )
+    word_dim: int = Field(50, ge=1, description="width of hashed word vectors")
+    char_dim: int = Field(16, ge=1, description="width of a character's embedding")
+    char_filters: int = Field(50, ge=1, description="filters of the character CNN")
+    char_kernel: int = Field(3, ge=1, description="characters a filter sees")
+    hidden_size: int = Field(384, ge=2, description="biLSTM state of a direction")
+    num_layers: int = Field(2, ge=1, description="biLSTM layers")
+    dropout: float = Field(0.1, ge=0, lt=1)
+    freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
 
-    chars: np.ndarray  # int64[V, .]
-    rows: np.ndarray | None  # int64[V]
-    vectors: np.ndarray | None  # float32[V, dim]
-
-    def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
-        """`token_ids` [T] packed. Characters stand once for each distinct token of the batch."""
-        distinct, word = np.unique(token_ids, return_inverse=True)
-        inputs = {
-            "chars": torch.from_numpy(self.chars[distinct]),
-            "char_word": torch.from_numpy(word.astype(np.int64)),
-        }
-        if self.rows is not None:
-            inputs["words"] = torch.from_numpy(self.rows[token_ids])
-        if self.vectors is not None:
-            inputs["vectors"] = torch.from_numpy(self.vectors[token_ids])
-        return inputs
-
-
-class _MeanOverRecord(nn.Module):
-    """Mean of a record's rows, records in the batch's order."""
-
-    def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
-        sums = x.new_zeros(layout.num_records, x.shape[1]).index_add(0, layout.record, x)
-        # Not `bincount`, which reads its input before it is computed.
-        ones = x.new_ones(layout.record.shape[0])
-        counts = x.new_zeros(layout.num_records).index_add_(0, layout.record, ones)
-        return sums / counts.unsqueeze(1)
+    def unread(self) -> frozenset[str]:
+        """A file of vectors has its own width, and trains no rows where it is frozen."""
+        if self.word_vectors == "hashed":
+            return frozenset()
+        return frozenset({"word_dim"} | ({"word_buckets"} if self.freeze_embeddings else set()))
 
 
-class Clc(NluModel):
-    """See the module. Packed inputs: those of `ClcTable.collate`."""
-
-    def __init__(self, config: ModelConfig, *, num_intents: int, num_tags: int, seed: int) -> None:
-        hidden = config.hidden_size or 384
-        super().__init__(
-            num_intents=num_intents,
-            num_tags=num_tags,
-            token_width=2 * hidden,
-            dropout=config.dropout,
-            seed=seed,
-        )
-        self.kernel = config.char_kernel
-        self.num_buckets = config.word_buckets
-        self.file = None if config.word_vectors == "hashed" else VectorFile(config.word_vectors)
-        self.word_table: Embedding | None = None
-        word_dim = config.word_dim
-        if self.file is None:
-            self.word_table = Embedding(config.word_buckets, word_dim)
-            nn.init.normal_(self.word_table.weight, std=0.4)
-            self.word_table.weight.requires_grad_(not config.freeze_embeddings)
-        else:
-            word_dim = self.file.dim
-            kind = "frozen"
-            if not config.freeze_embeddings:
-                first = torch.from_numpy(self.file.first(config.word_buckets))
-                # One more row, 0 at first, is shared by all words whose own vector stays frozen.
-                self.word_table = Embedding(first.shape[0] + 1, word_dim)
-                with torch.no_grad():
-                    self.word_table.weight.copy_(torch.cat([first, first.new_zeros(1, word_dim)]))
-                kind = f"first {first.shape[0]} rows trained, others frozen"
-            name = "GloVe 6B 50d" if config.word_vectors == "glove" else "vectors of a local file"
-            self.provenance = f"word vectors: {name}, {kind}"
-        self.char_cnn = CharCnn(config.char_dim, config.char_filters, config.char_kernel)
-        widths = [word_dim + config.char_filters]
-        widths += [2 * hidden] * ((config.num_layers or 2) - 1)
-        self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
-        self.pool = _MeanOverRecord()
-
-    def feature_table(self, types: Sequence[str]) -> ClcTable:
-        """Rows and vectors of the distinct tokens; `types` decides memory, never the model."""
-        chars = encode(types, self.kernel)
-        if self.file is None:
-            rows = np.array([bucket(word, self.num_buckets) for word in types], dtype=np.int64)
-            return ClcTable(chars, rows, None)
-        found: Pretrained = self.file.wanted(types)
-        if self.word_table is None:
-            return ClcTable(chars, None, found.vectors)
-        shared = self.word_table.num_embeddings - 1
-        own = (found.rank >= 0) & (found.rank < shared)
-        vectors = np.where(own[:, None], np.float32(0), found.vectors)
-        return ClcTable(chars, np.where(own, found.rank, shared), vectors)
-
-    def encode(self, batch: PackedBatch) -> Encoded:
-        """Top biLSTM states; a record's vector is their mean."""
-        layout = time_major(batch.lengths)
-        inputs, source = batch.inputs, layout.source
-        parts = []
-        if self.word_table is not None:
-            parts.append(self.word_table(inputs["words"].index_select(0, source), layout.rows))
-        if "vectors" in inputs:
-            frozen = inputs["vectors"].index_select(0, source)
-            parts = [parts[0] + frozen] if parts else [frozen]
-        word = inputs["char_word"].index_select(0, source)
-        parts.append(self.char_cnn(inputs["chars"], word, layout.rows))
-        x = torch.cat(parts, dim=1)
-        masks = self.masks(batch, layout)
-        for site, layer in enumerate(self.layers):
-            x = layer(x if masks is None else masks.drop(x, site), layout)
-        if masks is not None:
-            x = masks.drop(x, len(self.layers))
-        return Encoded(x, self.pool(x, layout), layout)
-
-
-def build(config: ModelConfig, *, schema: LabelSchema, seed: int) -> Clc:
+def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
     """A CLC with random weights drawn from `seed`.
 
     Raises: InvalidInput where `config.word_vectors` names nothing that is there.
     """
+    import torch
+
+    from trainables.models._clc import Clc
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "clc"))
         return Clc(config, num_intents=len(schema.intents), num_tags=len(schema.tags), seed=seed)

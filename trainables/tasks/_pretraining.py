@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from trainables import catalogue
-from trainables.config import DataConfig, SynthesisConfig, data_config
+from trainables.config import SynthesisConfig, data_config
 from trainables.data.corpus import data_path, made_once
 from trainables.data.texts import EncodedTexts
 from trainables.errors import InvalidData
@@ -44,7 +44,7 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
     found: list[str] = []
     names = []
     for name in CORPORA:
-        config: DataConfig = data_config({"name": name})
+        config = data_config(name=name)
         entry = catalogue.entry("datasets", name)
         place = data_path(config, data_dir=data_dir)
         try:

@@ -10,7 +10,7 @@ import torch
 
 from trainables import catalogue, engines
 from trainables.communication import Communicator
-from trainables.config import DataConfig, TrialConfig
+from trainables.config import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
@@ -149,7 +149,7 @@ def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> Pac
     texts = [
         utterance.tokens
         for utterance in made.read(
-            Path(), config=DataConfig(name="communication", num_utterances=1_000)
+            Path(), config=data_config(name="communication", num_utterances=1_000)
         )
     ][:size]
     types = sorted({token for text in texts for token in text})

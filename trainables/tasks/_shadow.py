@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from trainables import attacks, catalogue
 from trainables.attacks import Signals, read_signals, write_signals
 from trainables.attacks.shadow import cache_key, default_corpus, disjoint
 from trainables.communication import Communicator
-from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig
+from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig, data_config
+from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
 from trainables.tasks import _setup
 from trainables.training import train
@@ -36,11 +37,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     )
     return TrialConfig(
         engine="sgd",
-        data=DataConfig(
-            name=name,
-            max_records=config.data.max_records,
-            num_utterances=config.data.num_utterances,
-        ),
+        data=_shadow_data(name, config.data),
         model=config.model,
         privacy=PrivacyConfig(noise_multiplier=0.0),
         training=config.training.model_copy(
@@ -48,6 +45,14 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
         ),
         evaluation=EvaluationConfig(attacks=(), bootstrap_samples=0),
     )
+
+
+def _shadow_data(name: str, target: DataConfig) -> DataConfig:
+    """As many records as the target has, where that is declared; as many made ones."""
+    fields: dict[str, Any] = {"name": name, "max_records": target.max_records}
+    if isinstance(target, MadeFrames) and "recipe" in dir(catalogue.entry("datasets", name)):
+        fields["num_utterances"] = target.num_utterances
+    return data_config(**fields)
 
 
 def available_corpora(data_dir: Path) -> list[str]:

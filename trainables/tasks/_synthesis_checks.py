@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainables import catalogue
-from trainables.config import ModelConfig, SynthesisConfig, TrialConfig
+from trainables.config import SynthesisConfig, TrialConfig
 from trainables.data.pair_split import PairSplit, split_pairs
 from trainables.data.pairs import PairCorpus
 from trainables.errors import InvalidInput
-
-_DEFAULT_WIDTH = 192  # of `models.causal_lm` from scratch, which a test compares with this
+from trainables.models.causal_lm import Config, config_of
 
 
 def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
@@ -24,12 +23,13 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
     not at hand.
     """
     require_data(config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis))
-    if config.model.encoder != "scratch":
+    model = config_of(config.model)
+    if model.encoder != "scratch":
         from trainables.models._lm_source import require_source
 
-        require_source(config.model, config.synthesis)
+        require_source(model, config.synthesis)
         return
-    _require_sizes(config.model, config.synthesis)
+    _require_sizes(model, config.synthesis)
 
 
 def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
@@ -66,8 +66,8 @@ def _require_programs(synthesis: SynthesisConfig, corpus: PairCorpus, split: Pai
         )
 
 
-def _require_sizes(model: ModelConfig, synthesis: SynthesisConfig) -> None:
-    width = model.hidden_size or _DEFAULT_WIDTH
+def _require_sizes(model: Config, synthesis: SynthesisConfig) -> None:
+    width = model.hidden_size
     if width % model.num_heads:
         raise InvalidInput(
             f"expected model.hidden_size to be a multiple of model.num_heads={model.num_heads},"

@@ -22,6 +22,7 @@ from trainables.figure_cache import FigureCache
 from trainables.generation import histogram
 from trainables.generation._material import PARSES, Material, StageTexts
 from trainables.models._lm_source import LmSource, source_of
+from trainables.models.causal_lm import config_of
 from trainables.parse.function_types import function_types
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey, new_key, public_key
@@ -93,7 +94,7 @@ def prepare(
         private, groups = _exchanged(private, seed=config.data.split_seed)
     corpora, names = public_utterances(data_dir=data_dir)
     source = source_of(
-        config.model,
+        config_of(config.model),
         synthesis,
         public=[*corpora, *public.utterances, *public.programs, *public.prompts],
         seed=seed,

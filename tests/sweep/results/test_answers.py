@@ -25,7 +25,7 @@ from tests.models._builds import MODELS, SCHEMA
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy, settings_in
 from trainables import catalogue, evidence
-from trainables.config import ModelConfig
+from trainables.config import model_part
 from trainables.data.records import Frame
 from trainables.errors import InvalidInput
 from trainables.metrics import count_frames
@@ -117,7 +117,7 @@ def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None
 
 def exported(folder: Path, name: str) -> Path:
     """A folder as `sweep export` leaves it, of an untrained model."""
-    config = ModelConfig.model_validate(MODELS[name])
+    config = model_part(**(MODELS[name]))
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
     place = folder / "model"
     place.mkdir(parents=True)

@@ -22,7 +22,6 @@ from sweep.synthesis.synthesize import Filters, write_utterances
 from sweep.synthesis.trained_text import open_trained
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
-from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
 from trainables.generation._drawer import BLOCK
 
@@ -203,14 +202,6 @@ def test_a_setup_that_cannot_run_is_refused_before_it_costs_anything(
     assert line.startswith("error: ")
     assert match in line
     assert not (settings.home / FILE).exists()
-
-
-def test_checks_know_the_default_width() -> None:
-    from trainables.models.causal_lm import sizes_of
-    from trainables.tasks._synthesis_checks import _DEFAULT_WIDTH
-
-    model = ModelConfig(name="causal_lm")
-    assert sizes_of(model, vocabulary=300, positions=16).width == _DEFAULT_WIDTH
 
 
 def test_the_epochs_of_the_paper() -> None:

@@ -1,0 +1,120 @@
+"""Fields that some entries of a space have and others have not.
+
+`base`, the shared axes and `override` are for every variant: where a variant or an axis changes an
+entry (`model.name`, say), those of their fields that the new entry lacks are dropped. Each must
+belong to at least one entry that the space uses, and a field that a variant sets to one that this
+variant uses: what belongs to none is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from search_spaces.parts import Axis, Variant
+from search_spaces.space import SearchSpace
+from trainables.config import SHELVES, TAGS, entry_fields
+from trainables.errors import InvalidInput
+from trainables.frozen import nearest
+
+
+def refuse_foreign(
+    space: SearchSpace,
+    variants: Sequence[Variant],
+    *,
+    axes: Mapping[str, Mapping[str, Axis]],
+    section: str,
+) -> None:
+    """Raise for a field of a section that no entry it can meet has; `axes` of variants by name.
+
+    Raises: InvalidInput, one line with the nearest name.
+    """
+    used = {v.name: _entries(space, v, axes[v.name], section=section) for v in variants}
+    every = [entry for entries in used.values() for entry in entries]
+    base = space.base.get(section)
+    shared = list(base) if isinstance(base, dict) else []
+    shared += _below(section, [*space.axes, *space.override])
+    _refuse(shared, every, section=section)
+    for whole in _whole(section, space.override, space.axes):
+        _refuse(whole, [_tag({section: whole}, section)], section=section)
+    for variant in variants:
+        own = list(_below(section, [*variant.fixed, *variant.axes]))
+        _refuse(own, used[variant.name], section=section)
+        for whole in _whole(section, variant.fixed, variant.axes):
+            _refuse(whole, [_tag({section: whole}, section)], section=section)
+
+
+def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    """A config's fields without those that its entries lack, and the paths of these."""
+    kept, dropped = dict(fields), set()
+    for section in SHELVES:
+        part = fields.get(section)
+        known = entry_fields(section, _tag(fields, section))
+        if not isinstance(part, dict) or known is None:
+            continue  # the config's own check says what is wrong
+        dropped |= {f"{section}.{name}" for name in part if name not in known}
+        kept[section] = {name: value for name, value in part.items() if name in known}
+    return kept, frozenset(dropped)
+
+
+def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
+    known = {entry: found for entry in entries if (found := entry_fields(section, entry))}
+    if not known:
+        return
+    every = sorted({name for fields in known.values() for name in fields})
+    for name in names:
+        if name not in every:
+            raise InvalidInput(
+                f"unknown field {section}.{name} for {section} {' or '.join(known)}"
+                f"{nearest(name, every)}"
+            )
+
+
+def _whole(
+    section: str, fixed: Mapping[str, Any], axes: Mapping[str, Axis]
+) -> Iterator[dict[str, Any]]:
+    """Sections that are set as a whole, which name their own entry."""
+    values = [fixed.get(section), *((axes[section].values or ()) if section in axes else ())]
+    yield from (value for value in values if isinstance(value, dict))
+
+
+def _below(section: str, paths: Iterable[str]) -> Iterator[str]:
+    """The fields of a section that dotted paths name.
+
+    >>> list(_below("model", ["model.dropout", "engine", "model"]))
+    ['dropout']
+    """
+    for path in paths:
+        head, _, rest = path.partition(".")
+        if head == section and rest:
+            yield rest.split(".")[0]
+
+
+def _entries(
+    space: SearchSpace, variant: Variant, axes: Mapping[str, Axis], *, section: str
+) -> list[Any]:
+    """The entries of a section that a variant's points can have."""
+    found = [_tag(space.base, section)]
+    for path, value in variant.fixed.items():
+        found = _after(found, path, [value], section=section)
+    for path, axis in axes.items():
+        found = _after(found, path, axis.values or (), section=section)
+    for path, value in space.override.items():
+        found = _after(found, path, [value], section=section)
+    return found
+
+
+def _after(before: list[Any], path: str, values: Iterable[Any], *, section: str) -> list[Any]:
+    """The entries once a path has been set to one of `values`."""
+    if path == TAGS[section]:
+        return list(dict.fromkeys(map(str, values)))
+    if path == section:
+        return list(dict.fromkeys(_tag({section: value}, section) for value in values))
+    return before
+
+
+def _tag(fields: Mapping[str, Any], section: str) -> Any:
+    found: Any = fields
+    for part in TAGS[section].split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return SHELVES[section][1] if found is None else found

@@ -1,0 +1,211 @@
+"""A config is a tagged union: each entry has its own fields, and the id is over what is read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
+from trainables.errors import InvalidInput
+from trainables.old_configs import migrated
+
+# What the form with every model's fields side by side wrote for `{}`, BERT and a made corpus.
+_OLD_DATA: dict[str, Any] = {
+    "name": "atis",
+    "path": None,
+    "split": "paper",
+    "split_seed": 0,
+    "max_records": None,
+    "num_records": None,
+    "num_utterances": None,
+    "seed": 0,
+    "schema_file": None,
+}
+_OLD_MODEL: dict[str, Any] = {
+    "name": "clc",
+    "word_vectors": "hashed",
+    "word_buckets": 8192,
+    "word_dim": 50,
+    "char_dim": 16,
+    "char_filters": 50,
+    "char_kernel": 3,
+    "encoder": "scratch",
+    "hidden_size": None,
+    "num_layers": None,
+    "num_heads": 12,
+    "intermediate_size": 1200,
+    "dropout": 0.1,
+    "freeze_embeddings": False,
+}
+
+
+def old(*, data: dict[str, Any] | None = None, model: dict[str, Any] | None = None) -> Any:
+    return {"data": {**_OLD_DATA, **(data or {})}, "model": {**_OLD_MODEL, **(model or {})}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        (
+            {"model": {"name": "clc", "num_heads": 4}},
+            "unknown field model.num_heads for model clc: did you mean num_layers?",
+        ),
+        (
+            {"model": {"name": "bert", "char_dim": 4}},
+            "unknown field model.char_dim for model bert",
+        ),
+        (
+            {"data": {"name": "atis", "num_utterances": 2_000}},
+            "unknown field data.num_utterances for data atis",
+        ),
+        (
+            {"data": {"name": "health", "pth": "x"}},
+            "unknown field data.pth for data health",
+        ),
+        (
+            {"training": {"epoch": 3}},
+            "unknown field training.epoch: did you mean epochs?",
+        ),
+        ({"trainings": {}}, "unknown field trainings: did you mean training?"),
+    ],
+)
+def test_a_foreign_field_is_refused_with_the_nearest_name(
+    fields: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(InvalidInput) as found:
+        parse(fields)
+    assert str(found.value).startswith(line)
+    assert "\n" not in str(found.value)
+
+
+def test_a_part_by_itself_says_the_same() -> None:
+    with pytest.raises(InvalidInput, match=r"^unknown field model\.num_heads for model clc"):
+        model_part(name="clc", num_heads=3)
+    with pytest.raises(InvalidInput, match=r"^expected data\.name to be one of atis, .*got 'at'"):
+        data_config(name="at")
+
+
+def test_sizes_of_a_loaded_encoder_are_its_own() -> None:
+    loaded = {"name": "bert", "encoder": "minilm"}
+    assert parse({"model": loaded}).id == parse({"model": {**loaded, "num_layers": 4}}).id
+    assert "hidden_size" not in parse({"model": loaded}).model_dump()["model"]
+    with pytest.raises(InvalidInput, match=r"model\.hidden_size with model\.encoder=scratch"):
+        parse({"model": {**loaded, "hidden_size": 312}})
+
+
+def test_what_another_field_makes_irrelevant_is_no_part_of_the_id() -> None:
+    frozen = {"name": "clc", "word_vectors": "glove", "freeze_embeddings": True}
+    assert parse({"model": frozen}) == parse({"model": {**frozen, "word_dim": 7}})
+    thawed = {**frozen, "freeze_embeddings": False}
+    other = {**thawed, "word_buckets": 100}
+    assert parse({"model": thawed}).id != parse({"model": other}).id
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (old(), {}),
+        (old(model={"num_heads": 7, "encoder": "minilm"}), {}),
+        (old(model={"hidden_size": 64}), {"model": {"hidden_size": 64}}),
+        (
+            old(model={"name": "bert", "encoder": "minilm", "hidden_size": 64, "num_layers": 2}),
+            {"model": {"name": "bert", "encoder": "minilm", "num_layers": 2}},
+        ),
+        (
+            old(data={"name": "health", "num_utterances": 2_000, "path": "nowhere"}),
+            {"data": {"name": "health", "num_utterances": 2_000}},
+        ),
+        (old(data={"seed": 3, "path": "mine"}), {"data": {"path": "mine"}}),
+    ],
+)
+def test_configs_of_the_old_form_are_read_without_what_was_never_read(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    assert parse(migrated(before)) == parse(after)
+
+
+def test_today_s_form_is_not_touched() -> None:
+    """A field that does not belong is a mistake, not an old config."""
+    typed = {"model": {"name": "clc", "num_heads": 4}}
+    assert migrated(typed) == typed
+    whole = parse({"model": {"name": "bert"}}).model_dump(mode="json")
+    assert migrated(whole) == whole
+
+
+MODELS: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.fixed_dictionaries(
+        {"name": st.just("clc")},
+        optional={
+            "word_vectors": st.sampled_from(["hashed", "glove"]),
+            "word_dim": st.sampled_from([50, 51]),
+            "word_buckets": st.sampled_from([8_192, 100]),
+            "freeze_embeddings": st.booleans(),
+            "hidden_size": st.sampled_from([384, 16]),
+        },
+    ),
+    st.fixed_dictionaries(
+        {"name": st.just("bert")},
+        optional={"num_layers": st.sampled_from([4, 2]), "hidden_size": st.sampled_from([312, 24])},
+    ),
+    st.just({"name": "bert", "encoder": "minilm"}),
+)
+CONFIGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": MODELS,
+        "data": st.fixed_dictionaries(
+            {"name": st.sampled_from(["atis", "health"])},
+            optional={"split": st.sampled_from(["paper", "bernoulli"])},
+        ),
+        "training": st.fixed_dictionaries(
+            {},
+            optional={
+                "epochs": st.sampled_from([30, 2]),
+                "physical_batch_size": st.sampled_from([None, 4]),
+                "seed": st.integers(0, 1),
+            },
+        ),
+    },
+)
+
+
+def law_of(config: TrialConfig) -> dict[str, Any]:
+    """All that a trial reads, without how a step is cut into pieces."""
+    fields = config.model_dump(mode="json")
+    fields["training"].pop("physical_batch_size")
+    return fields
+
+
+@settings(max_examples=300, deadline=None)
+@given(first=CONFIGS, second=CONFIGS)
+def test_ids_are_equal_exactly_where_what_is_read_is(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    left, right = parse(first), parse(second)
+    assert (left.id == right.id) == (law_of(left) == law_of(right))
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=CONFIGS)
+def test_a_dump_is_read_back_to_the_same_trial(fields: dict[str, Any]) -> None:
+    config = parse(fields)
+    again = parse(json.loads(json.dumps(config.model_dump(mode="json"))))
+    assert again == config
+    assert again.id == config.id
+
+
+def test_reading_a_config_of_any_entry_imports_no_torch() -> None:
+    code = (
+        "import sys; from trainables import catalogue;"
+        "from trainables.config import SHELVES, entry_fields;"
+        "print(sum(bool(entry_fields(s, n)) for s, (shelf, _) in SHELVES.items()"
+        " for n in catalogue.names(shelf))); assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 10 + len(SHELVES)

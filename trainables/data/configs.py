@@ -1,0 +1,43 @@
+"""The fields that data sets share: files of utterances with frames, made ones, files of pairs."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from trainables.config import DataConfig
+
+
+class FromFiles(DataConfig):
+    """Records that lie in files."""
+
+    path: str | None = Field(
+        None, description="file or folder; default: the entry's place under $SWEEP_DATA_DIR"
+    )
+
+
+def path_of(config: DataConfig) -> str | None:
+    """The file or folder that a config names; None where it names none."""
+    return config.path if isinstance(config, FromFiles) else None
+
+
+class FramesConfig(DataConfig):
+    """Utterances with an intent and slots."""
+
+    schema_file: str | None = Field(
+        None, description="public label schema (JSON); default: the one shipped for the corpus"
+    )
+
+
+class FrameFiles(FromFiles, FramesConfig):
+    """Utterances with frames that lie in files."""
+
+
+class MadeFrames(FramesConfig):
+    """Utterances that a grammar makes."""
+
+    num_utterances: int | None = Field(None, ge=1_000, description="how many; default: 10,000")
+    seed: int = Field(0, ge=0, description="of the grammar's choices")
+
+
+class PairFiles(FromFiles):
+    """Pairs of an utterance and its program that lie in files."""

@@ -1,0 +1,130 @@
+"""The module of `bert`: encoder layers over packed pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainables.layers.attention import attention
+from trainables.layers.dropout import Masks
+from trainables.layers.embedding import Embedding
+from trainables.layers.layer_norm import LayerNorm
+from trainables.layers.linear import Linear
+from trainables.layers.packing import ByLength, by_length, time_major
+from trainables.models._bert_weights import BertSizes, Source, load_into
+from trainables.models._nlu import Encoded, NluModel
+from trainables.models._pieces import PieceTable, hashed_pieces, piece_table
+
+if TYPE_CHECKING:
+    from trainables.data.batches import PackedBatch
+    from trainables.models.bert import Config
+
+_SITES = 3  # places of dropout in a layer
+
+
+class BertLayer(nn.Module):
+    """One encoder layer, post-norm. Queries, keys and values are one matrix product."""
+
+    def __init__(self, sizes: BertSizes) -> None:
+        super().__init__()
+        self.heads = sizes.heads
+        self.qkv = Linear(sizes.width, 3 * sizes.width)
+        self.attention_out = Linear(sizes.width, sizes.width)
+        self.attention_norm = LayerNorm(sizes.width, eps=sizes.eps)
+        self.inner = Linear(sizes.width, sizes.intermediate)
+        self.outer = Linear(sizes.intermediate, sizes.width)
+        self.norm = LayerNorm(sizes.width, eps=sizes.eps)
+
+    def forward(self, x: Tensor, layout: ByLength, masks: Masks | None, site: int) -> Tensor:
+        """Rows [P, width] in the order of `layout` -> the same."""
+        rows = layout.rows
+        seen = attention(self.qkv(x, rows), layout, heads=self.heads, masks=masks, site=site)
+        seen = self.attention_out(seen, rows)
+        if masks is not None:
+            seen = masks.drop(seen, site + 1)
+        x = self.attention_norm(x + seen, rows)
+        fed = self.outer(F.gelu(self.inner(x, rows)), rows)
+        if masks is not None:
+            fed = masks.drop(fed, site + 2)
+        out: Tensor = self.norm(x + fed, rows)
+        return out
+
+
+class Bert(NluModel):
+    """See the module. Packed inputs: those of `PieceTable.collate`."""
+
+    def __init__(
+        self, config: Config, source: Source, *, num_intents: int, num_tags: int, seed: int
+    ) -> None:
+        sizes = source.sizes
+        super().__init__(
+            num_intents=num_intents,
+            num_tags=num_tags,
+            token_width=sizes.width,
+            dropout=config.dropout,
+            seed=seed,
+        )
+        self.sizes = sizes
+        self.tokenizer = source.tokenizer
+        self.word = Embedding(sizes.vocabulary, sizes.width)
+        self.position = Embedding(sizes.positions, sizes.width)
+        self.kind = Embedding(sizes.kinds, sizes.width)
+        self.embedding_norm = LayerNorm(sizes.width, eps=sizes.eps)
+        self.layers = nn.ModuleList(BertLayer(sizes) for _ in range(sizes.layers))
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        self.provenance = source.provenance
+        load_into(self, source)
+        if config.freeze_embeddings:
+            for table in (self.word, self.position, self.kind):
+                table.weight.requires_grad_(False)
+
+    def feature_table(self, types: Sequence[str]) -> PieceTable:
+        """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            size = self.sizes.vocabulary
+            return piece_table(
+                types, lambda word: hashed_pieces(word, size), begin=0, end=1, unknown=2
+            )
+        return piece_table(
+            types,
+            lambda word: list(tokenizer.encode(word, add_special_tokens=False)),
+            begin=tokenizer.cls_token_id,
+            end=tokenizer.sep_token_id,
+            unknown=tokenizer.unk_token_id,
+        )
+
+    def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
+        """Top layer's rows [P, width], one a piece."""
+        layout = by_length(batch.inputs["piece_lengths"])
+        rows = layout.rows
+        pieces = batch.inputs["pieces"].index_select(0, layout.source)
+        # Pieces beyond the table's end share its last position.
+        position = layout.position.clamp(max=self.sizes.positions - 1)
+        x = self.word(pieces, rows) + self.position(position, rows)
+        x = self.embedding_norm(x + self.kind(torch.zeros_like(pieces), rows), rows)
+        masks = self.masks(batch, layout)
+        if masks is not None:
+            x = masks.drop(x, 0)
+        for number, layer in enumerate(self.layers):
+            x = layer(x, layout, masks, 1 + number * _SITES)
+        return x, layout
+
+    def encode(self, batch: PackedBatch) -> Encoded:
+        """A token is its first piece, a record its [CLS]."""
+        x, layout = self.hidden_states(batch)
+        tokens = time_major(batch.lengths)
+        first = batch.inputs["first_piece"].index_select(0, tokens.source)
+        return Encoded(
+            tokens=x.index_select(0, layout.place.index_select(0, first)),
+            sentence=x.index_select(0, layout.first),
+            layout=tokens,
+        )
