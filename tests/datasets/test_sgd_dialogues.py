@@ -13,7 +13,7 @@ from trainables.data.records import Utterance
 from trainables.datasets import sgd_dialogues
 from trainables.errors import InvalidData
 
-CONFIG = data_config({"name": "sgd_dialogues"})
+CONFIG = data_config(name="sgd_dialogues")
 
 
 def _turn(text: str, spans: list[tuple[str, str]], *, speaker: str = "USER") -> dict[str, Any]:
