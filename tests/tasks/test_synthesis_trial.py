@@ -280,12 +280,12 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     refused(
         tmp_path,
         "expected a tokenizer beside the model in model.encoder",
-        **{"model.encoder": str(tmp_path / "lm")},
+        model={"name": "causal_lm", "encoder": str(tmp_path / "lm")},
     )
     refused(
         tmp_path,
         "expected a tokenizer beside|that can be loaded",
-        **{"model.encoder": str(tmp_path / "nowhere")},
+        model={"name": "causal_lm", "encoder": str(tmp_path / "nowhere")},
     )
 
 
@@ -299,7 +299,10 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
         ({"data.split": "paired"}, "expected data.split bernoulli with task=synthesis"),
         ({"evaluation": {"attacks": ["loss_threshold"]}}, "expected fields of evaluation with"),
         ({"evaluation": {"bootstrap_samples": 7}}, "expected fields of evaluation with task=nlu"),
-        ({"task": "nlu"}, "expected fields of synthesis with task=synthesis alone"),
+        (
+            {"task": "nlu", "data": {"name": "atis"}, "model": {"name": "clc"}},
+            "expected fields of synthesis with task=synthesis alone",
+        ),
         ({"synthesis.vocabulary_size": 10}, "vocabulary_size"),
         (
             {"privacy.noise_decay": {"kind": "linear", "tau": 0.1}},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
@@ -38,16 +38,6 @@ class Config(ModelConfig):
     def unread(self) -> frozenset[str]:
         """A loaded model has sizes of its own."""
         return frozenset() if self.encoder == "scratch" else _OF_SCRATCH
-
-    @model_validator(mode="after")
-    def _sizes_of_scratch(self) -> Config:
-        given = sorted(self.unread() & self.model_fields_set)
-        if given:
-            raise ValueError(
-                f"expected model.{given[0]} with model.encoder=scratch alone, got"
-                f" encoder={self.encoder}"
-            )
-        return self
 
 
 def config_of(model: ModelConfig) -> Config:

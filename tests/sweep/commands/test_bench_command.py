@@ -24,16 +24,16 @@ TINY = {
     "data.num_utterances": 1_000,
     "model.hidden_size": 12,
     "model.word_buckets": 50,
-    "model.num_heads": 2,
-    "model.intermediate_size": 8,
 }
+OF_BERT = {"model.num_heads": 2, "model.intermediate_size": 8}
 
 
 def call(*arguments: str) -> tuple[str, BaseException | None]:
     app = typer.Typer()
     app.callback()(lambda: None)
     bench.register(app)
-    fields = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+    tiny = TINY | (OF_BERT if "bert" in arguments else {})
+    fields = [part for name, value in tiny.items() for part in ("--set", f"{name}={value}")]
     result = CliRunner().invoke(
         app, ["bench", "--data", "communication", "--repeats", "2", *fields, *arguments]
     )
