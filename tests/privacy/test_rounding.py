@@ -1,0 +1,49 @@
+"""A printed epsilon is never below the true one, and hardly above it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.privacy.rounding import format_epsilon
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "printed"),
+    [
+        (3.0005, "3.001"),
+        (3.0, "3"),
+        (2.9999999, "3"),
+        (9.9991, "10"),
+        (95.17301, "95.18"),
+        (100.0, "100"),
+        (581.0, "581"),
+        (99999.0, "1e+05"),
+        (1.2e26, "1.2e+26"),
+        (1e-5, "1e-05"),
+        (0.1, "0.1"),  # though the float is a little above
+        (0.1 + 0.2, "0.3001"),  # a number above 0.3, in its last bit
+        (0.0, "0"),
+        (math.inf, "inf"),
+        (None, "-"),
+    ],
+)
+def test_examples(epsilon: float | None, printed: str) -> None:
+    assert format_epsilon(epsilon) == printed
+
+
+@given(epsilon=st.floats(0, allow_infinity=False), digits=st.integers(1, 9))
+def test_never_below_and_within_one_of_the_last_digit(epsilon: float, digits: int) -> None:
+    printed = format_epsilon(epsilon, digits=digits)
+    assert float(printed) >= epsilon
+    if epsilon > 1e-300 and math.isfinite(float(printed)):
+        assert float(printed) <= epsilon * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-300, math.nan, -math.inf])
+def test_what_is_no_epsilon_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="expected epsilon >= 0"):
+        format_epsilon(epsilon)

@@ -1,0 +1,106 @@
+"""What an epsilon means to an attacker: the Gaussian mechanism that it is like, and the most that a
+membership test can gain.
+
+Pure functions of what a mechanism guarantees: pairs (epsilon, delta), each of which holds in both
+directions of the neighbouring relation. All of its pairs together are its privacy profile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr, ndtri
+
+# Above it the second term of a Gaussian's delta is far below the first one's last digits.
+_LARGE_EPSILON = 5e7
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimMeaning:
+    """What a claim (epsilon, delta) allows.
+
+    `gaussian_mu` is that of the nearest Gaussian mechanism (`nearest_gaussian_mu`). A membership
+    test with a false-positive rate of at most 1 % (0.1 %) has a true-positive rate of at most
+    `max_tpr_1pct` (`max_tpr_01pct`), whatever its rule and whatever it knows of the other records.
+    """
+
+    gaussian_mu: float
+    max_tpr_1pct: float
+    max_tpr_01pct: float
+
+
+def meaning(
+    epsilon: float, *, delta: float, profile: Iterable[tuple[float, float]] = ()
+) -> ClaimMeaning:
+    """The meaning of (epsilon, delta), sharper where more of the mechanism's `profile` is known.
+
+    >>> found = meaning(3.0, delta=1e-5)
+    >>> round(found.gaussian_mu, 4), round(found.max_tpr_1pct, 4), round(found.max_tpr_01pct, 4)
+    (0.7191, 0.2009, 0.0201)
+    """
+    pairs = ((epsilon, delta), *profile)
+    return ClaimMeaning(
+        gaussian_mu=nearest_gaussian_mu(epsilon, delta=delta),
+        max_tpr_1pct=largest_tpr(pairs, fpr=0.01),
+        max_tpr_01pct=largest_tpr(pairs, fpr=0.001),
+    )
+
+
+def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
+    """The largest mu for which telling N(mu, 1) from N(0, 1) is (epsilon, delta)-private: the
+    Gaussian mechanism that has this epsilon at this delta (Balle & Wang 2018, Theorem 8).
+
+    It describes one point of the profile: it is no claim of mu-Gaussian differential privacy.
+
+    Raises: ValueError unless epsilon >= 0 and 0 < delta < 1.
+    """
+    if not (epsilon >= 0 and 0 < delta < 1):
+        raise ValueError(f"expected epsilon >= 0 and 0 < delta < 1, got {epsilon} and {delta}")
+    if math.isinf(epsilon):
+        return math.inf
+    root = float(ndtri(delta))
+    low = root + math.sqrt(root * root + 2 * epsilon)  # solves the equation's first term alone
+    if epsilon > _LARGE_EPSILON:
+        return low
+    low = max(low, 1e-300)
+    high = max(2 * low, 2 * float(ndtri((1 + delta) / 2)))  # the latter has this delta at epsilon 0
+    while gaussian_delta(high, epsilon) < delta:
+        low, high = high, 2 * high
+    return float(brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, low, high, rtol=1e-12))
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """The smallest delta at `epsilon` of N(mu, 1) against N(0, 1) (Balle & Wang 2018)."""
+    if mu == 0:
+        return 0.0
+    first, second = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return float(ndtr(first) - math.exp(epsilon + log_ndtr(second)))
+
+
+def gaussian_tpr(mu: float, *, fpr: float) -> float:
+    """The largest true-positive rate at a false-positive rate of at most `fpr` of a test between
+    N(0, 1) and N(mu, 1) (Dong, Roth & Su 2022): Phi(Phi^-1(fpr) + mu).
+    """
+    return float(ndtr(ndtri(fpr) + mu))
+
+
+def largest_tpr(profile: Iterable[tuple[float, float]], *, fpr: float) -> float:
+    """The largest true-positive rate at a false-positive rate of at most `fpr` that every pair
+    (epsilon, delta) allows (Kairouz, Oh & Viswanath 2015); 1 where none limits it.
+
+    A pair holds both ways, so TPR <= e^epsilon FPR + delta and
+    1 - FPR <= e^epsilon (1 - TPR) + delta.
+
+    >>> largest_tpr([(0.0, 0.25)], fpr=0.25), largest_tpr([(math.inf, 1e-5)], fpr=0.01)
+    (0.5, 1.0)
+    """
+    bound = 1.0
+    for epsilon, delta in profile:
+        exponent = epsilon + math.log(fpr) if fpr > 0 else -math.inf
+        if exponent < 0:
+            bound = min(bound, math.exp(exponent) + delta)
+        bound = min(bound, 1 - math.exp(-epsilon) * max(0.0, 1 - delta - fpr))
+    return max(bound, fpr)
