@@ -43,7 +43,9 @@ from sweep.store.trial_files import TrialFiles, metric, to_yaml
 from sweep.store.trial_files import TrialRecord as TrialRecord  # part of what this module gives
 from trainables.errors import InvalidData, InvalidInput
 
-_NOT_SWEEPS = ("cache",)
+# What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
+_OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus")
+_OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
 _EARLIER = "earlier_trials.json"
 _SEARCH_DENIED = "search_denied.json"
 
@@ -322,8 +324,9 @@ def _place(home: Path, name: str) -> Path:
         check_name(name)
     except ValueError as problem:
         raise InvalidInput(f"name: {problem}") from None
-    if name in _NOT_SWEEPS:
-        raise InvalidInput(f"name: expected a name other than {', '.join(_NOT_SWEEPS)}")
+    if name in _OWN_NAMES or name.startswith(_OWN_PREFIXES):
+        taken = ", ".join((*_OWN_NAMES, *(f"{prefix}*" for prefix in _OWN_PREFIXES)))
+        raise InvalidInput(f"name: expected a name other than the home's own ({taken}), got {name}")
     return home / name
 
 

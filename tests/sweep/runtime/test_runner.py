@@ -104,6 +104,15 @@ def toy(done: Path) -> SweepFolder:
     return store.open_sweep(settings_in(done).home, "toy")
 
 
+def test_no_sweep_can_have_the_name_of_what_a_sweep_leaves_in_its_home(toy: SweepFolder) -> None:
+    home = toy.path.parent
+    others = {path.name for path in home.iterdir()} - {toy.name}
+    assert {"cache", FILE, "ledger.key", "ledger.records", "mlflow.db"} <= others
+    for name in others:
+        with pytest.raises(InvalidInput, match=r"^name: "):
+            store.open_sweep(home, name)
+
+
 @pytest.mark.slow  # MLflow makes its tables, in two processes
 def test_two_sweeps_may_begin_in_a_new_home_at_once(tmp_path: Path) -> None:
     script = (

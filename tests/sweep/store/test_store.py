@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces.space import renamed
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.store import sweeps as store
@@ -62,6 +63,20 @@ def test_a_name_is_given_once(folder: SweepFolder) -> None:
 def test_a_name_never_leaves_the_home(folder: SweepFolder, name: str) -> None:
     with pytest.raises(InvalidInput, match=r"^name: "):
         store.open_sweep(folder.path.parent, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["ledger.jsonl", "ledger.records", "ledger.key", "mlflow.db", "mlartifacts", "grafana"]
+)
+def test_the_names_of_the_homes_own_files_are_no_sweeps(folder: SweepFolder, name: str) -> None:
+    """A sweep of such a name would be deleted with the record hashes, say, in it."""
+    home, space = folder.path.parent, renamed(folder.space(), name)
+    with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
+        store.create(home, space, folder.plan(), about={})
+    (home / name).mkdir()
+    (home / name / "sweep.json").write_text("{}")  # as an earlier version let one be made
+    with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
+        store.open_sweep(home, name)
 
 
 def test_an_unknown_name_says_which_there_are(folder: SweepFolder) -> None:
