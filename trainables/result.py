@@ -19,6 +19,7 @@ CURATOR_ONLY = (
     "epsilon_estimate*",
     "signals",
     "split_ids",
+    "duplicates_dropped",
 )
 
 

@@ -78,7 +78,11 @@ def register(app: typer.Typer) -> None:
             report=lambda epoch, loss: out.print(f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}"),
         )
         trained.save(to)
-        facts: dict[str, Any] = {"parser": str(to), **trained.trained_on}
+        facts: dict[str, Any] = {
+            "parser": str(to),
+            **trained.trained_on,
+            "num_pairs": len(pairs),
+        }
         if judged is not None:
             facts["scores"] = asdict(evaluate(trained, judged))
         if as_json:

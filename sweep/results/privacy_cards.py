@@ -25,12 +25,7 @@ def write_card(
     mechanism = Mechanism(**{**fields, **{n: tuple(fields[n]) for n in lists if n in fields}})
     facts = cards.Facts(
         trial_id=result.trial_id,
-        datasets={
-            "training": (
-                str(result.privacy.get("corpus", "")),
-                str(result.privacy.get("fingerprint", "")),
-            )
-        },
+        datasets={"training": str(result.privacy.get("corpus", ""))},
         processes=int(result.privacy.get("processes", 1)),
         attempt=attempt,
         secure_noise=bool(result.privacy.get("noise_is_cipher", False)),

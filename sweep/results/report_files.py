@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
 from dashboards import figures, report, tables
 from dashboards.results import Sweep
 from sweep.results.report_data import gather
@@ -63,10 +65,12 @@ def write(folder: SweepFolder, target: Path, *, epsilon_max: float, public: bool
     for name, text in tables.files(sweep).items():
         (target / name).write_text(text, encoding="utf-8")
         beside.append(name)
-    for name, drawn in figures.figures(sweep).items():
-        for suffix in ("png", "svg"):
-            drawn.savefig(target / f"{name}.{suffix}", dpi=160)
-            beside.append(f"{name}.{suffix}")
+    # Equal results give equal bytes: no time of writing, no ids from a random salt.
+    with matplotlib.rc_context({"svg.hashsalt": folder.name}):
+        for name, drawn in figures.figures(sweep).items():
+            drawn.savefig(target / f"{name}.png", dpi=160)
+            drawn.savefig(target / f"{name}.svg", dpi=160, metadata={"Date": None})
+            beside += [f"{name}.png", f"{name}.svg"]
     page = target / PAGE
     page.write_text(report.html(sweep, public=public), encoding="utf-8")
     return Made(sweep=sweep, page=page, beside=tuple(beside))

@@ -222,7 +222,6 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
         "released": released,
         "method": trained.synthesis.method,
         "corpus": trained.about["corpus"],
-        "fingerprint": trained.about["fingerprint"],
         "provenance": [line for home in homes for line in home.about["provenance"]],
         "filters": {
             "min_words": filters.min_words,

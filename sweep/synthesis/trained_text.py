@@ -51,7 +51,7 @@ def open_trained(folder: Path) -> Trained:
             about["model"] = migrated_part("model", about["model"])
             Config.model_validate(about["model"])
             SynthesisConfig.model_validate(about["synthesis"])
-            if not {"stages", "frequencies", "fingerprint", "provenance"} <= about.keys():
+            if not {"stages", "frequencies", "corpus", "provenance"} <= about.keys():
                 raise KeyError
             lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
             return Trained(place, about, Mechanism(**{**fields, **lists}))
@@ -79,8 +79,14 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
                 "expected --parses with a model of utterances alone beside a model of parses alone,"
                 f" got {', '.join(own)} and {', '.join(parses.about['stages'])}"
             )
-        if trained.about["fingerprint"] != parses.about["fingerprint"]:
-            raise InvalidInput("expected two stages of one data set, got two data sets")
+        first, second = (
+            (home.about["corpus"], home.mechanism.num_records) for home in (trained, parses)
+        )
+        if first != second:
+            raise InvalidInput(
+                f"expected two stages of one data set, got {first[0]} (n={first[1]}) and"
+                f" {second[0]} (n={second[1]})"
+            )
         folders[PARSES] = parses
     missing = [stage for stage in method.STAGES if stage not in folders]
     if missing:

@@ -24,12 +24,12 @@ _RELATIONS = {
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What a card states beyond the mechanism. `processes` is how many processes ran the
-    `num_workers` of the mechanism; `datasets` maps a role ("training", ...) to a name and
-    fingerprint; `step_audit` is the measured effective noise multiplier and its interval.
+    `num_workers` of the mechanism; `datasets` maps a role ("training", ...) to a
+    name; `step_audit` is the measured effective noise multiplier and its interval.
     """
 
     trial_id: str
-    datasets: Mapping[str, tuple[str, str]]
+    datasets: Mapping[str, str]
     processes: int = 1
     attempt: int = 1
     secure_noise: bool = False
@@ -50,10 +50,7 @@ def make(mechanism: Mechanism, summary: PrivacySummary, *, facts: Facts) -> dict
         "sample_rate": mechanism.sample_rate if mechanism.sampling == "poisson" else None,
         "steps": mechanism.steps,
         "mechanism": plain(asdict(mechanism)),
-        "datasets": {
-            role: {"name": name, "fingerprint": fingerprint}
-            for role, (name, fingerprint) in facts.datasets.items()
-        },
+        "datasets": {role: {"name": name} for role, name in facts.datasets.items()},
         "public_data": facts.public_data,
         "provenance": facts.provenance,
         "randomness": _randomness(mechanism, facts),
@@ -113,10 +110,7 @@ def to_markdown(card: Mapping[str, Any]) -> str:
     lines += _section("Not covered", card["not_covered"])
     lines += _section("Randomness and workers", [*card["randomness"], card["workers"]])
     lines += _section("The sweep", _sweep(card))
-    datasets = [
-        f"{role}: {about['name']}, fingerprint `{about['fingerprint']}`"
-        for role, about in card["datasets"].items()
-    ]
+    datasets = [f"{role}: {about['name']}" for role, about in card["datasets"].items()]
     if card["provenance"]:
         datasets.append(f"model: {card['provenance']}")
     lines += _section("Data", datasets)

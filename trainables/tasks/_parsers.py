@@ -29,7 +29,7 @@ def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> 
 
 def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -> tuple[str, ...]:
     """What a parser writes for `utterances`, kept in `cache_dir`: a folder of its owner's alone."""
-    name = _name("programs", json.dumps(parser.trained_on), repr(parser.settings), *utterances)
+    name = _name("programs", _digest(parser), repr(parser.settings), *utterances)
 
     def make(folder: Path) -> None:
         found = parser.parse(utterances)
@@ -37,6 +37,14 @@ def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -
 
     folder = made_once(cache_dir, name, make)
     return tuple(json.loads((folder / _FILE).read_text(encoding="utf-8")))
+
+
+def _digest(parser: Parser) -> str:
+    """Names the weights: what a parser writes follows from them and its vocabulary."""
+    digest = hashlib.sha256(repr(parser.vocabulary).encode())
+    for name, tensor in sorted(parser.model.state_dict().items()):
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _name(kind: str, *parts: str) -> str:

@@ -131,7 +131,6 @@ def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
         **_facts.privacy_facts(
             setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
         ),
-        "fingerprint": setup.corpus.fingerprint,
         "corpus": setup.corpus.name,
         "schema_source": setup.corpus.schema.source,
         "training_records": len(setup.split.train),

@@ -73,7 +73,7 @@ SMALL = ParserSettings(
 
 @dataclass(frozen=True)
 class Parser:
-    """A trained parser. `trained_on` says what it may know: a name, a fingerprint, a size."""
+    """A trained parser. `trained_on` says what it may know: the name of its pairs and a seed."""
 
     model: ParserModel
     vocabulary: Vocabulary
@@ -144,7 +144,8 @@ def load_parser(folder: Path) -> Parser:
         vocabulary = Vocabulary(tuple(words), tuple(tokens), literals)
         model = build(settings.sizes, num_words=len(words), num_tokens=len(tokens), seed=0)
         model.load_state_dict(tensors)
-        return Parser(model.eval(), vocabulary, settings, dict(about["trained_on"]))
+        trained_on = {name: about["trained_on"][name] for name in ("name", "seed")}
+        return Parser(model.eval(), vocabulary, settings, trained_on)
     except (KeyError, TypeError, ValueError, RuntimeError):
         raise InvalidData(
             f"expected a parser of this version in {folder}, got another or a damaged one"
@@ -187,12 +188,7 @@ def train_parser(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "parser", "dropout"))
         _fit(model, vocabulary, sources, targets, settings=settings, seed=seed, report=report)
-    about: dict[str, str | int] = {
-        "name": pairs.name,
-        "fingerprint": pairs.fingerprint,
-        "num_pairs": len(pairs),
-        "seed": seed,
-    }
+    about: dict[str, str | int] = {"name": pairs.name, "seed": seed}
     return Parser(model.eval(), vocabulary, settings, about)
 
 

@@ -236,7 +236,6 @@ def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
         **_facts.privacy_facts(
             setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
         ),
-        "fingerprint": setup.corpus.fingerprint,
         "corpus": setup.corpus.name,
         "training_records": len(setup.split.private),
         "public_data": setup.corpus.public,
@@ -259,7 +258,6 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
         "frequencies": setup.frequencies,
         "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
         "corpus": setup.corpus.name,
-        "fingerprint": setup.corpus.fingerprint,
         "accountant": setup.config.privacy.accountant,
         "provenance": list(setup.notes),
     }

@@ -253,7 +253,7 @@ def test_two_trials_of_one_stage_each_are_joined(
         write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
     with monkeypatch.context() as none_is_drawn:
         none_is_drawn.setattr("sweep.synthesis.synthesize.ModelDrawer", None)
-        none_is_drawn.setitem(parses.about, "fingerprint", "another")
+        none_is_drawn.setitem(parses.about, "corpus", "another")
         with pytest.raises(InvalidInput, match="expected two stages of one data set"):
             write_utterances(
                 texts, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses

@@ -1,0 +1,146 @@
+"""Neighbouring corpora, and sweeps on them whose trials end with equal weights.
+
+A trial of these sweeps takes no step: its weights are those that its seed gives, whatever the
+records are. So what differs between two neighbouring homes is an exact function of the records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from sweep.planning.prepare import prepare_space
+from sweep.runtime import runner
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.sweeps import settings_in
+from tests.sweep.untracked import without_mlflow
+from trainables.engines._engine import Engine
+
+Rows = list[dict[str, Any]]
+_NAMES = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
+
+
+def utterances(number: int, *, part: str) -> Rows:
+    """Rows with frames, two by the same person."""
+    return [
+        {
+            "tokens": ["call" if n % 2 else "text", _NAMES[n % 10], f"w{n // 10}", part],
+            "tags": ["O", "B-contact", "O", "O"],
+            "intent": "call" if n % 2 else "text",
+            "part": part,
+            "group": f"{part}{n // 2}",
+        }
+        for n in range(number)
+    ]
+
+
+def corpus() -> Rows:
+    """A training, a validation and a test part."""
+    return [
+        *utterances(40, part="train"),
+        *utterances(12, part="validation"),
+        *utterances(16, part="test"),
+    ]
+
+
+def longer(row: dict[str, Any], number: int) -> dict[str, Any]:
+    """Another record in the place of `row`: unseen words, another length, another intent."""
+    words = [f"unseen{number}", *row["tokens"], "today"]
+    tags = ["O", *row["tags"], "O"]
+    intent = "text" if row["intent"] == "call" else "call"
+    return {**row, "tokens": words, "tags": tags, "intent": intent}
+
+
+def neighbours(unit: str, relation: str) -> list[Rows]:
+    """Corpora that each differ from `corpus()` in one training record, or one person's records: two
+    with other records in their place (one is another record's text, which is read, dropped and
+    counted), or one with fewer and one with more.
+    """
+    rows = corpus()
+    places = [4] if unit == "record" else [4, 5]
+    if relation == "replace_one":
+        other = [longer(row, n) if n in places else row for n, row in enumerate(rows)]
+        doubled = [
+            {**rows[8], "group": r["group"]} if n in places else r for n, r in enumerate(rows)
+        ]
+        return [doubled, other]
+    fewer = [row for n, row in enumerate(rows) if n not in places]
+    more = [*rows[:6], *(longer(rows[n], n) | {"group": "new"} for n in places), *rows[6:]]
+    return [fewer, more]
+
+
+def write_rows(path: Path, rows: Sequence[Any]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@contextmanager
+def equal_weights() -> Iterator[None]:
+    """No step is taken, and no clock runs: time is another channel, and not part of the claim."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "run_epoch", lambda self, epoch: {"train_loss": 1.0})
+        for clock in ("time", "perf_counter", "monotonic"):
+            patch.setattr(f"time.{clock}", lambda: 1e9)
+        yield
+
+
+def still_sweep(folder: Path, base: dict[str, Any], **fields: Any) -> SweepFolder:
+    """A sweep named `still` of one trial, run in `folder` to its end."""
+    document = {
+        "name": "still",
+        "base": base,
+        "resources": {"executor": "local"},
+        **fields,
+    }
+    settings = settings_in(folder)
+    prepared = prepare_space(spaces.parse(document), settings=settings)
+    with without_mlflow(), equal_weights():
+        return runner.start(prepared, settings, command=["test"]).folder
+
+
+def nlu_base(unit: str, engine: str) -> dict[str, Any]:
+    """Fields of a tiny trial on the corpus of a folder."""
+    privacy: dict[str, Any] = {"delta": 1e-3}
+    if unit == "group":
+        privacy |= {"unit": "group", "max_records_per_group": 2}
+    return {
+        "engine": engine,
+        "data": {
+            "name": "json_lines",
+            "path": "mine.jsonl",
+            "schema_file": "schema.json",
+            "num_records": 20 if unit == "group" else 40,
+            "split": "official",
+        },
+        "model": {
+            "name": "clc",
+            **{"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6},
+            **{"hidden_size": 12, "num_layers": 1},
+        },
+        "training": {"epochs": 2, "expected_batch_size": 10, "num_workers": 2},
+        "privacy": privacy,
+        "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 20},
+    }
+
+
+def nlu_home(folder: Path, rows: Rows, *, unit: str, engine: str) -> SweepFolder:
+    """A finished sweep on a corpus with frames."""
+    folder.mkdir()
+    write_rows(folder / "mine.jsonl", rows)
+    schema = {"intents": ["call", "text"], "slots": ["contact"]}
+    (folder / "schema.json").write_text(json.dumps(schema))
+    return still_sweep(folder, nlu_base(unit, engine))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file under a folder by its path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
