@@ -261,15 +261,34 @@ def _report(
 def _print(mechanism: Mechanism, summary: PrivacySummary) -> None:
     from rich.table import Table
 
+    from trainables.privacy.rounding import format_epsilon
+
     effective = summary.effective_noise_multiplier
     table = Table("what", "value", "how", title=f"{mechanism.engine}, delta {summary.delta:g}")
     how = f"{summary.accountant}{'' if summary.tight else ' (upper bound)'}"
     relation = summary.neighboring_relation
     sampling = mechanism.sampling
-    table.add_row("epsilon", _figure(summary.epsilon), f"{how}, {relation}, {sampling}")
-    table.add_row("epsilon_paper", _figure(summary.epsilon_paper), "the paper's, no guarantee")
-    table.add_row("epsilon_rdp", _figure(summary.epsilon_rdp), "Rényi accounting, upper bound")
-    table.add_row("epsilon_replace_one", _figure(summary.epsilon_replace_one), "replace_one")
+    for name, value, meaning in (
+        ("epsilon", summary.epsilon, f"{how}, {relation}, {sampling}"),
+        ("epsilon_paper", summary.epsilon_paper, "the paper's, no guarantee"),
+        ("epsilon_rdp", summary.epsilon_rdp, "Rényi accounting, upper bound"),
+        ("epsilon_replace_one", summary.epsilon_replace_one, "replace_one"),
+    ):
+        table.add_row(name, format_epsilon(value, digits=6), meaning)
+    for name, value, meaning in (
+        ("gaussian_mu", summary.gaussian_mu, "of the Gaussian mechanism with this epsilon"),
+        (
+            "max_tpr_1pct",
+            summary.max_tpr_1pct,
+            "at most found of the members, at 1 % false positives",
+        ),
+        (
+            "max_tpr_01pct",
+            summary.max_tpr_01pct,
+            "at most found of the members, at 0.1 % false positives",
+        ),
+    ):
+        table.add_row(name, format_epsilon(value), meaning)
     table.add_row("noise_multiplier", _figure(summary.noise_multiplier), "z0")
     ends = " .. ".join(_figure(value) for value in dict.fromkeys((effective[0], effective[-1])))
     table.add_row("effective_noise_multiplier", ends, "noise over sensitivity, by epoch")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Literal
@@ -14,11 +15,11 @@ from trainables.accountants._gauss import composed_mu, participation_epsilon, te
 from trainables.accountants._release import Release, release
 from trainables.accountants._values import warnings
 from trainables.errors import CannotAnalyze
+from trainables.privacy.claim import meaning
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 Effort = Literal["plan", "running", "exact"]
-_FEW_PHASES = 3  # as many distributions as planning composes
 _NOISE_GRID = 64  # steps of the noise grid in a factor of 2
 
 
@@ -41,6 +42,7 @@ def account(
         module, name = bounding(accountant), accountant
         value = float(module.of_release(what, delta=delta))
         tight = bool(getattr(module, "is_exact", _never)(what))
+    profile = _profile(what, name, delta=delta) if exact else ()
     return PrivacySummary(
         epsilon=value,
         delta=delta,
@@ -56,6 +58,7 @@ def account(
             mechanism.effective_noise_multiplier_at(epoch) for epoch in range(mechanism.epochs)
         ),
         neighboring_relation=mechanism.neighboring_relation,
+        **asdict(meaning(value, delta=delta, profile=profile)),
         unaccounted=_reasons(what),
         warnings=warnings(mechanism),
     )
@@ -81,9 +84,9 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
         name = "gaussian" if what.sampling == "shuffle" else "pld"
         return gaussian.of_release(what, delta=delta), name, True
     if not pld.is_dear(what, delta=delta):
-        few = len(what.phases) <= _FEW_PHASES
+        few = len(what.phases) <= pld.FEW_PHASES
         if effort != "plan":
-            points = (pld.FINE if effort == "exact" else pld.MEDIUM) if few else pld.QUICK
+            points = pld.MEDIUM if few and effort == "running" else pld.points_for(what)
             return pld.of_release(what, delta=delta, points=points), "pld", True
         if few:
             return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
@@ -108,6 +111,14 @@ def bounding(accountant: str) -> ModuleType:
     return module
 
 
+def _profile(what: Release, accountant: str, *, delta: float) -> Sequence[tuple[float, float]]:
+    """Other pairs (epsilon, delta) that an entry knows to hold; none where it has no `profile`."""
+    module = catalogue.entry("accountants", accountant)
+    if not what.is_finite or not hasattr(module, "profile"):
+        return ()
+    return tuple(module.profile(what, delta=delta))
+
+
 def _never(what: Release) -> bool:
     """Whether an entry without `is_exact` is: it is taken for an upper bound."""
     return False
@@ -128,7 +139,7 @@ def _one_gaussian(what: Release) -> Release:
 
 def _on_noise_grid(what: Release) -> Release:
     """Noise rounded down by at most 1.1 percent, so that thousands of configs share vectors."""
-    if len(what.phases) <= _FEW_PHASES or not what.is_finite:
+    if len(what.phases) <= pld.FEW_PHASES or not what.is_finite:
         return what
     counts: dict[int, int] = {}
     for sigma, count in what.phases:
@@ -149,7 +160,7 @@ def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> f
     bound = participation_epsilon(terms_of(what, shift=2.0), delta=delta)
     if pld.is_dear(what, delta=delta):
         return bound
-    points = pld.FINE if len(what.phases) <= _FEW_PHASES else pld.QUICK
+    points = pld.points_for(what)
     return min(bound, pld.of_release(what, delta=delta, points=points, replace_one=True))
 
 

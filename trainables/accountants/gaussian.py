@@ -17,6 +17,7 @@ from trainables.accountants._gauss import (
     terms_of,
 )
 from trainables.accountants._release import Release, release
+from trainables.privacy.claim import PROFILE_DELTAS
 from trainables.privacy.mechanism import Mechanism
 
 KIND = "guarantee"
@@ -39,3 +40,8 @@ def of_release(what: Release, *, delta: float) -> float:
     if what.sampling == "shuffle":
         return gaussian_epsilon(composed_mu(what.everything), delta)
     return participation_epsilon(terms_of(what), delta=delta)
+
+
+def profile(what: Release, *, delta: float) -> list[tuple[float, float]]:
+    """Pairs (epsilon, delta) that hold of a release."""
+    return [(of_release(what, delta=each), each) for each in PROFILE_DELTAS]

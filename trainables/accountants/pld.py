@@ -16,6 +16,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 from trainables.accountants._gauss import participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
+from trainables.privacy.claim import PROFILE_EPSILONS
 from trainables.privacy.mechanism import Mechanism
 
 KIND = "guarantee"
@@ -25,6 +26,7 @@ FINE, MEDIUM, QUICK, COARSE = (
     20_000,
     4_000,
 )  # points of the grid up to epsilon, about
+FEW_PHASES = 3  # as many distributions as are composed on the finest grid
 _FINEST = 1e-8
 _STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
@@ -67,12 +69,32 @@ def of_release(
             f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
             " the bounds of the accountants gaussian and rdp are had"
         )
-    bound = max(_bound(what, delta), _STEP_SHARE * _largest_loss(what))
-    interval = interval_for(bound, points)
+    interval = _interval(what, delta, points)
     return least_finite(
         lambda quieter: distribution(what.quieter(quieter), interval, replace_one),
         delta=delta,
     )
+
+
+def profile(what: Release, *, delta: float) -> list[tuple[float, float]]:
+    """Pairs (epsilon, delta) that hold of a release of which `of_release` has a figure at `delta`:
+    no more is composed than for that figure.
+    """
+    if not what.everything:
+        return []
+    whole = distribution(what, _interval(what, delta, points_for(what)), False)
+    with np.errstate(over="ignore"):
+        deltas = whole.get_delta_for_epsilon(PROFILE_EPSILONS)
+    return [
+        (epsilon, min(1.0, float(found)))
+        for epsilon, found in zip(PROFILE_EPSILONS, deltas, strict=True)
+        if math.isfinite(found)
+    ]
+
+
+def points_for(what: Release) -> int:
+    """The finest grid that is worth its time: many distributions take a coarser one."""
+    return FINE if len(what.phases) <= FEW_PHASES else QUICK
 
 
 def is_dear(what: Release, *, delta: float) -> bool:
@@ -134,6 +156,10 @@ def _step(sigma: float, q: float, interval: float, replace_one: bool) -> Any:
         value_discretization_interval=interval,
         neighboring_relation=relation,
     )
+
+
+def _interval(what: Release, delta: float, points: int) -> float:
+    return interval_for(max(_bound(what, delta), _STEP_SHARE * _largest_loss(what)), points)
 
 
 def _largest_loss(what: Release) -> float:

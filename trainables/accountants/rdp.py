@@ -6,8 +6,9 @@ above it where noise is small.
 from __future__ import annotations
 
 from trainables.accountants._release import Release, release
-from trainables.accountants._renyi import ORDERS
+from trainables.accountants._renyi import ORDERS, curve, to_epsilon
 from trainables.accountants._renyi import of_release as _of_release
+from trainables.privacy.claim import PROFILE_DELTAS
 from trainables.privacy.mechanism import Mechanism
 
 KIND = "guarantee"
@@ -21,3 +22,9 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
 def of_release(what: Release, *, delta: float) -> float:
     """Epsilon of a release, under its own neighbouring relation."""
     return _of_release(what, delta=delta, orders=ORDERS)
+
+
+def profile(what: Release, *, delta: float) -> list[tuple[float, float]]:
+    """Pairs (epsilon, delta) that hold of a release that is finite."""
+    divergences = curve(what)
+    return [(to_epsilon(divergences, delta=each), each) for each in PROFILE_DELTAS]

@@ -34,6 +34,9 @@ SUMMARY = PrivacySummary(
     noise_multiplier=0.1,
     effective_noise_multiplier=(0.1, 0.05),
     neighboring_relation="add_or_remove_one",
+    gaussian_mu=math.inf,
+    max_tpr_1pct=1.0,
+    max_tpr_01pct=1.0,
     unaccounted=("why",),
     warnings=(),
 )
