@@ -22,6 +22,16 @@ def require_independent_draws(space: SearchSpace) -> None:
     """Raises: ValueError for whatever would make the trials something other than independent draws
     whose scores can be compared.
     """
+    if space.task != "nlu":
+        raise ValueError(
+            f"expected task nlu with strategy private_selection, got {space.task}: its score is the"
+            " error on validation records that no training touches"
+        )
+    if space.resources.executor == "per_trial":
+        raise ValueError(
+            "expected resources.executor gang or local with strategy private_selection, got"
+            " per_trial: Ray Tune keeps results of its own, which are not sealed"
+        )
     if space.repeats:
         raise ValueError(
             "expected no repeats with strategy private_selection: its trials are single draws, and"

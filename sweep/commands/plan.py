@@ -51,7 +51,8 @@ def register(app: typer.Typer) -> None:
         resources, trials = prepared.space.resources, prepared.plan.to_run
         packing = packing_for(prepared.space, trials, settings)
         total, about_total = (None, "")
-        if not prepared.space.search.is_adaptive:
+        price = prepared.price
+        if not prepared.space.search.is_adaptive and price is None:
             total, about_total = together(
                 prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
             )
@@ -61,14 +62,16 @@ def register(app: typer.Typer) -> None:
                     **prepared.plan.to_dict(),
                     "notes": list(prepared.notes),
                     "together": total,
+                    **({} if price is None else {"selection": price.to_dict()}),
                     "packing": asdict(packing),
                 }
             )
             return
         out = console()
-        out.print(plan_table(prepared.plan))
+        out.print(plan_table(prepared.plan, drawn_from=price is not None))
         for note in prepared.notes:
             out.print(note, style="yellow", markup=False)
         if about_total:
             out.print(about_total, markup=False, soft_wrap=True)
-        out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)
+        if price is None:
+            out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)

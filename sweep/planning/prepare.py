@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
 from search_spaces.space import SearchSpace
@@ -15,6 +15,7 @@ from sweep.planning import probe as search_probe
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
 from sweep.planning.plan_total import within_total
+from sweep.planning.refusals import require_trials
 from sweep.settings import Settings
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
@@ -24,16 +25,22 @@ from sweep.store.sweeps import SweepFolder
 from trainables.config import parse
 from trainables.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from sweep.planning.selection_price import SelectionPrice
+
 _NOTHING: Mapping[str, PlannedTrial] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A space, its plan, and sentences that a person should see."""
+    """A space, its plan, and sentences that a person should see. `price` is a private selection's,
+    whose plan holds the configurations that its trials are drawn from.
+    """
 
     space: SearchSpace
     plan: Plan
     notes: tuple[str, ...]
+    price: SelectionPrice | None = None
 
 
 def prepare(
@@ -60,8 +67,6 @@ def prepare_space(
     so in budgets, tables and MLflow, also where the space lacks or refuses it.
     """
     notes: list[str] = []
-    if space.search.is_private_selection:
-        raise InvalidInput("search.strategy: private_selection is read but cannot be run yet")
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
@@ -71,6 +76,8 @@ def prepare_space(
         account=accounting(settings),
         seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
     )
+    if space.search.is_private_selection:
+        return _with_price(space, plan, notes, settings)
     plan = _with_begun(plan, begun)
     if not space.search.is_adaptive:  # which asks for room before each choice
         plan = within_total(plan, space, account=accounting(settings), begun=begun)
@@ -88,6 +95,19 @@ def prepare_space(
     return Prepared(space=space, plan=plan, notes=tuple(notes))
 
 
+def _with_price(
+    space: SearchSpace, plan: Plan, notes: Sequence[str], settings: Settings
+) -> Prepared:
+    from sweep.planning.selection_price import price_of  # which imports the accounting library
+
+    require_trials(plan)
+    price = price_of(space, plan.to_run, account=accounting(settings))
+    warnings = sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
+    return Prepared(
+        space=space, plan=plan, notes=(*notes, price.sentence(), *warnings), price=price
+    )
+
+
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
     """Put a changed space in the place of a sweep's; its finished trials are kept.
 
@@ -95,6 +115,11 @@ def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool
     change of what a privacy filter rests on.
     """
     space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
+    if folder.space().search.is_private_selection or space.search.is_private_selection:
+        raise InvalidInput(
+            "expected no --space with strategy private_selection: its price was fixed before its"
+            " first trial, and holds for no other space (a new sweep can have one)"
+        )
     begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
     prepared = prepare_space(space, settings=settings, begun=begun)
     found = store.changes(folder.space(), prepared.space)

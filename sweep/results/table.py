@@ -60,12 +60,15 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def plan_table(plan: Plan) -> Table:
-    """The trials of a plan, the refused ones with their reason."""
-    title = f"{plan.name}: {len(plan.to_run)} trials to run, {len(plan.refused)} refused"
+def plan_table(plan: Plan, *, drawn_from: bool = False) -> Table:
+    """The trials of a plan, the refused ones with their reason; `drawn_from`: the configurations
+    that an unknown number of trials is drawn from.
+    """
+    what = "configurations to draw from" if drawn_from else "trials to run"
+    title = f"{plan.name}: {len(plan.to_run)} {what}, {len(plan.refused)} refused"
     if plan.to_choose:
         title += f", {plan.to_choose} to be chosen while it runs"
-    if plan.seconds is not None and plan.to_run:
+    if plan.seconds is not None and plan.to_run and not drawn_from:
         title += f", about {duration(plan.seconds)} one after another"
     table = Table(title=title, caption="epsilon_paper is the paper's figure and no guarantee")
     table.add_column("trial", overflow="fold", ratio=1)

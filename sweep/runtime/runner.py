@@ -79,6 +79,8 @@ def start(
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
     total would pass `budget_total`; Interrupted.
     """
+    if prepared.space.search.is_private_selection:
+        raise InvalidInput("search.strategy: private_selection is planned but cannot be run yet")
     require_trials(prepared.plan)
     store.require_free(settings.home, prepared.space.name)
     preflight.require_executor(prepared.space, address)

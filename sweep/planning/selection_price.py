@@ -1,0 +1,163 @@
+"""What a private selection costs, before anything of it runs: the best trial alone, and for
+comparison all of them. Pure but for `account`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from search_spaces.expansion import axes_of, point_at, searched
+from search_spaces.space import SearchSpace
+from sweep.search.private_selection import law_of
+from sweep.spending.account import Account
+from sweep.store.plans import PlannedTrial
+from trainables import accountants
+from trainables.accountants import Release, selection
+from trainables.config import parse
+from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.privacy.rounding import format_epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionPrice:
+    """Both prices of a private selection at `delta`.
+
+    `epsilon_selected` holds where the best trial alone leaves, `epsilon_composed` is what the mean
+    number of trials (rounded) of the dearest configuration cost where all are shown,
+    `epsilon_one_trial` what one of them costs. `release` is what the ledger is charged with,
+    `configurations` what a trial of each configuration releases.
+    """
+
+    law: str
+    mean: float
+    delta: float
+    epsilon_selected: float
+    epsilon_composed: float
+    epsilon_one_trial: float
+    num_configurations: int
+    release: Release
+    configurations: tuple[Release, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures, as JSON and a card have them."""
+        return {name: getattr(self, name) for name in _FIGURES}
+
+    def sentence(self) -> str:
+        """Both prices, for a person."""
+        selected, composed, one = map(
+            format_epsilon, (self.epsilon_selected, self.epsilon_composed, self.epsilon_one_trial)
+        )
+        return (
+            f"The best of a {self.law} number of trials with mean {self.mean:g}, drawn from"
+            f" {self.num_configurations} configurations: epsilon_selected {selected} at delta"
+            f" {self.delta:g}. One trial: {one}; {round(self.mean)} trials that are all shown:"
+            f" {composed}."
+        )
+
+
+_FIGURES = (
+    *("law", "mean", "delta", "epsilon_selected", "epsilon_composed", "epsilon_one_trial"),
+    "num_configurations",
+)
+
+
+def price_of(
+    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Account
+) -> SelectionPrice:
+    """The prices of a space whose trials draw from `configurations`.
+
+    Raises: InvalidInput for a mean above the number of points of a space without ranges, a range
+    that changes what a trial costs, configurations that protect different things, a `budget.total`
+    that the selection exceeds.
+    """
+    law = law_of(space)
+    _require_points(space, configurations, mean=law.mean)
+    mechanisms = [
+        account(parse(trial.config), accountant=None, careful=False).mechanism
+        for trial in configurations
+    ]
+    releases = [accountants.release(mechanism) for mechanism in mechanisms]
+    for trial, release in zip(configurations, releases, strict=True):
+        _require_equal_along_ranges(space, trial, release, account=account)
+    delta = min(mechanism.delta for mechanism in mechanisms)
+    search = selection.by_law(law.law, mean=law.mean)
+    try:
+        chosen = selection.release_of(releases, search=search)
+    except CannotAnalyze as problem:
+        raise InvalidInput(str(problem)) from None
+    selected = accountants.epsilon_sweep([chosen], delta=delta).epsilon
+    _require_within_total(space, selected, search=search, delta=delta)
+    dearest = max(configurations, key=lambda trial: trial.epsilon or 0.0)
+    of_dearest = releases[list(configurations).index(dearest)]
+    number = max(1, round(law.mean))
+    composed = accountants.epsilon_sweep([of_dearest] * number, delta=delta, exact=True).epsilon
+    return SelectionPrice(
+        law=law.law,
+        mean=law.mean,
+        delta=delta,
+        epsilon_selected=selected,
+        epsilon_composed=composed,
+        epsilon_one_trial=accountants.epsilon_sweep([of_dearest], delta=delta, exact=True).epsilon,
+        num_configurations=len(configurations),
+        release=chosen,
+        configurations=tuple(dict.fromkeys(releases)),
+    )
+
+
+def _require_points(
+    space: SearchSpace, configurations: Sequence[PlannedTrial], *, mean: float
+) -> None:
+    if any(_ranges(space, trial) for trial in configurations) or mean <= len(configurations):
+        return
+    raise InvalidInput(
+        f"expected search.num_trials.mean of at most {len(configurations)}, the points of the"
+        f" space, got {mean:g}"
+    )
+
+
+def _require_equal_along_ranges(
+    space: SearchSpace, trial: PlannedTrial, release: Release, *, account: Account
+) -> None:
+    """A range stands at its middle in the price, which must be that of all its values."""
+    variant = next(v for v in searched(space) if v.name == trial.variant)
+    for path, (low, high) in _ranges(space, trial).items():
+        for value in (low, high):
+            (point,) = point_at(space, variant, {**trial.values, path: value})
+            if point.config is None:
+                continue
+            found = account(point.config, accountant=None, careful=False).mechanism
+            if accountants.release(found) != release:
+                raise InvalidInput(
+                    f"axes.{path}: expected a list of values with strategy private_selection, got"
+                    " a range along which a trial's epsilon changes"
+                )
+
+
+def _ranges(space: SearchSpace, trial: PlannedTrial) -> Mapping[str, tuple[float, float]]:
+    """The ranges of a trial's variant that its config has, by path."""
+    variant = next(v for v in searched(space) if v.name == trial.variant)
+    return {
+        path: (axis.range.at(0.0), axis.range.at(1.0))
+        for path, axis in axes_of(space, variant).items()
+        if axis.range is not None and path in trial.values
+    }
+
+
+def _require_within_total(
+    space: SearchSpace, selected: float, *, search: selection.Search, delta: float
+) -> None:
+    total = space.budget.total
+    if total is None or selected <= total:
+        return
+    alone = selection.epsilon_of_choice_alone(search, delta=delta)
+    if alone > total:
+        raise InvalidInput(
+            f"expected budget.total of at least {format_epsilon(alone)}, what the choice alone"
+            f" costs among a number of trials with mean {search.mean:g}, got {total:g}"
+        )
+    raise InvalidInput(
+        f"the selection costs epsilon {format_epsilon(selected)} at delta {delta:g}, which exceeds"
+        f" budget.total={total:g}"
+    )

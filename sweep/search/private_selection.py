@@ -1,0 +1,110 @@
+"""The trials of a private selection: how many there are, at which points, which one is the best.
+
+Papernot & Steinke 2022: the number is drawn first, from a law that says nothing of the data, and
+each trial is an independent draw, with replacement, from one distribution over the space. Pure: all
+randomness comes from a secret that is handed in, and the same secret gives the same trials again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from search_spaces.expansion import Point, axes_of, point_at, searched
+from search_spaces.parts import NumTrials
+from search_spaces.space import SearchSpace
+from sweep.results import select
+from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import TrialRecord
+from trainables import goals
+from trainables.errors import InvalidInput
+
+_PATIENCE = 1_000  # draws in a row that are no config, before the space is refused
+
+
+def law_of(space: SearchSpace) -> NumTrials:
+    """The law of a private selection's number of trials."""
+    assert space.search.num_trials is not None  # the space was read
+    return space.search.num_trials
+
+
+def random_of(secret: bytes, sweep_id: str) -> np.random.Generator:
+    """The generator of one sweep's draws: `secret` is the home's key, which never leaves it."""
+    mac = hmac.new(secret, b"private selection\0" + sweep_id.encode(), hashlib.sha256)
+    return np.random.default_rng(int.from_bytes(mac.digest()))
+
+
+def draw_number(law: NumTrials, random: np.random.Generator) -> int:
+    """The number of trials: at least 1, of a Poisson law at least 0."""
+    if law.law == "poisson":
+        return int(random.poisson(law.mean))
+    if law.law == "geometric":
+        return int(random.geometric(1 / law.mean))
+    return int(random.logseries(_logarithmic_parameter(law.mean)))
+
+
+def draw_points(
+    space: SearchSpace,
+    configurations: Sequence[PlannedTrial],
+    number: int,
+    random: np.random.Generator,
+) -> list[Point]:
+    """`number` points, each independent of the others: one of `configurations` (with replacement,
+    each as likely), and along a range any of its values.
+
+    Raises: InvalidInput without a configuration, or where next to no value of a range makes one.
+    """
+    if not configurations:
+        raise InvalidInput("expected a configuration that may be drawn, got none")
+    variants = {variant.name: variant for variant in searched(space)}
+    found = []
+    for _ in range(number):
+        for _ in range(_PATIENCE):
+            chosen = configurations[int(random.integers(len(configurations)))]
+            variant = variants[chosen.variant]
+            shares = {
+                path: axis.range.at(float(random.random()))
+                for path, axis in axes_of(space, variant).items()
+                if axis.range is not None
+            }
+            values = {path: shares.get(path, value) for path, value in chosen.values.items()}
+            (point,) = point_at(space, variant, values)
+            if point.config is not None and point.reason is None:
+                found.append(point)
+                break
+        else:
+            raise InvalidInput(
+                f"expected ranges whose values make configs, got {_PATIENCE} in a row that make"
+                " none"
+            )
+    return found
+
+
+def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The trial with the best validation figure; of equal ones the first, which is as likely to be
+    any of them. A trial without a figure is worse than each that has one. None without a trial.
+    """
+    if not records:
+        return None
+    names = goals.QUALITY[records[0].plan.config.get("task", "nlu")]
+    return min(records, key=lambda record: _cost(record, names[0]))
+
+
+def _cost(record: TrialRecord, metric: str) -> float:
+    value = select.value(record, metric)
+    return math.inf if value is None or math.isnan(value) else goals.cost(metric, value)
+
+
+def _logarithmic_parameter(mean: float) -> float:
+    """p of the logarithmic law with this mean, -p / ((1 - p) ln(1 - p))."""
+    from scipy.optimize import brentq
+
+    def excess(log_rest: float) -> float:
+        rest = math.exp(log_rest)  # 1 - p, whose logarithm is well scaled for large means
+        return (1 - rest) / (rest * -log_rest) - mean
+
+    return -math.expm1(float(brentq(excess, -60.0, -1e-9, xtol=1e-14, rtol=1e-14)))

@@ -1,0 +1,109 @@
+"""Both prices of a private selection at planning time: golden values, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from sweep import cli
+from sweep.planning.prepare import Prepared, prepare_space
+from tests.sweep.sweeps import settings_in
+from trainables.errors import InvalidInput
+
+_NOISE = {"privacy.noise_multiplier": [2.0]}
+
+
+def _document(**fields: Any) -> dict[str, Any]:
+    """The space of the golden values: 4,478 records are declared, so no data is read."""
+    search = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 20}}
+    return {
+        "name": "chosen",
+        "base": {
+            "engine": "dp_sgd",
+            "data": {"name": "atis", "num_records": 4_478},
+            "privacy": {"delta": 1e-5, "noise_multiplier": 2.0},
+            "training": {"epochs": 30, "expected_batch_size": 64},
+        },
+        "axes": {
+            "privacy.max_grad_norm": [0.25, 0.5, 1.0, 2.0],
+            "training.learning_rate": {"range": {"low": 1e-3, "high": 1e-2, "log": True}},
+        },
+        **fields,
+        "search": {**search, **fields.get("search", {})},
+    }
+
+
+def _prepared(folder: Path, **fields: Any) -> Prepared:
+    return prepare_space(spaces.parse(_document(**fields)), settings=settings_in(folder))
+
+
+def test_the_prices_of_twenty_trials_on_atis(tmp_path: Path) -> None:
+    price = _prepared(tmp_path).price
+    assert price is not None
+    found = (price.epsilon_one_trial, price.epsilon_composed, price.epsilon_selected)
+    assert found == pytest.approx((1.37, 7.74, 3.34), abs=0.005)
+    assert (price.law, price.mean, price.num_configurations) == ("geometric", 20, 4)
+
+
+@pytest.mark.parametrize(("law", "mean"), [("geometric", 3), ("logarithmic", 8), ("poisson", 3)])
+def test_the_dearest_configuration_sets_the_price(tmp_path: Path, law: str, mean: float) -> None:
+    search = {"num_trials": {"law": law, "mean": mean}}
+    rest = {"training.learning_rate": {"range": {"low": 1, "high": 2}}}
+    prices = {}
+    for noise in ([2.0], [4.0], [2.0, 4.0]):
+        axes = {"privacy.noise_multiplier": noise, **rest}
+        price = _prepared(tmp_path, axes=axes, search=search).price
+        assert price is not None
+        prices[len(noise), noise[0]] = price.epsilon_selected
+    assert prices[2, 2.0] == pytest.approx(prices[1, 2.0], rel=1e-12)
+    assert prices[1, 4.0] < prices[1, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"budget": {"total": 3.3}}, r"costs epsilon 3\.34\d at delta 1e-05, which exceeds"),
+        ({"budget": {"total": 0.01}}, r"what the choice alone costs .* mean 20, got 0\.01"),
+        (
+            {"axes": {"privacy.max_grad_norm": [0.25, 0.5, 1.0, 2.0]}},
+            r"expected search.num_trials.mean of at most 4, the points of the space, got 20",
+        ),
+        (
+            {"axes": {"training.epochs": {"range": {"low": 3, "high": 9, "integer": True}}}},
+            r"axes.training.epochs: expected a list .* a range along which a trial's epsilon",
+        ),
+        (
+            {"axes": {"privacy.noise_multiplier": {"range": {"low": 1, "high": 2}}}},
+            r"axes.privacy.noise_multiplier: expected a list of values",
+        ),
+    ],
+)
+def test_what_has_no_price_is_refused(tmp_path: Path, fields: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidInput, match=line) as refusal:
+        _prepared(tmp_path, **fields)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path: Path) -> None:
+    assert _prepared(tmp_path, budget={"total": 3.4}).price is not None
+
+
+def test_plan_prints_both_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    file = tmp_path / "chosen.yaml"
+    file.write_text(json.dumps(_document()))
+    assert cli.run(["plan", str(file)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "4 configurations to draw from" in shown
+    assert "epsilon_selected 3.34" in shown
+    assert "20 trials that are all shown: 7.739" in shown
+    assert cli.run(["plan", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["selection"]["epsilon_selected"] == pytest.approx(3.34, abs=0.005)
+    assert document["together"] is None

@@ -1,0 +1,139 @@
+"""The draws of a private selection: their laws, their independence, and the choice of the best."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from search_spaces import space as spaces
+from search_spaces.parts import NumTrials
+from search_spaces.space import SearchSpace
+from sweep.planning.prepare import prepare_space
+from sweep.search.private_selection import best_of, draw_number, draw_points, random_of
+from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import TrialRecord
+from tests.sweep.sweeps import settings_in
+from trainables.errors import InvalidInput
+
+_DRAWS = 20_000
+_ALPHA = 1e-6  # each test's chance of a false alarm, were its generator truly random
+
+
+def _probability(law: str, mean: float, number: np.ndarray) -> np.ndarray:
+    """The laws as Papernot & Steinke (2022, Definition 1 and Theorem 6) write them."""
+    if law == "poisson":
+        return np.asarray(stats.poisson.pmf(number, mean))
+    if law == "geometric":
+        return np.asarray((1 - 1 / mean) ** (number - 1) / mean)
+    low, high = 1e-12, 1 - 1e-12
+    for _ in range(200):  # gamma, by bisection of the mean (1 / gamma - 1) / ln(1 / gamma)
+        gamma = (low + high) / 2
+        low, high = (gamma, high) if (1 / gamma - 1) / -math.log(gamma) > mean else (low, gamma)
+    return np.asarray((1 - gamma) ** number / (number * -math.log(gamma)))
+
+
+def _p_value(numbers: list[int], law: str, mean: float) -> float:
+    least = 0 if law == "poisson" else 1
+    values = np.arange(least, 400)
+    expected = _DRAWS * _probability(law, mean, values)
+    kept = int(np.argmax(np.cumsum(expected[::-1])[::-1] < 20))  # the tail is one bin
+    counts = np.bincount(numbers, minlength=400)[least:400]
+    observed = [*counts[:kept], _DRAWS - counts[:kept].sum()]
+    wanted = [*expected[:kept], _DRAWS - expected[:kept].sum()]
+    return float(stats.chisquare(observed, wanted).pvalue)
+
+
+@pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
+@pytest.mark.parametrize("mean", [1.5, 4.0, 20.0])
+def test_the_number_has_its_law(law: Any, mean: float) -> None:
+    random = np.random.default_rng(1)
+    numbers = [draw_number(NumTrials(law=law, mean=mean), random) for _ in range(_DRAWS)]
+    assert _p_value(numbers, law, mean) > _ALPHA
+    assert _p_value(numbers, law, 1.2 * mean) < _ALPHA  # a wrong mean is noticed
+    if law != "poisson":
+        assert min(numbers) >= 1
+
+
+def _space() -> SearchSpace:
+    return spaces.parse(
+        {
+            "name": "chosen",
+            "base": {"engine": "dp_sgd", "data": {"name": "atis"}},
+            "variants": [
+                {"name": "one", "axes": {"privacy.noise_multiplier": [1.0, 2.0]}},
+                {"name": "two", "set": {"privacy.noise_multiplier": 3.0}},
+            ],
+            "axes": {"training.learning_rate": {"range": {"low": 1e-4, "high": 1e-2, "log": True}}},
+            "search": {
+                "strategy": "private_selection",
+                "num_trials": {"law": "geometric", "mean": 3},
+            },
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def configurations(tmp_path_factory: pytest.TempPathFactory) -> tuple[PlannedTrial, ...]:
+    settings = settings_in(tmp_path_factory.mktemp("plan"))
+    return prepare_space(_space(), settings=settings).plan.to_run
+
+
+def test_points_are_independent_and_spread_evenly_over_the_space(
+    configurations: tuple[PlannedTrial, ...],
+) -> None:
+    points = draw_points(_space(), configurations, 3_000, np.random.default_rng(2))
+    places = [(p.variant, p.values.get("privacy.noise_multiplier")) for p in points]
+    counts = Counter(places)
+    assert set(counts) == {("one", 1.0), ("one", 2.0), ("two", None)}
+    assert stats.chisquare(list(counts.values())).pvalue > _ALPHA
+    pairs = Counter(zip(places[::2], places[1::2], strict=True))
+    assert len(pairs) == 9  # with replacement: a point follows itself as often as any other
+    assert stats.chisquare(list(pairs.values())).pvalue > _ALPHA
+    rates = [math.log(p.values["training.learning_rate"]) for p in points]
+    low, width = math.log(1e-4), math.log(1e-2) - math.log(1e-4)
+    assert stats.kstest(rates, stats.uniform(low, width).cdf).pvalue > _ALPHA
+    assert stats.kstest(rates, stats.uniform(low, 0.9 * width).cdf).pvalue < _ALPHA
+
+
+def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
+    configurations: tuple[PlannedTrial, ...],
+) -> None:
+    def drawn(secret: bytes, sweep: str) -> list[dict[str, Any]]:
+        random = random_of(secret, sweep)
+        return [p.values for p in draw_points(_space(), configurations, 5, random)]
+
+    assert drawn(b"k" * 32, "a") == drawn(b"k" * 32, "a")
+    assert drawn(b"k" * 32, "a") != drawn(b"k" * 32, "b")
+    assert drawn(b"k" * 32, "a") != drawn(b"l" * 32, "a")
+
+
+def test_nothing_to_draw_from_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="expected a configuration that may be drawn"):
+        draw_points(_space(), (), 1, np.random.default_rng(0))
+
+
+def _record(trial: PlannedTrial, error: float | None) -> TrialRecord:
+    return TrialRecord(
+        plan=trial,
+        status=TrialStatus.DONE,
+        epochs_done=1,
+        metrics={"validation_ser": error, "ser": 0.0},
+        seconds=1.0,
+        reason=None,
+    )
+
+
+def test_the_best_has_the_smallest_validation_error_and_ties_go_to_the_first(
+    configurations: tuple[PlannedTrial, ...],
+) -> None:
+    errors = [None, 0.3, math.nan, 0.2, 0.2]
+    records = [_record(configurations[0], error) for error in errors]
+    assert best_of(records) is records[3]
+    assert best_of(records[:1]) is records[0]
+    assert best_of([]) is None
