@@ -17,12 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from trainables.attacks.one_run import epsilon_lower_bound
 from trainables.errors import InvalidInput
 
 ORDERS = (1, 2, 3, 4)
+# Sizes of the two sides that fair coins give less often than this are refused.
+_IMPLAUSIBLE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,26 +75,20 @@ def audit_release(
 ) -> ReleaseAudit:
     """Audit the texts `released` by records that a fair coin put into `members` or `held_out`.
 
-    The larger side is cut to the size of the smaller. Words are compared in lower case.
-    The bound is for adding or removing one record, as the coins are.
+    All records count: sides that were made equal by leaving some out would fix how many coins fell
+    on each side, and the theorem needs them independent. Words are compared in lower case. The
+    bound is for adding or removing one record, as the coins are. `seed` orders equal matches.
 
-    Raises: InvalidInput for an empty side, orders below 1, or delta or p out of range.
+    Raises: InvalidInput for sides whose sizes fair coins do not give, for no text, orders below 1,
+    or delta or p out of range.
     """
     if not (0 <= delta < 1 and 0 < p < 1):
         raise InvalidInput(f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}")
     if not orders or min(orders) < 1:
         raise InvalidInput(f"expected orders of phrases >= 1, got {list(orders)}")
-    n = min(len(members), len(held_out))
-    if not n or not released:
-        raise InvalidInput(
-            f"expected released, member and held-out texts, got {len(released)}, {len(members)}"
-            f" and {len(held_out)}"
-        )
+    _refuse_unless_coins(len(members), len(held_out), num_released=len(released))
     rng = np.random.default_rng(seed)
-    sides = [
-        [_words(side[index]) for index in sorted(rng.permutation(len(side))[:n].tolist())]
-        for side in (members, held_out)
-    ]
+    sides = [[_words(text) for text in side] for side in (members, held_out)]
     texts = [_words(text) for text in released]
     level = p / len(orders)
     phrases = tuple(
@@ -104,12 +100,31 @@ def audit_release(
         p_value=min(1.0, len(orders) * min(found.p_value for found in phrases)),
         delta=delta,
         p=p,
-        num_records=2 * n,
+        num_records=len(members) + len(held_out),
         num_released=len(texts),
         num_copies_members=sum(tuple(words) in copies[0] for words in texts),
         num_copies_held_out=sum(tuple(words) in copies[1] for words in texts),
         phrases=phrases,
     )
+
+
+def _refuse_unless_coins(num_members: int, num_held_out: int, *, num_released: int) -> None:
+    """Raises: InvalidInput without a text, or where fair coins do not give such sides.
+
+    A refusal certifies nothing, so it cannot make a bound wrong more often than `p`.
+    """
+    num_records = num_members + num_held_out
+    if not num_records or not num_released:
+        raise InvalidInput(
+            f"expected released, member and held-out texts, got {num_released}, {num_members}"
+            f" and {num_held_out}"
+        )
+    if binomtest(num_members, num_records, 0.5).pvalue < _IMPLAUSIBLE:
+        raise InvalidInput(
+            "expected members and held-out records that fair coins chose (data.split bernoulli),"
+            f" got {num_members} and {num_held_out}: coins give such sides less than once in"
+            f" {1 / _IMPLAUSIBLE:,.0f} times"
+        )
 
 
 def _audit_order(

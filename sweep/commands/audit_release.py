@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(min=0, help="The claim: exit code 1 where the bound is above it."),
         ] = None,
         p: Annotated[float, typer.Option(help="Chance that the bound is wrong.")] = 0.05,
-        seed: Annotated[int, typer.Option(min=0, help="Seed of the cut to one size.")] = 0,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the order of equal matches.")] = 0,
         as_json: JsonFlag = False,
     ) -> None:
         """Compare rare phrases of members and of held-out records with a release.
