@@ -16,8 +16,9 @@ import yaml
 
 from sweep.results.export_encoder import write_encoder
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.spending.entries import furthest
 from sweep.spending.filter import total_of
-from sweep.spending.ledger import FILE, Ledger, furthest
+from sweep.spending.ledger import FILE, Ledger
 from sweep.store.files import read_json, write_json, write_text
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweep.runtime.driver import Driver
+from sweep.spending.gate import SpendGate
 from sweep.store.files import flush_folder
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
@@ -34,13 +34,15 @@ def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[Plann
     return list(found.values())
 
 
-def reopen(folder: SweepFolder, driver: Driver, trials: Sequence[PlannedTrial]) -> None:
+def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]) -> None:
     """Make stopped trials unfinished again; what each had measured is kept beside.
 
     Raises: InvalidInput, with nothing changed, where a budget has no room for another epoch of one.
     """
     for trial in trials:
-        reason = driver.continuation_refusal(trial.id)
+        rows = folder.epochs(trial.id)
+        done = int(rows[-1]["epochs_done"]) if rows else 0
+        reason = gate.continuation_refusal(trial.id, epochs_done=done)
         if reason is not None:
             raise InvalidInput(f"trial {trial.id} cannot go on: {reason}")
     for trial in trials:
@@ -48,7 +50,7 @@ def reopen(folder: SweepFolder, driver: Driver, trials: Sequence[PlannedTrial]) 
         (place / "result.json").replace(place / _BEFORE)
         (place / "panel.json").unlink(missing_ok=True)
         flush_folder(place)
-        driver.take_up(trial.id)
+        gate.reopen(trial.id)
 
 
 def is_taken_up(folder: SweepFolder, trial_id: str) -> bool:

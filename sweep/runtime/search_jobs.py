@@ -1,4 +1,4 @@
-"""The jobs of an adaptive search: the driver knows each, and its price, before it is handed out."""
+"""The jobs of an adaptive search: the gate knows each, and its price, before it is handed out."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from search_spaces.domains import branches
 from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
 from sweep.planning.packing import Packing
-from sweep.runtime.driver import Driver, Paid
 from sweep.runtime.events import TrialJob
 from sweep.search.source import SearchSource
+from sweep.spending.gate import SpendGate
+from sweep.spending.priced_trial import PricedTrial
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
 class ChosenJobs:
-    """A `JobSource` of trials with `workers` processes each. `pay` finds what a trial costs, `job`
-    makes it runnable; what is chosen is put into `trials`, which the driver reads.
+    """A `JobSource` of trials with `workers` processes each. `price` finds what a trial costs,
+    `job` makes it runnable; `gate` is asked whether there is room for it.
     """
 
     def __init__(
@@ -28,26 +29,24 @@ class ChosenJobs:
         workers: int,
         plan_of: Callable[[Point], PlannedTrial],
         earlier: Sequence[TrialRecord],
-        trials: dict[str, Paid],
-        driver: Driver,
-        pay: Callable[[PlannedTrial], Paid],
+        gate: SpendGate,
+        price: Callable[[PlannedTrial], PricedTrial],
         job: Callable[[PlannedTrial], TrialJob],
     ) -> None:
         space = folder.space()
         self.folder = folder.path
         self._folder = folder
         folder.deny_search(None)
-        self._driver = driver
+        self._gate = gate
         self.workers = workers
         self._seeds = max(1, len(space.repeats))
-        self._trials = trials
-        self._pay = pay
+        self._price = price
         self._job = job
         self._source = SearchSource(
             folder,
             plan_of=plan_of,
             earlier=earlier,
-            admits=lambda asked: driver.refusal(*map(pay, asked)),
+            admits=lambda trials: gate.refusal(*map(price, trials)),
         )
 
     @property
@@ -57,13 +56,13 @@ class ChosenJobs:
 
     def next(self) -> TrialJob | None:
         """The next job; None: there is none, or no time for it."""
-        if (reason := self._driver.time_is_up()) is not None:
+        if (reason := self._gate.time_is_up()) is not None:
             self._folder.deny_search(reason)
             return None
         trial = self._source.next()
         if trial is None:
             return None
-        self._trials[trial.id] = self._pay(trial)
+        self._gate.add(self._price(trial))
         return replace(self._job(trial), workers=self.workers)
 
 

@@ -15,85 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from sweep.spending.entries import Entry, entry_from
 from sweep.spending.home_key import HomeKey
 from sweep.spending.record_hashes import RecordHashes
 from sweep.store.append_log import AppendLog
-from trainables.accountants import Release, SweepSpend, epsilon_sweep, release
-from trainables.errors import InvalidData, InvalidInput
-from trainables.privacy.mechanism import Mechanism
+from trainables.accountants import Release, SweepSpend, epsilon_sweep
+from trainables.errors import InvalidInput
 
 FILE = "ledger.jsonl"  # under the sweeps' home
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """Epochs `first_epoch` to `epochs` - 1 of one attempt at one trial, charged to a data set.
-
-    `dataset` is the data set's name (`HomeKey.name_of`); its plain fingerprint in an entry that is
-    not written yet, or that an earlier version wrote.
-
-    Entries of one attempt replace each other, the furthest counts. A trial that is taken up again
-    is a new attempt: what it replays is charged again, since the first outcome may have been seen.
-    """
-
-    dataset: str
-    sweep: str
-    trial: str
-    attempt: int
-    first_epoch: int
-    epochs: int
-    delta: float
-    release: Release
-    dataset_name: str = ""  # for people
-    at: float = 0.0  # seconds since 1970
-    baseline: bool = False  # of its sweep: exempt from totals that a person sets, here as there
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which `entry_from` makes an equal entry again."""
-        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return fields | {"baseline": self.baseline, "release": self.release.to_dict()}
-
-
-_PLAIN_FIELDS = (
-    *("dataset", "dataset_name", "sweep", "trial", "attempt", "first_epoch", "epochs"),
-    *("delta", "at"),
-)
-
-
-def entry_for(
-    mechanism: Mechanism,
-    *,
-    dataset: str,
-    sweep: str,
-    trial: str,
-    epochs: int,
-    attempt: int = 1,
-    first_epoch: int = 0,
-    dataset_name: str = "",
-    baseline: bool = False,
-) -> Entry:
-    """The entry that pays for a mechanism's epochs `first_epoch` to `epochs` - 1.
-
-    Raises: InvalidInput unless 0 <= first_epoch < epochs <= the mechanism's.
-    """
-    if first_epoch >= epochs:
-        raise InvalidInput(
-            f"expected first_epoch < epochs, got first_epoch={first_epoch}, epochs={epochs}"
-        )
-    return Entry(
-        dataset=dataset,
-        sweep=sweep,
-        trial=trial,
-        attempt=attempt,
-        first_epoch=first_epoch,
-        epochs=epochs,
-        delta=mechanism.delta,
-        release=release(mechanism, first=first_epoch, last=epochs),
-        dataset_name=dataset_name,
-        baseline=baseline,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,21 +187,6 @@ class Ledger:
         return _furthest(e for e in self.entries() if self.name_of(e.dataset) in about), shared
 
 
-def entry_from(fields: dict[str, Any]) -> Entry:
-    """The entry that `Entry.to_dict` wrote.
-
-    Raises: InvalidData where a field is missing.
-    """
-    try:
-        return Entry(
-            **{name: fields[name] for name in _PLAIN_FIELDS},
-            release=Release.from_dict(fields["release"]),
-            baseline=bool(fields.get("baseline", False)),
-        )
-    except KeyError as missing:
-        raise InvalidData(f"expected the ledger's entries to have the field {missing}") from None
-
-
 def _furthest(entries: Iterable[Entry]) -> list[Entry]:
     """Of each attempt at a trial the entry that reaches furthest."""
     kept: dict[tuple[str, str, str, int, int], Entry] = {}
@@ -288,18 +203,3 @@ def _smallest_delta(entries: Iterable[Entry]) -> float:
 
 def _because(spend: SweepSpend) -> str:
     return f" ({'; '.join(spend.unaccounted)})" if spend.unaccounted else ""
-
-
-def furthest(entries: Iterable[Entry]) -> list[Entry]:
-    """Of each attempt at a trial the entry that reaches furthest: the others are part of it."""
-    kept: dict[tuple[str, int, int], Entry] = {}
-    for entry in entries:
-        key = attempt_key(entry)
-        if key not in kept or kept[key].epochs <= entry.epochs:
-            kept[key] = entry
-    return list(kept.values())
-
-
-def attempt_key(entry: Entry) -> tuple[str, int, int]:
-    """Entries with the same key replace each other, the furthest counts."""
-    return entry.trial, entry.attempt, entry.first_epoch

@@ -140,18 +140,19 @@ class RdpFilter:
 
     def admits(self, what: Release) -> bool:
         """Whether the release fits into what is left."""
-        return self.spent + self._cost(what) <= self.budget
+        return self.spent + self.cost(what) <= self.budget
 
     def after(self, what: Release) -> RdpFilter:
         """Raises: CannotAnalyze where the release does not fit."""
         if not self.admits(what):
             raise CannotAnalyze(
-                f"filter: the release costs {self._cost(what):.4g} at order {self.order:g}, more"
+                f"filter: the release costs {self.cost(what):.4g} at order {self.order:g}, more"
                 f" than the {self.budget - self.spent:.4g} that are left"
             )
-        return replace(self, spent=self.spent + self._cost(what))
+        return replace(self, spent=self.spent + self.cost(what))
 
-    def _cost(self, what: Release) -> float:
+    def cost(self, what: Release) -> float:
+        """The divergence of a release at the order of the filter."""
         # At orders near 1 the series of a sampled Gaussian may not converge, which counts as
         # infinite. The divergence grows with the order: that of a larger one bounds it.
         orders = (self.order, *(order for order in _renyi.FEW_ORDERS if order > self.order))

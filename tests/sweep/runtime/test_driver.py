@@ -11,12 +11,16 @@ import pytest
 
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
-from sweep.planning.packing import Packing
 from sweep.results.privacy_cards import read_card
-from sweep.runtime.driver import Driver, Paid
+from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
+from sweep.runtime.journal import Journal
 from sweep.spending.budget import spent_after
-from sweep.spending.ledger import FILE, Entry, Ledger, furthest
+from sweep.spending.entries import Entry, furthest
+from sweep.spending.gate import SpendGate
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import open_gate
+from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.verdict import Verdict
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
@@ -31,8 +35,8 @@ from trainables.result import EpochReport, TrialResult
 class Stage:
     """A sweep on disk and the driver of it; `again` is the next process after a crash."""
 
-    def __init__(self, folder: Path, *, packing: Packing = Packing(), **fields: Any) -> None:  # noqa: B008  frozen
-        self._packing = packing
+    def __init__(self, folder: Path, *, gpus: float = 0.0, **fields: Any) -> None:
+        self._gpus = gpus
         self._settings = settings_in(folder)
         space = space_in(folder, **fields)
         plan = planning.make(space, account=accounting(self._settings))
@@ -41,25 +45,24 @@ class Stage:
         self.sgd, self.first, self.second = (trial.id for trial in plan.trials)
         self.driver = self.again()
 
-    def again(self) -> Driver:
+    def gate(self) -> SpendGate:
         account = accounting(self._settings)
-        trials = {
-            trial.id: Paid(
+        trials = [
+            PricedTrial(
                 trial=trial,
                 mechanism=account(parse(trial.config), accountant=None, careful=False).mechanism,
                 dataset="f1",
                 dataset_name="mine",
+                gpus=self._gpus,
             )
             for trial in self.folder.plan().trials
-        }
-        return Driver(
-            self.folder,
-            trials,
-            packing=self._packing,
-            ledger=self.ledger,
-            delivery=None,
-            figures=FigureCache(self._settings.cache_dir),
-        )
+        ]
+        return open_gate(self.folder, trials, ledger=self.ledger)
+
+    def again(self) -> Driver:
+        self.open_gate = self.gate()
+        self.journal = Journal(self.folder, figures=FigureCache(self._settings.cache_dir))
+        return Driver(self.open_gate, self.journal)
 
     def entries(self, trial_id: str) -> list[Entry]:
         return furthest(entry for entry in self.ledger.entries() if entry.trial == trial_id)
@@ -153,7 +156,7 @@ def test_a_trial_taken_up_again_costs_what_it_would_have_cost_at_once(tmp_path: 
     stage.driver(finished(stage.first, 1))
     (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
     after = stage.again()
-    assert after.continuation_refusal(stage.first) is None
+    assert stage.open_gate.continuation_refusal(stage.first, epochs_done=1) is None
     assert after(started(stage.first)) == Verdict()
     assert after(epoch(stage.first, 1)) == Verdict()
     assert after(epoch(stage.first, 2)) == Verdict()
@@ -162,7 +165,7 @@ def test_a_trial_taken_up_again_costs_what_it_would_have_cost_at_once(tmp_path: 
     refused = crashed(started(stage.first))
     assert not refused.go_on
     assert "with earlier attempts exceeds" in refused.reason
-    assert crashed.continuation_refusal(stage.first) == refused.reason
+    assert stage.open_gate.continuation_refusal(stage.first, epochs_done=2) == refused.reason
 
 
 def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
     time.sleep(0.02)
     verdict = driver(started(stage.first))
     assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
-    driver.close()
+    stage.journal.close(stage.open_gate.time)
     assert stage.folder.seconds_run() > 100
 
 
@@ -291,13 +294,13 @@ def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path: Pa
     stage = Stage(
         tmp_path,
         budget={"accelerator_hours": 0.35 / 3600},
-        packing=Packing(workers=2, gpus_per_worker=0.5),
+        gpus=2 * 0.5,
     )
     for trial, epochs in ((stage.first, 3), (stage.second, 0)):
         assert stage.driver(started(trial)).go_on
         for number in range(1, epochs + 1):
             assert stage.driver(epoch(trial, number)).go_on
-    assert stage.driver.accelerator_hours == pytest.approx(0.3 / 3600)
+    assert stage.open_gate.time.accelerator_hours == pytest.approx(0.3 / 3600)
     verdict = stage.driver(epoch(stage.second, 1))
     assert (verdict.go_on, "budget.accelerator_hours" in verdict.reason) == (False, True)
     assert not stage.again()(started(stage.second)).go_on, "a resumed sweep counts what it has had"

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from sweep import cli
-from sweep.spending.ledger import FILE, Entry, Ledger, entry_for
+from sweep.spending.entries import Entry, entry_for
+from sweep.spending.ledger import FILE, Ledger
 from sweep.store.append_log import AppendLog
 from trainables.accountants import epsilon_sweep, release
 from trainables.config import Engine, PrivacyConfig, TrainingConfig

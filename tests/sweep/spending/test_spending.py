@@ -15,7 +15,8 @@ from sweep.planning.plan_total import together, within_total
 from sweep.results.export import spend_of
 from sweep.runtime import runner
 from sweep.search import source as search_source
-from sweep.spending.ledger import FILE, Ledger, furthest
+from sweep.spending.entries import furthest
+from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow

@@ -1,0 +1,61 @@
+"""What trials cost, and whether a data set's total has room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from search_spaces.space import SearchSpace
+from sweep.planning.accounting import accounting
+from sweep.planning.packing import Packing
+from sweep.settings import Settings
+from sweep.spending.filter import filter_delta, filter_of, looks_at_results
+from sweep.spending.ledger import Ledger
+from sweep.spending.priced_trial import PricedTrial
+from sweep.spending.training_data import training_data
+from sweep.store.plans import PlannedTrial
+from trainables.accountants import RdpFilter, Release, release
+from trainables.config import parse
+
+
+def price(
+    trials: Sequence[PlannedTrial], settings: Settings, *, ledger: Ledger, packing: Packing
+) -> list[PricedTrial]:
+    """The trials that run, with what each costs and whose records it is about. Their data sets are
+    made known to the ledger.
+    """
+    account = accounting(settings)
+    found = []
+    for trial in trials:
+        if not trial.runs:
+            continue
+        config = parse(trial.config)
+        data = training_data(config, settings)
+        ledger.register(data.fingerprint, data.texts())
+        processes = packing.processes(config.training.num_workers)
+        found.append(
+            PricedTrial(
+                trial=trial,
+                mechanism=account(config, accountant=None, careful=False).mechanism,
+                dataset=data.fingerprint,
+                dataset_name=data.name,
+                gpus=packing.gpus_per_worker * processes,
+            )
+        )
+    return found
+
+
+def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float) -> None:
+    """Raises: InvalidInput where these trials would take a data set past `budget_total`."""
+    planned: dict[str, list[Release]] = {}
+    for each in priced:
+        if not each.trial.baseline:
+            planned.setdefault(each.dataset, []).append(release(each.mechanism))
+    for fingerprint, releases in planned.items():
+        ledger.require_within(fingerprint, releases, budget_total=budget_total)
+
+
+def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:
+    """The privacy filter that the sweep's total is kept by, where its trials look at results."""
+    if space.budget.total is None or not looks_at_results(space):
+        return None
+    return filter_of(space, delta=filter_delta(space, accounting(settings)))

@@ -1,0 +1,169 @@
+"""The trials of a sweep that is locked for this process, from the first to the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from sweep.planning import cost
+from sweep.planning.accounting import accounting
+from sweep.planning.footprints import Footprints
+from sweep.planning.packing import Packing
+from sweep.planning.plan import plan_point
+from sweep.planning.pricing import price, total_filter
+from sweep.results import leakage
+from sweep.results.table import Progress
+from sweep.runtime import continuation, preflight
+from sweep.runtime.driver import Driver
+from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob
+from sweep.runtime.execute import run_trials
+from sweep.runtime.journal import Journal
+from sweep.runtime.ray_metrics import recorded
+from sweep.runtime.search_jobs import ChosenJobs, workers_of
+from sweep.search.source import earlier_records
+from sweep.settings import Settings
+from sweep.spending.gate import SpendGate
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import open_gate
+from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.tracking.delivery import Delivery
+from trainables import goals
+from trainables.figure_cache import FigureCache
+
+Watch = Callable[[str, Progress], None]
+
+
+def execute(
+    folder: SweepFolder,
+    settings: Settings,
+    tracker: Any,
+    *,
+    packing: Packing,
+    executed: RunSettings,
+    watch: Watch,
+    stopped: Sequence[PlannedTrial] = (),
+) -> str | None:
+    """Run what has not ended, and the `stopped` trials again; why the tracking store is behind,
+    where it is.
+
+    Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
+    left; Interrupted.
+    """
+    watch = recorded(watch, folder)
+    with folder.locked():
+        records = folder.records(running=False)
+        ledger = Ledger(settings.home / FILE)
+        pricing = partial(price, settings=settings, ledger=ledger, packing=packing)
+        gate = open_gate(
+            folder,
+            pricing([record.plan for record in records]),
+            ledger=ledger,
+            total_filter=total_filter(folder.space(), settings),
+            budget_total=folder.about().get("budget_total"),
+        )
+        for record in records:
+            watch(record.plan.id, _progress(record))
+        continuation.reopen(folder, gate, stopped)
+        delivery = Delivery(tracker, folder)
+        journal = Journal(folder, figures=FigureCache(settings.cache_dir))
+        driver = Driver(gate, journal, delivery=delivery, watch=watch)
+        source = _source(folder, settings, packing, gate=gate, pricing=pricing)
+        try:
+            _run(folder, packing, executed, driver=driver, source=source)
+            leakage.judge(folder)
+        except Interrupted:
+            raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
+        finally:
+            journal.close(gate.time)
+            problem = delivery.close() or _deliver_all(tracker, folder)
+    return problem
+
+
+def _run(
+    folder: SweepFolder,
+    packing: Packing,
+    executed: RunSettings,
+    *,
+    driver: Driver,
+    source: JobSource | None,
+) -> None:
+    """Trials that a person had go on first: no scheduler stops them. Then the others."""
+    jobs = {
+        record.plan.id: _job(record.plan, folder, packing, epochs_done=record.epochs_done)
+        for record in folder.records(running=False)
+        if record.status.is_resumed
+    }
+    taken_up = [job for name, job in jobs.items() if continuation.is_taken_up(folder, name)]
+    ids = {job.trial_id for job in taken_up}
+    others = [job for name, job in jobs.items() if name not in ids]
+    if source is not None and not jobs:
+        # Ray need not start for a search that is over.
+        first = source.next()
+        source, others = (None, []) if first is None else (source, [first])
+    run = partial(run_trials, events=driver, stop_asked=lambda: folder.stop_is_asked)
+    run(taken_up, settings=replace(executed, scheduler="none"))
+    run(others, settings=executed, source=source)
+
+
+def _source(
+    folder: SweepFolder,
+    settings: Settings,
+    packing: Packing,
+    *,
+    gate: SpendGate,
+    pricing: Callable[[Sequence[PlannedTrial]], list[Any]],
+) -> JobSource | None:
+    """What chooses further trials; None where the plan has them all."""
+    space = folder.space()
+    if not space.search.is_adaptive:
+        return None
+    return ChosenJobs(
+        folder,
+        workers=workers_of(space, packing),
+        plan_of=partial(
+            plan_point,
+            space,
+            account=accounting(settings),
+            seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
+        ),
+        earlier=earlier_records(space, settings.home, folder=folder),
+        gate=gate,
+        price=lambda trial: pricing([trial])[0],
+        job=lambda trial: _job(trial, folder, packing),
+    )
+
+
+def _job(
+    trial: PlannedTrial, folder: SweepFolder, packing: Packing, *, epochs_done: int = 0
+) -> TrialJob:
+    return TrialJob(
+        trial_id=trial.id,
+        config=trial.config,
+        folder=folder.start_folder(trial.id),
+        workers=preflight.workers(packing, trial),
+        epochs_done=epochs_done,
+    )
+
+
+def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
+    """Catch up with all that the disk knows; the problem where the store is away."""
+    try:
+        tracker.deliver(folder, running=False)
+    except tracker.away as problem:
+        return str(problem).splitlines()[0][:200]
+    return None
+
+
+def _progress(record: TrialRecord) -> Progress:
+    return Progress(
+        name=record.plan.name,
+        status=TrialStatus.PLANNED if record.status is TrialStatus.INTERRUPTED else record.status,
+        epochs_done=record.epochs_done,
+        epochs=record.plan.epochs,
+        validation=goals.validated(record.metrics),
+        epsilon=record.metrics.get("epsilon_spent"),
+    )

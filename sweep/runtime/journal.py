@@ -1,0 +1,85 @@
+"""What a running sweep writes down of its trials, and in which order."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from sweep.results import leakage
+from sweep.results.privacy_cards import write_card
+from sweep.spending.budget import spent_after
+from sweep.spending.priced_trial import PricedTrial
+from sweep.spending.time_spent import TimeSpent
+from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import SweepFolder
+from trainables.figure_cache import FigureCache
+from trainables.result import EpochReport, TrialResult
+
+_CLOCK_SECONDS = 5.0
+
+
+class Journal:
+    """Writes into the folder of a sweep. What takes long and is waited for by nobody (pictures,
+    figures for the cards to come) is done by a thread of its own. Not for several threads.
+    """
+
+    def __init__(self, folder: SweepFolder, *, figures: FigureCache) -> None:
+        self._folder = folder
+        self._figures = figures
+        self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
+        self._clock_written = time.monotonic()
+
+    def begin(self, trial: PlannedTrial) -> int:
+        """Make the trial's folder; epochs that it has done and whose checkpoint is there."""
+        place = self._folder.start_trial(trial)
+        kept = any(place.glob("checkpoint*")) or any(place.glob(".checkpoint*"))
+        return self.epochs_done(trial.id) if kept else 0
+
+    def epochs_done(self, trial_id: str) -> int:
+        """Epochs of a trial that are written down."""
+        rows = self._folder.epochs(trial_id)
+        return int(rows[-1]["epochs_done"]) if rows else 0
+
+    def foresee(self, priced: PricedTrial, epochs_done: int) -> None:
+        """Work out, beside the training, what a trial's later epochs and its card will say: exact
+        figures take seconds, in which its workers would otherwise wait.
+        """
+        self._background.submit(self._foresee, priced, epochs_done)
+
+    def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
+        for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
+            spent_after(priced.mechanism, epochs)
+        accountant = priced.trial.config.get("privacy", {}).get("accountant")
+        self._figures.account(priced.mechanism, accountant=accountant)
+
+    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
+        """Write an epoch down; False where it had been already (a trial resumed there)."""
+        return self._folder.add_epoch(trial_id, report, when=when)
+
+    def deny(self, trial_id: str, *, reason: str) -> None:
+        """Write down why a trial may not spend its next epoch."""
+        self._folder.deny_trial(trial_id, reason=reason)
+
+    def finish(
+        self, trial: PlannedTrial, result: TrialResult, *, attempt: int, when: float, reason: str
+    ) -> None:
+        """Write a trial's card, then its result: what has a result has a card."""
+        write_card(self._folder, result, attempt=attempt, figures=self._figures)
+        self._folder.finish_trial(result, when=when, reason=reason)
+        place = self._folder.trial_folder(trial.id)
+        self._background.submit(leakage.draw, place, trial.name)
+
+    def fail(self, trial_id: str, *, when: float, reason: str) -> None:
+        """Write down why a trial broke."""
+        self._folder.fail_trial(trial_id, when=when, reason=reason)
+
+    def keep_time(self, spent: TimeSpent) -> None:
+        """Write the sweep's wall-clock down, now and then."""
+        if time.monotonic() - self._clock_written > _CLOCK_SECONDS:
+            self._clock_written = time.monotonic()
+            self._folder.write_seconds_run(spent.seconds)
+
+    def close(self, spent: TimeSpent) -> None:
+        """Write the wall-clock down; what the thread has not begun is left."""
+        self._background.shutdown(wait=False, cancel_futures=True)
+        self._folder.write_seconds_run(spent.seconds)

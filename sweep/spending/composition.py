@@ -1,0 +1,90 @@
+"""Releases on the same records as they come: composing them again costs as much as there are
+different noise levels, and not as much as there are releases. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from trainables.accountants import Release
+
+_Phases = Counter[float]
+
+
+@dataclass
+class _Alike:
+    """Releases that differ in their phases alone: how often each noise occurs in all of them."""
+
+    phases: _Phases = field(default_factory=Counter)
+    unsampled: _Phases = field(default_factory=Counter)
+    num_releases: int = 0
+
+    def count(self, what: Release, times: int) -> None:
+        for counts, pairs in ((self.phases, what.phases), (self.unsampled, what.unsampled)):
+            for sigma, count in pairs:
+                counts[sigma] += times * count
+                if not counts[sigma]:
+                    del counts[sigma]
+        self.num_releases += times
+
+    def copy(self) -> _Alike:
+        return _Alike(Counter(self.phases), Counter(self.unsampled), self.num_releases)
+
+
+class Composition:
+    """A collection of releases, of which one can take the place of another."""
+
+    def __init__(self, releases: Iterable[Release] = ()) -> None:
+        self._kinds: dict[Release, _Alike] = {}
+        for what in releases:
+            self.exchange(None, what)
+
+    def exchange(self, before: Release | None, after: Release | None) -> None:
+        """Take `before` out, where it is not None, and put `after` in."""
+        for what, times in ((before, -1), (after, 1)):
+            if what is not None:
+                kind = _kind(what)
+                alike = self._kinds.setdefault(kind, _Alike())
+                alike.count(what, times)
+                if not alike.num_releases:
+                    del self._kinds[kind]
+
+    def releases(
+        self, *, before: Release | None = None, after: Release | None = None
+    ) -> Sequence[Release]:
+        """Few releases that cost together what all cost; as if `exchange` had been called first.
+
+        >>> what = Release(
+        ...     phases=((2.0, 1),), sampling="shuffle", sample_rate=1.0,
+        ...     neighboring_relation="replace_one",
+        ... )
+        >>> [each.phases for each in Composition([what] * 3).releases(after=what)]
+        [((2.0, 4),)]
+        """
+        kinds = dict(self._kinds)
+        for what, times in ((before, -1), (after, 1)):
+            if what is not None:
+                kind = _kind(what)
+                kinds[kind] = kinds.get(kind, _Alike()).copy()
+                kinds[kind].count(what, times)
+        return [
+            made
+            for kind, alike in kinds.items()
+            if alike.num_releases
+            for made in _made(kind, alike)
+        ]
+
+
+def _kind(what: Release) -> Release:
+    """What `what` has in common with releases that can be merged with it."""
+    return replace(what, phases=(), unsampled=()) if what.best_of is None else what
+
+
+def _made(kind: Release, alike: _Alike) -> list[Release]:
+    if kind.best_of is not None:  # known by its divergences, which no phase can hold
+        return [kind] * alike.num_releases
+    phases = tuple(sorted(alike.phases.items(), reverse=True))
+    beside = tuple(sorted(alike.unsampled.items(), reverse=True))
+    return [replace(kind, phases=phases, unsampled=beside)]

@@ -1,0 +1,256 @@
+"""The gate that every epoch passes: may it be spent? It is charged before it is permitted. Pure.
+
+The gate knows what each trial costs and what has been spent. An `Account` writes a charge down, or
+refuses it; only then is the permission given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from sweep.spending.budget import EpsilonBudget, SweepBudget
+from sweep.spending.entries import Entry, attempt_key, entry_for
+from sweep.spending.priced_trial import PricedTrial
+from sweep.spending.time_spent import TimeSpent
+from sweep.spending.total import TotalBudget
+from sweep.spending.verdict import GO_ON, Verdict
+from trainables.accountants import Release, epsilon_sweep, release
+
+if TYPE_CHECKING:
+    from trainables.accountants import RdpFilter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a sweep may spend: epsilon a trial, epsilon in all (None: no bound), time. With
+    `total_filter` the total holds for trials that are chosen in the light of earlier results.
+    """
+
+    epsilon: EpsilonBudget = field(default_factory=lambda: EpsilonBudget(None))
+    total: float | None = None
+    total_filter: RdpFilter | None = None
+    time: SweepBudget = field(default_factory=SweepBudget)
+
+
+class Account(Protocol):
+    """Where entries are written down. Both methods answer None, or why an entry may not be paid."""
+
+    def charge(self, entry: Entry) -> str | None:
+        """Write the entry down before this returns None."""
+
+    def refusal(self, entry: Entry) -> str | None:
+        """What `charge` would answer; nothing is written."""
+
+
+@dataclass
+class _Attempt:
+    """The present attempt at a trial: its entries of the ledger start at `first_epoch`."""
+
+    number: int
+    first_epoch: int
+    earlier: list[Release]  # what earlier attempts have spent
+
+
+class SpendGate:
+    """Answers for the trials of one sweep, whose name in the ledger is `sweep`. Not for several
+    threads.
+
+    `spent` are the sweep's entries so far, `ended` the trials that spend no more.
+    """
+
+    def __init__(
+        self,
+        sweep: str,
+        trials: Iterable[PricedTrial],
+        *,
+        limits: Limits,
+        account: Account,
+        spent: Iterable[Entry] = (),
+        ended: Iterable[str] = (),
+        time: TimeSpent | None = None,
+    ) -> None:
+        self._sweep = sweep
+        self._trials = {priced.trial.id: priced for priced in trials}
+        self._limits = limits
+        self._total = (
+            None if limits.total is None else TotalBudget(limits.total, filter_=limits.total_filter)
+        )
+        self._account = account
+        self._ended = set(ended)
+        self.time = time or TimeSpent()
+        self._spent: dict[str, dict[tuple[str, int, int], Entry]] = {}
+        self._attempts: dict[str, _Attempt] = {}
+        for entry in spent:
+            self._count(entry)
+        self._last_attempt = {
+            trial_id: max(entry.attempt for entry in entries.values())
+            for trial_id, entries in self._spent.items()
+        }
+
+    def add(self, priced: PricedTrial) -> None:
+        """A trial that was chosen while the sweep runs."""
+        self._trials[priced.trial.id] = priced
+        self.time.expect(priced.trial.id, gpus=priced.gpus)
+
+    def priced(self, trial_id: str) -> PricedTrial:
+        """The trial of this id, with its price."""
+        return self._trials[trial_id]
+
+    def attempt_of(self, trial_id: str) -> int:
+        """The number of the present attempt at a trial."""
+        return self._attempts[trial_id].number
+
+    def begin(self, trial_id: str, *, attempt: int, epochs_done: int) -> Verdict:
+        """Whether a trial may train the epoch after `epochs_done`, as attempt number `attempt` of
+        this run of the sweep.
+        """
+        verdict = self._permits_time()
+        if not verdict.go_on:
+            return verdict
+        begun = self._attempt(trial_id, attempt=attempt, epochs_done=epochs_done)
+        self._attempts[trial_id] = begun
+        return self._permit(self._trials[trial_id], begun, epochs_done)
+
+    def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> Verdict:
+        """Whether a trial that has trained `epochs_done` epochs may train another one. `stop`: why
+        it ends anyway, so that nothing more is paid for.
+        """
+        attempt = self._attempts[trial_id]
+        # A checkpoint may be older than what was written down: what it replays is charged again.
+        attempt.first_epoch = min(attempt.first_epoch, epochs_done)
+        verdict = Verdict(False, stop) if stop else self._permits_time()
+        if not verdict.go_on:
+            return verdict
+        return self._permit(self._trials[trial_id], attempt, epochs_done)
+
+    def end(self, trial_id: str) -> None:
+        """The trial spends no more."""
+        self._ended.add(trial_id)
+
+    def reopen(self, trial_id: str) -> None:
+        """A trial that had ended goes on: it counts as one that has begun."""
+        self._ended.discard(trial_id)
+
+    def time_is_up(self) -> str | None:
+        """Why no trial may begin any more, whatever it costs; None: one may."""
+        verdict = self._permits_time()
+        return None if verdict.go_on else verdict.reason
+
+    def refusal(self, *others: PricedTrial) -> str | None:
+        """Why other trials may not begin: all their epochs, and all that is still to come of the
+        trials that have begun, must fit into the sweep's total. None: they may.
+        """
+        asked = [priced for priced in others if not priced.trial.baseline]
+        if self._total is None or not asked:
+            return None
+        unended = [
+            release(other.mechanism)
+            for other in (*self._trials.values(), *asked)
+            if not other.trial.baseline and other.trial.id not in self._ended
+        ]
+        spent = [
+            entry.release
+            for trial_id in self._ended
+            if not self._is_baseline(trial_id)
+            for entry in self._spent.get(trial_id, {}).values()
+        ]
+        delta = min(priced.mechanism.delta for priced in asked)
+        return self._total.refusal_of([*spent, *unended], delta=delta)
+
+    def continuation_refusal(self, trial_id: str, *, epochs_done: int) -> str | None:
+        """Why a trial that was stopped may not go on after `epochs_done` epochs; None: it may.
+        Nothing is charged.
+        """
+        attempt = self._attempt(trial_id, attempt=1, epochs_done=epochs_done)
+        priced = self._trials[trial_id]
+        entry = self._entry(priced, attempt, epochs_done)
+        verdict = self._permits_time()
+        if verdict.go_on:
+            verdict = self._within_budgets(priced, attempt, entry)
+        return self._account.refusal(entry) if verdict.go_on else verdict.reason
+
+    def _permits_time(self) -> Verdict:
+        return self._limits.time.permits_epoch(
+            seconds=self.time.seconds, accelerator_hours=self.time.accelerator_hours
+        )
+
+    def _attempt(self, trial_id: str, *, attempt: int, epochs_done: int) -> _Attempt:
+        number = self._last_attempt.get(trial_id, 0) + attempt
+        entries = self._spent.get(trial_id, {}).values()
+        paid = sorted(epoch for e in entries for epoch in range(e.first_epoch, e.epochs))
+        # Where earlier attempts make, with one that goes on after `epochs_done`, the trial as it
+        # was planned (every epoch once), it costs what it would have cost at once.
+        whole = paid == list(range(epochs_done))
+        earlier = [] if whole else [entry.release for entry in entries]
+        return _Attempt(number=number, first_epoch=epochs_done, earlier=earlier)
+
+    def _permit(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Verdict:
+        """Whether the epoch after `done` may be spent; if so it is paid for when this returns."""
+        if done >= priced.trial.epochs:
+            return GO_ON
+        entry = self._entry(priced, attempt, done)
+        verdict = self._within_budgets(priced, attempt, entry)
+        if not verdict.go_on:
+            return verdict
+        reason = self._account.charge(entry)
+        if reason is not None:
+            return Verdict(False, reason)
+        self._count(entry)
+        return GO_ON
+
+    def _count(self, entry: Entry) -> None:
+        key = attempt_key(entry)
+        entries = self._spent.setdefault(entry.trial, {})
+        if key in entries and entries[key].epochs > entry.epochs:
+            return
+        entries[key] = entry
+        if self._total is not None and not self._is_baseline(entry.trial):
+            self._total.charge(key, entry.release, delta=entry.delta)
+
+    def _entry(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Entry:
+        """What the ledger says of an attempt once the epoch after `done` is permitted."""
+        return entry_for(
+            priced.mechanism,
+            dataset=priced.dataset,
+            dataset_name=priced.dataset_name,
+            sweep=self._sweep,
+            trial=priced.trial.id,
+            attempt=attempt.number,
+            first_epoch=attempt.first_epoch,
+            epochs=done + 1,
+            baseline=priced.trial.baseline,
+        )
+
+    def _is_baseline(self, trial_id: str) -> bool:
+        """A trial that the plan no longer has is counted."""
+        return trial_id in self._trials and self._trials[trial_id].trial.baseline
+
+    def _within_budgets(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> Verdict:
+        """Whether an entry fits into the trial's budget and into the sweep's total."""
+        if priced.trial.baseline:
+            return GO_ON
+        verdict = self._within_epsilon(priced, attempt, entry)
+        if not verdict.go_on or self._total is None:
+            return verdict
+        reason = self._total.refusal(attempt_key(entry), entry.release, delta=entry.delta)
+        return GO_ON if reason is None else Verdict(False, reason)
+
+    def _within_epsilon(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> Verdict:
+        budget, trial = self._limits.epsilon, priced.trial
+        if budget.limit is None:
+            return GO_ON
+        if attempt.earlier:
+            # What an earlier attempt did after its last kept epoch is spent too.
+            spent = epsilon_sweep([*attempt.earlier, entry.release], delta=entry.delta).epsilon
+            if spent <= budget.limit or budget.accountant == "paper":
+                return GO_ON
+            return Verdict(
+                False,
+                f"epsilon {spent:.4g} with earlier attempts exceeds"
+                f" budget.epsilon={budget.limit:g}",
+            )
+        if trial.epsilon_budget is not None and trial.epsilon_budget <= budget.limit:
+            return GO_ON  # the plan has admitted all its epochs
+        return budget.permits_next(priced.mechanism, entry.epochs - 1)

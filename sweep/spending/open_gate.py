@@ -1,0 +1,84 @@
+"""The gate of a sweep on disk: what it may spend by its space, what it has spent by the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sweep.spending.budget import EpsilonBudget, SweepBudget
+from sweep.spending.entries import Entry, furthest
+from sweep.spending.gate import Limits, SpendGate
+from sweep.spending.ledger import Ledger
+from sweep.spending.priced_trial import PricedTrial
+from sweep.spending.time_spent import TimeSpent
+from sweep.store.sweeps import SweepFolder
+from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from trainables.accountants import RdpFilter
+
+
+@dataclass(frozen=True)
+class LedgerAccount:
+    """Charges to the ledger. `budget_total` bounds what all sweeps together release about a data
+    set, baselines apart; None: no bound.
+    """
+
+    ledger: Ledger
+    budget_total: float | None = None
+
+    def charge(self, entry: Entry) -> str | None:
+        """Write the entry into the ledger, unless the data set's total would be passed."""
+        if self.budget_total is None or entry.baseline:
+            self.ledger.charge(entry)
+            return None
+        return self.ledger.charge_within(entry, budget_total=self.budget_total)
+
+    def refusal(self, entry: Entry) -> str | None:
+        """Why the data set's total has no room for the entry; None: it has."""
+        if self.budget_total is None or entry.baseline:
+            return None
+        try:
+            self.ledger.require_within(
+                entry.dataset, [entry.release], budget_total=self.budget_total
+            )
+        except InvalidInput as problem:
+            return str(problem)
+        return None
+
+
+def open_gate(
+    folder: SweepFolder,
+    trials: Iterable[PricedTrial],
+    *,
+    ledger: Ledger,
+    total_filter: RdpFilter | None = None,
+    budget_total: float | None = None,
+) -> SpendGate:
+    """The gate of a sweep as its folder and the ledger say that it stands."""
+    budget, name = folder.space().budget, folder.ledger_name
+    records = folder.records(running=False)
+    priced = list(trials)
+    return SpendGate(
+        name,
+        priced,
+        limits=Limits(
+            epsilon=EpsilonBudget(budget.epsilon, budget.accountant),
+            total=budget.total,
+            total_filter=total_filter,
+            time=SweepBudget(
+                trials=budget.trials,
+                seconds=budget.seconds,
+                accelerator_hours=budget.accelerator_hours,
+            ),
+        ),
+        account=LedgerAccount(ledger, budget_total),
+        spent=furthest(entry for entry in ledger.entries() if entry.sweep == name),
+        ended=[record.plan.id for record in records if record.status.is_over],
+        time=TimeSpent(
+            before=folder.seconds_run(),
+            of_trials={record.plan.id: record.seconds for record in records},
+            gpus={each.trial.id: each.gpus for each in priced},
+        ),
+    )

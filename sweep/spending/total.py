@@ -1,0 +1,71 @@
+"""What a sweep's trials may cost together: `budget.total`. Pure.
+
+By composition, or, where trials are chosen or stopped in the light of earlier results, by a
+privacy filter (`sweep.spending.filter`). Baselines are exempt and never come here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from sweep.spending.composition import Composition
+from sweep.spending.filter import admits
+from trainables.accountants import Release, epsilon_sweep
+from trainables.errors import CannotAnalyze
+
+if TYPE_CHECKING:
+    from trainables.accountants import RdpFilter
+
+
+class TotalBudget:
+    """At most `limit` of epsilon for all releases, each of which has a key; `filter_` where the
+    releases depend on earlier results.
+    """
+
+    def __init__(self, limit: float, *, filter_: RdpFilter | None = None) -> None:
+        self._limit = limit
+        self._filter = filter_
+        self._charged: dict[Hashable, Release] = {}
+        self._composition = Composition()
+        self._costs: dict[Hashable, float] = {}  # of each release at the order of the filter
+        self._delta = 1.0
+
+    def charge(self, key: Hashable, what: Release, *, delta: float) -> None:
+        """Count a release in the place of the one that has the same key."""
+        self._composition.exchange(self._charged.get(key), what)
+        self._charged[key] = what
+        self._delta = min(self._delta, delta)
+        if self._filter is not None:
+            self._costs[key] = self._filter.cost(what)
+
+    def refusal(self, key: Hashable, what: Release, *, delta: float) -> str | None:
+        """Why a release may not be charged; None: it may."""
+        together = self._composition.releases(before=self._charged.get(key), after=what)
+        if self._filter is None:
+            return self._over(together, min(self._delta, delta))
+        if len({(each.neighboring_relation, each.unit) for each in together}) > 1:
+            return self.refusal_of(together, delta=delta)
+        others = math.fsum(cost for charged, cost in self._costs.items() if charged != key)
+        fits = others + self._filter.cost(what) <= self._filter.budget
+        return None if fits else self._no_room()
+
+    def refusal_of(self, releases: Iterable[Release], *, delta: float) -> str | None:
+        """Why the releases, which must include what has been charged, do not fit; None: they do."""
+        given = list(releases)
+        if self._filter is None:
+            return self._over(Composition(given).releases(), delta)
+        try:
+            return None if admits(self._filter, given) else self._no_room()
+        except CannotAnalyze as problem:
+            return str(problem)
+
+    def _over(self, releases: Iterable[Release], delta: float) -> str | None:
+        together = epsilon_sweep(releases, delta=delta).epsilon
+        if together <= self._limit:
+            return None
+        return f"epsilon {together:.4g} of all trials exceeds budget.total"
+
+    def _no_room(self) -> str:
+        return f"no room left in budget.total={self._limit:g} (filter)"

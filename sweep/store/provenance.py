@@ -1,0 +1,46 @@
+"""What a sweep's results rest on beside its space: the command, the code, the versions."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
+
+
+def about(command: Sequence[str]) -> dict[str, Any]:
+    """What a sweep's results rest on beside its space."""
+    return {
+        "command": list(command),
+        "git_commit": _git_commit(),
+        "versions": {"python": platform.python_version(), **dict(_versions())},
+        "machine": platform.machine(),
+    }
+
+
+def _git_commit() -> str | None:
+    """The commit of this code, where it runs from a checkout."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except OSError:
+        return None
+    return found.stdout.strip() or None
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in _PACKAGES:
+        try:
+            yield package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue

@@ -1,0 +1,231 @@
+"""The gate charges before it permits and never lets a budget be passed. Without disk."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweep.spending.budget import EpsilonBudget, SweepBudget
+from sweep.spending.composition import Composition
+from sweep.spending.entries import Entry
+from sweep.spending.gate import Limits, SpendGate
+from sweep.spending.priced_trial import PricedTrial
+from sweep.spending.time_spent import TimeSpent
+from sweep.spending.total import TotalBudget
+from sweep.store.plans import PlannedTrial
+from trainables.accountants import RdpFilter, Release, epsilon_sweep, release
+from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.privacy.mechanism import Mechanism, build_from
+
+EPOCHS = 3
+NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}
+
+
+def mechanism(noise: float = 20.0, *, epochs: int = EPOCHS, **privacy: Any) -> Mechanism:
+    return build_from(
+        "edp_sgd",
+        PrivacyConfig(noise_multiplier=noise, delta=1e-5, **privacy),
+        training=TrainingConfig(epochs=epochs, num_workers=2),
+        num_records=2_560,
+    )
+
+
+def trial(name: str, *, baseline: bool = False, **fields: Any) -> PricedTrial:
+    what = fields.pop("mechanism", mechanism())
+    planned = PlannedTrial(
+        id=name,
+        name=name,
+        variant="edp",
+        baseline=baseline,
+        values={},
+        config={},
+        group=name,
+        engine="edp_sgd",
+        seed=0,
+        epochs=what.epochs,
+        **fields,
+    )
+    return PricedTrial(trial=planned, mechanism=what, dataset="d", dataset_name="mine", gpus=1.0)
+
+
+@dataclass
+class Account:
+    """Keeps what it was charged; `refuse` is its answer."""
+
+    refuse: str | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def charge(self, entry: Entry) -> str | None:
+        if self.refuse is None:
+            self.entries.append(entry)
+        return self.refuse
+
+    def refusal(self, entry: Entry) -> str | None:
+        return self.refuse
+
+
+def gate(*trials: PricedTrial, account: Account | None = None, **fields: Any) -> SpendGate:
+    limits = Limits(**{k: fields.pop(k) for k in ("epsilon", "total") if k in fields})
+    return SpendGate("s", trials, limits=limits, account=account or Account(), **fields)
+
+
+def test_every_epoch_is_charged_before_the_answer() -> None:
+    account = Account()
+    opened = gate(trial("a"), account=account)
+    assert opened.begin("a", attempt=1, epochs_done=0).go_on
+    for done in range(1, EPOCHS + 1):
+        assert account.entries[-1].epochs == done
+        assert opened.go_on("a", epochs_done=done).go_on
+    assert [entry.epochs for entry in account.entries] == [1, 2, 3], "the last is paid once"
+
+
+def test_what_the_account_refuses_is_not_permitted_and_not_counted() -> None:
+    account = Account(refuse="no room")
+    one = epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    opened = gate(trial("a"), trial("b"), account=account, total=one * 1.001)
+    assert opened.begin("a", attempt=1, epochs_done=0).reason == "no room"
+    account.refuse = None
+    assert opened.begin("b", attempt=1, epochs_done=0).go_on
+    assert all(opened.go_on("b", epochs_done=done).go_on for done in (1, 2, 3))
+
+
+def test_an_account_that_breaks_gives_no_permission() -> None:
+    class Full(Account):
+        def charge(self, entry: Entry) -> str | None:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        gate(trial("a"), account=Full()).begin("a", attempt=1, epochs_done=0)
+
+
+def test_what_a_scheduler_stops_pays_for_nothing_more() -> None:
+    account = Account()
+    opened = gate(trial("a"), account=account)
+    opened.begin("a", attempt=1, epochs_done=0)
+    verdict = opened.go_on("a", epochs_done=1, stop="stopped by asha")
+    assert (verdict.go_on, verdict.reason, len(account.entries)) == (False, "stopped by asha", 1)
+
+
+def test_epochs_of_an_earlier_attempt_are_spent_too() -> None:
+    """Three epochs are admitted; a crash that costs one more leaves room for two."""
+    three = epsilon_sweep([release(mechanism(epochs=9), last=3)], delta=1e-5).epsilon
+    priced, account = trial("a", mechanism=mechanism(epochs=9)), Account()
+    opened = gate(priced, account=account, epsilon=EpsilonBudget(three * 1.0001))
+    assert opened.begin("a", attempt=1, epochs_done=0).go_on
+    assert opened.go_on("a", epochs_done=1).go_on
+    again = gate(
+        priced, account=account, epsilon=EpsilonBudget(three * 1.0001), spent=account.entries
+    )
+    assert again.begin("a", attempt=1, epochs_done=1).go_on, "the second epoch once more"
+    assert again.attempt_of("a") == 2
+    refused = again.go_on("a", epochs_done=2)
+    assert "with earlier attempts exceeds budget.epsilon" in refused.reason
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_order_of_events_passes_the_total(data: st.DataObject) -> None:
+    """Trials begin, train, crash and begin again as hypothesis likes: what was permitted never
+    costs more than the total, by a composition that knows the whole account.
+    """
+    limit = data.draw(st.floats(0.05, 3.0), label="total")
+    trials = [trial(name, mechanism=mechanism(noise)) for name, noise in NOISES.items()]
+    account = Account()
+    opened = gate(*trials, account=account, total=limit)
+    done = dict.fromkeys(NOISES, 0)
+    for _ in range(data.draw(st.integers(1, 15), label="events")):
+        name = data.draw(st.sampled_from(sorted(NOISES)), label="trial")
+        if data.draw(st.booleans(), label="crash"):
+            opened = gate(*trials, account=account, total=limit, spent=account.entries)
+            done = dict.fromkeys(NOISES, 0)
+        if done[name] == 0:
+            go_on = opened.begin(name, attempt=1, epochs_done=0).go_on
+        else:
+            go_on = opened.go_on(name, epochs_done=done[name]).go_on
+        done[name] = min(done[name] + 1, EPOCHS) if go_on else 0
+    kept: dict[tuple[str, int, int], Entry] = {}
+    for entry in account.entries:
+        kept[entry.trial, entry.attempt, entry.first_epoch] = entry
+    assert epsilon_sweep([e.release for e in kept.values()], delta=1e-5).epsilon <= limit
+
+
+def test_a_baseline_is_charged_and_held_against_nothing() -> None:
+    account = Account()
+    opened = gate(trial("sgd", baseline=True), account=account, total=1e-6)
+    assert opened.begin("sgd", attempt=1, epochs_done=0).go_on
+    assert account.entries[0].baseline
+    assert opened.refusal(trial("other")) is not None, "any other trial is too dear"
+    assert opened.refusal(trial("other", baseline=True)) is None
+
+
+def test_time_and_gpu_hours_are_counted_over_resumes() -> None:
+    now = [0.0]
+    time = TimeSpent(before=99.0, of_trials={"a": 1800.0}, gpus={"a": 2.0}, clock=lambda: now[0])
+    opened = SpendGate(
+        "s",
+        [trial("a")],
+        limits=Limits(time=SweepBudget(seconds=100.0, accelerator_hours=2.0)),
+        account=Account(),
+        time=time,
+    )
+    assert time.accelerator_hours == pytest.approx(1.0)
+    assert opened.time_is_up() is None
+    time.add("a", 1200.0)
+    time.add_rest("a", 3600.0)
+    assert time.accelerator_hours == pytest.approx(2.0)
+    assert opened.time_is_up() == "budget.accelerator_hours=2 reached"
+    now[0] = 1.0
+    assert (
+        SpendGate(
+            "s", [], limits=Limits(time=SweepBudget(seconds=100.0)), account=Account(), time=time
+        ).time_is_up()
+        == "budget.seconds=100 reached"
+    )
+
+
+RELEASES = st.builds(
+    lambda noise, epochs, poisson: release(
+        mechanism(noise, **({"sampling": "poisson"} if poisson else {})), last=epochs
+    ),
+    st.sampled_from((5.0, 20.0, 21.0)),
+    st.integers(1, EPOCHS),
+    st.booleans(),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(RELEASES, min_size=1, max_size=8), st.data())
+def test_a_running_composition_costs_what_all_its_releases_cost(
+    releases: list[Release], data: st.DataObject
+) -> None:
+    running = Composition(releases)
+    out = data.draw(st.sampled_from(releases))
+    left = [*releases]
+    left.remove(out)
+    together = epsilon_sweep(left, delta=1e-5).epsilon
+    assert epsilon_sweep(running.releases(before=out), delta=1e-5).epsilon == together
+    running.exchange(out, None)
+    assert epsilon_sweep(running.releases(), delta=1e-5).epsilon == together
+    assert epsilon_sweep(running.releases(after=out), delta=1e-5).epsilon == (
+        epsilon_sweep(releases, delta=1e-5).epsilon
+    )
+
+
+def test_a_filter_counts_each_release_once_and_refuses_what_is_too_much() -> None:
+    what = release(mechanism())
+    filter_ = RdpFilter.of(1.0, delta=1e-5)
+    room = math.floor(filter_.budget / filter_.cost(what))
+    total = TotalBudget(1.0, filter_=filter_)
+    for number in range(room):
+        assert total.refusal(number, what, delta=1e-5) is None
+        total.charge(number, release(mechanism(), last=1), delta=1e-5)
+        total.charge(number, what, delta=1e-5)  # in the place of the shorter one
+    assert total.refusal("more", what, delta=1e-5) == "no room left in budget.total=1 (filter)"
+    assert total.refusal(0, what, delta=1e-5) is None, "it takes its own place"
+    grouped = release(mechanism(unit="group"))
+    assert "one neighboring_relation and one unit" in str(total.refusal("g", grouped, delta=1e-5))
