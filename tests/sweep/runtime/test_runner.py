@@ -26,7 +26,7 @@ from sweep import notebook
 from sweep.planning.prepare import extend, prepare_space
 from sweep.results import select
 from sweep.results.export import export_trial
-from sweep.runtime import runner
+from sweep.runtime import execution, runner
 from sweep.runtime.events import Interrupted
 from sweep.runtime.execute import run_trials
 from sweep.serve.servers import mlflow_server
@@ -508,7 +508,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "run_trials", Refusing(after=0))
+        patch.setattr(execution, "run_trials", Refusing(after=0))
         with pytest.raises(InvalidInput, match="no room"):
             run_toy(place)
     assert store.names(settings_in(place).home) == []
@@ -519,7 +519,7 @@ def test_what_is_refused_before_any_trial_began_leaves_the_name_free(
 def test_what_is_refused_after_a_trial_keeps_what_there_is(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "run_trials", Refusing(after=1))
+    monkeypatch.setattr(execution, "run_trials", Refusing(after=1))
     with pytest.raises(InvalidInput, match="no room"):
         run_toy(place)
     (name,) = store.names(settings_in(place).home)
