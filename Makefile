@@ -11,7 +11,7 @@ export SWEEP_DATA_DIR
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED ?= 0
 
-.PHONY: help sweep test test-all check format bench clean
+.PHONY: help sweep test test-all check format bench mutants clean
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -49,6 +49,10 @@ format: $(BIN)/.installed-dev  ## let ruff format and fix
 
 bench: $(BIN)/.installed-dev  ## the benchmarks behind the README's figures (long)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+mutants: $(BIN)/.installed-dev  ## put faults into the privacy core, MINUTES=10 of them; the tests must notice
+	$(BIN)/python -m tests.mutation watch
+	$(BIN)/python -m tests.mutation run --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0)
 
 clean:  ## remove the virtual environment and caches; sweeps are kept
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

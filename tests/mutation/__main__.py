@@ -1,0 +1,58 @@
+"""The command line: `watch` which test reaches what, `run` mutants, the `fixed` ones, the `doc`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from .reach import FOLDER, reach, watch
+from .runs import Runner, all_mutants, append_to, rows, sample
+
+_RESULTS = FOLDER / "results.jsonl"
+
+
+def main() -> None:
+    """Parse and do."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    jobs = parser.add_subparsers(dest="job", required=True)
+    jobs.add_parser("watch", help="find which test reaches which line (minutes; kept)")
+    run = jobs.add_parser("run", help="run a sample of the mutants")
+    run.add_argument("--minutes", type=float, default=10.0)
+    run.add_argument("--count", type=int, default=100_000, help="at most so many")
+    run.add_argument("--seed", type=int, default=0, help="of the sample")
+    run.add_argument("--budget", type=float, default=12.0, help="seconds of tests for a mutant")
+    run.add_argument("--file", default="", help="only sources whose name contains this")
+    run.add_argument("--survivors", action="store_true", help="run those that survived once more")
+    run.add_argument("--results", type=Path, default=_RESULTS)
+    given = parser.parse_args()
+    if given.job == "watch":
+        watch()
+    elif given.job == "run":
+        _run(given)
+
+
+def _run(given: argparse.Namespace) -> None:
+    done = {row["key"]: row for row in rows(given.results)}
+    again = {key for key, row in done.items() if row["outcome"] not in ("killed", "same code")}
+    chosen = sample(all_mutants(), count=given.count, seed=given.seed)
+    chosen = [mutant for mutant in chosen if given.file in mutant.file]
+    if given.survivors:
+        chosen = [mutant for mutant in chosen if mutant.key in again]
+        chosen = [
+            replace(m, at_import=True) if done[m.key]["outcome"] == "not live" else m
+            for m in chosen
+        ]
+    else:
+        chosen = [mutant for mutant in chosen if mutant.key not in done]
+    until = time.monotonic() + 60 * given.minutes
+    Runner(reach(), append_to(given.results), given.budget, until).run(chosen)
+    count = Counter(row["outcome"] for row in rows(given.results))
+    print(", ".join(f"{number} {name}" for name, number in count.most_common()), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Faults in C sources, by their text: numbers, operators and whole statements.
+
+A C source is compared with its Python form before it is used, so most faults lead to the Python
+form; the tests must notice that the compiled one is gone, or that its results are wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
+_FAULTS = (
+    ("constant", re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+|\d+)(?![\w.]|\])"), lambda t: f"({t} + 1)"),
+    ("constant", re.compile(r"(?<![\w.])\d+\.\d*(?:e-?\d+)?f?"), lambda t: f"(2 * {t})"),
+    ("comparison", re.compile(r" (<=|>=|<|>|==|!=) "), lambda t: _OTHER[t.strip()]),
+    ("operator", re.compile(r" (\+|-|\*|/|&|\||\^|<<|>>) "), lambda t: _OTHER[t.strip()]),
+    ("operator", re.compile(r" (\+=|-=|\*=|\^=|\|=) "), lambda t: _OTHER[t.strip()]),
+    ("statement left out", re.compile(r"(?<=\n)[ \t]+[^;{}\n#]*[^;{}\n ] ?[-+*^|]?= [^;{}\n]*;"),
+     lambda t: ";" if not re.match(r"\s*(const |static |float|double|int|uint|__m|for)", t) else t),
+    ("function left out", re.compile(r"\b(sqrtf|logf|cosf|sinf|sqrt|log|fabsf)\("), lambda t: "("),
+)  # fmt: skip
+_OTHER = {
+    "<=": " < ", ">=": " > ", "<": " <= ", ">": " >= ", "==": " != ", "!=": " == ",
+    "+": " - ", "-": " + ", "*": " / ", "/": " * ", "&": " | ", "|": " & ", "^": " | ",
+    "<<": " >> ", ">>": " << ", "+=": " -= ", "-=": " += ", "*=": " /= ", "^=": " |= ",
+    "|=": " &= ",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CMutant:
+    """One fault in a C source; `line` holds it, `nth` of its kind in the file."""
+
+    file: str
+    key: str
+    operator: str
+    before: str
+    after: str
+    lines: tuple[int, int]
+    start: int
+    stop: int
+    where: str = ""
+    at_import: bool = True
+
+    def applied(self, text: str) -> str:
+        """The source with the fault."""
+        return text[: self.start] + self.after + text[self.stop :]
+
+
+def c_mutants_of(source: str, file: str) -> list[CMutant]:
+    """Every fault that fits somewhere in a C source."""
+    blank = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    made, seen = [], dict[str, int]()
+    for operator, pattern, other in _FAULTS:
+        for found in pattern.finditer(blank):
+            before, after = found[0], other(found[0])
+            if before == after:
+                continue
+            number = blank.count("\n", 0, found.start()) + 1
+            line = " ".join(source.splitlines()[number - 1].split())
+            key = f"{file}::{operator}::{before.strip()} -> {after.strip()}::{line}"
+            seen[key] = seen.get(key, 0) + 1
+            made.append(
+                CMutant(
+                    file=file, key=f"{key}::{seen[key]}", operator=operator, before=line,
+                    after=f"{before.strip()} -> {after.strip()}", lines=(number, number),
+                    start=found.start(), stop=found.end(),
+                )
+            )  # fmt: skip
+    return made

@@ -1,0 +1,97 @@
+"""Which test runs which line: found once, kept in `.mutants/`, and used to choose the tests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from .collected import collect, lines_run
+from .forks import in_child
+from .targets import ROOT, Target, targets, test_paths
+
+FOLDER = ROOT / ".mutants"
+_FILE = FOLDER / "reach.jsonl"
+_SLOW = 40.0  # seconds of a test, watched; a slower one notices nothing here
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`seconds` of each test; `tests` by (file, line)."""
+
+    seconds: dict[str, float]
+    tests: dict[tuple[str, int], frozenset[str]]
+    of_file: dict[str, frozenset[str]]
+
+    def of(self, file: str, lines: tuple[int, int], *, anywhere: bool) -> frozenset[str]:
+        """The tests that run any of these lines of a file, or any line of it."""
+        if anywhere:
+            return self.of_file.get(file, frozenset())
+        return frozenset().union(
+            *(self.tests.get((file, line), frozenset()) for line in range(lines[0], lines[1] + 1))
+        )
+
+
+def watch() -> None:
+    """Run every test once, each in a process of its own, and write what it reached."""
+    FOLDER.mkdir(exist_ok=True)
+    sources = [target for target in targets() if not target.is_c]
+    numbers = {str(target.path): number for number, target in enumerate(sources)}
+    done = {row["test"] for row in _rows()}
+
+    def then(items: list[pytest.Item]) -> None:
+        with _FILE.open("a", encoding="utf-8") as file:
+            for number, item in enumerate(items):
+                if item.nodeid in done:
+                    continue
+                found = in_child(
+                    lambda item=item: lines_run(item, numbers), cpu_seconds=_SLOW, seconds=300
+                )
+                file.write(json.dumps(_row(item.nodeid, found, sources)) + "\n")
+                file.flush()
+                if number % 50 == 0:
+                    print(f"{number} of {len(items)} tests", file=sys.stderr, flush=True)
+
+    collect(test_paths(), then)
+
+
+def _row(name: str, found: Any, sources: list[Target]) -> dict[str, Any]:
+    if isinstance(found, str) or found["failed"]:
+        return {"test": name, "problem": found if isinstance(found, str) else found["said"]}
+    lines = {sources[int(number)].name: rows for number, rows in found["lines"].items()}
+    return {"test": name, "seconds": round(found["seconds"], 3), "lines": lines}
+
+
+def _rows() -> list[dict[str, Any]]:
+    if not _FILE.exists():
+        return []
+    return [json.loads(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def reach() -> Reach:
+    """What `watch` found.
+
+    Raises: SystemExit where it has not run.
+    """
+    tests: dict[tuple[str, int], set[str]] = defaultdict(set)
+    of_file: dict[str, set[str]] = defaultdict(set)
+    seconds = {}
+    for row in _rows():
+        if "problem" in row:
+            continue
+        seconds[row["test"]] = row["seconds"]
+        for file, lines in row["lines"].items():
+            of_file[file].add(row["test"])
+            for line in lines:
+                tests[file, line].add(row["test"])
+    if not seconds:
+        raise SystemExit("expected the tests' reach to be known, got none: run `watch` first")
+    return Reach(
+        seconds=seconds,
+        tests={key: frozenset(names) for key, names in tests.items()},
+        of_file={key: frozenset(names) for key, names in of_file.items()},
+    )

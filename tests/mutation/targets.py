@@ -1,0 +1,70 @@
+"""Which sources are mutated, and which tests may notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_FOLDERS = (
+    "trainables/privacy",
+    "trainables/engines",
+    "trainables/accountants",
+    "trainables/schedules",
+    "trainables/layers",
+)
+_FILES = (
+    "trainables/generation/histogram.py",
+    "trainables/figure_cache.py",
+    "trainables/seeding.py",
+    "sweep/spending/ledger.py",
+    "sweep/spending/budget.py",
+    "sweep/spending/filter.py",
+    "sweep/spending/record_hashes.py",
+    "sweep/spending/home_key.py",
+    "sweep/planning/plan_total.py",
+)
+
+# No test of these folders needs Ray, a browser or minutes.
+TESTS = (
+    *("tests/privacy", "tests/engines", "tests/accountants", "tests/conformance", "tests/layers"),
+    *("tests/generation", "tests/models", "tests/tasks", "tests/whole_trial", "tests/data"),
+    *("tests/sweep/spending", "tests/sweep/planning"),
+    *(f"trainables/{name}" for name in ("privacy", "engines", "accountants", "schedules")),
+    *("trainables/layers", "sweep/spending", "sweep/planning"),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A mutated source: its path from the root, as written in results."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return ROOT / self.name
+
+    @property
+    def module(self) -> str:
+        """The name it is imported by; Python only."""
+        return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def is_c(self) -> bool:
+        """Whether it is a C source."""
+        return self.name.endswith(".c")
+
+
+def targets() -> list[Target]:
+    """Every mutated source, by name."""
+    found = [path for folder in _FOLDERS for path in (ROOT / folder).glob("*.[cp]*")]
+    names = {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".py", ".c")}
+    return [Target(name) for name in sorted({*names, *_FILES})]
+
+
+def test_paths() -> list[str]:
+    """The folders of tests that there are."""
+    return [name for name in TESTS if (ROOT / name).exists()]
