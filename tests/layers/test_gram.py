@@ -30,7 +30,7 @@ def norms(sizes: list[int], widths: list[int], width: int, *, ones: float) -> An
     torch.manual_seed(0)
     g = torch.randn(len(record), width)
     terms = [(torch.randn(len(record), w), 0.5 + k) for k, w in enumerate(widths)]
-    found = gram.gram_norms(rows, terms, g, ones)
+    found = gram.gram_norms(rows, terms, g, ones).squares
     right = []
     for number in range(len(sizes)):
         own = torch.from_numpy(record == number)
@@ -58,9 +58,9 @@ def test_only_its_own_rows_count(way: str) -> None:
     """What is not finite in one unit does not reach another."""
     rows = Units(torch.arange(3), 3).of(Rows(np.repeat(np.arange(3), [4, 5, 4]), 3))
     g, a = torch.randn(13, 40), torch.randn(13, 40)
-    before = gram.gram_norms(rows, [(a, 1.0)], g, 1.0)
+    before = gram.gram_norms(rows, [(a, 1.0)], g, 1.0).squares
     a[4:9] = torch.inf
-    after = gram.gram_norms(rows, [(a, 1.0)], g, 1.0)
+    after = gram.gram_norms(rows, [(a, 1.0)], g, 1.0).squares
     assert torch.equal(after[[0, 2]], before[[0, 2]])
     assert not bool(after[1].isfinite())
 

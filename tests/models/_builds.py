@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trainables import catalogue
 from trainables.config import model_part
@@ -16,6 +16,7 @@ SCHEMA = LabelSchema(
     intents=tuple("abcde"), slots=tuple(f"slot{n}" for n in range(6)), source="invented"
 )
 TYPES = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
+TOLERANCE = 1e-4  # clip factors count what float32 may round
 MODELS = {
     "clc": {"name": "clc", "hidden_size": 16, "word_buckets": 30, "word_dim": 6},
     "clc, one layer, frozen words": {
@@ -61,6 +62,12 @@ def random_batch(model: NluModel, num_records: int, *, seed: int) -> PackedBatch
         tags=torch.from_numpy(rng.integers(0, len(SCHEMA.tags), lengths.sum())),
         records=torch.arange(100, 100 + num_records),
     )
+
+
+def assert_bounds(found: Tensor, norms: Tensor) -> None:
+    """Norms are upper bounds: what float32 may round is in them, and no more."""
+    assert bool((found >= norms * (1 - 1e-6)).all())
+    torch.testing.assert_close(found, norms, rtol=TOLERANCE, atol=0)
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:

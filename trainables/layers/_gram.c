@@ -1,5 +1,6 @@
 /* Squared norms of sums of outer products, unit by unit (see gram.py): of both Grams only the lower
    half is computed, in tiles of 4 by 2 rows, and nothing is written but one number a unit. */
+#include <math.h>
 #include <stdint.h>
 
 /* Norms need no equal bits everywhere, so products may be fused with sums here. */
@@ -11,6 +12,7 @@
 
 #define LANES 8
 #define MOST_ROWS 96
+#define TINY 1e-36
 
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -55,11 +57,13 @@ static void add_gram(const float *x, int64_t rows, int64_t width, float weight, 
     }
 }
 
-/* squares[u] = sum over row pairs of unit u of (ones + sum over terms of weight a.a') (g.g'). Unit u
-   has `sizes[u]` <= MOST_ROWS rows, one unit behind the other. */
+/* squares[u] = sum over row pairs of unit u of (ones + sum over terms of weight a.a') (g.g'), and
+   totals[u] = sum over its rows of the root of (ones + sum over terms of weight a.a) (g.g). Unit u
+   has `sizes[u]` <= MOST_ROWS rows, one unit behind the other. A squared norm below TINY counts as
+   TINY in a total, which covers what underflows in the Grams. */
 void gram_norms(int64_t num_units, const int64_t *sizes, const float *g, int64_t g_width,
                 int64_t num_terms, const float *const *a, const int64_t *a_width,
-                const float *weight, float ones, float *squares) {
+                const float *weight, float ones, double *squares, double *totals) {
     float left[MOST_ROWS * MOST_ROWS], right[MOST_ROWS * MOST_ROWS];
     int64_t first = 0;
     for (int64_t u = 0; u < num_units; u++) {
@@ -70,14 +74,16 @@ void gram_norms(int64_t num_units, const int64_t *sizes, const float *g, int64_t
         add_gram(g + first * g_width, rows, g_width, 1, left);
         for (int64_t k = 0; k < num_terms; k++)
             add_gram(a[k] + first * a_width[k], rows, a_width[k], weight[k], right);
-        double total = 0;
+        double total = 0, size = 0;
         for (int64_t t = 0; t < rows; t++) {
             const float *l = left + t * MOST_ROWS, *r = right + t * MOST_ROWS;
             double row = 0;
             for (int64_t s = 0; s < t; s++) row += (double)(l[s] * r[s]);
             total += 2 * row + (double)(l[t] * r[t]);
+            size += sqrt((l[t] + TINY) * (r[t] + TINY));
         }
-        squares[u] = (float)total;
+        squares[u] = total;
+        totals[u] = size;
         first += rows;
     }
 }

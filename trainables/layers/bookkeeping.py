@@ -79,7 +79,9 @@ def clipped_sum(
     adds nothing, and its norm is returned as it is.
 
     Formal guarantee: what one unit adds to `out`, divided by `group_scale`, has norm at most
-    `max_grad_norm` up to float32 rounding (relative 1e-5).
+    `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel. For the norms returned are
+    upper bounds: they count what float32 may round (see `rounding`), on records of text about 3e-5
+    of the norm.
 
     `unit_of_record` and `group_scale` are read here: on the CPU nobody waits for a device.
 
@@ -121,10 +123,11 @@ def add_clipped(
     `weights` holds 1 / alpha^2 of each parameter.
     """
     entries = combine(recorded)
-    squares = next(iter(views.values())).new_zeros(units.num_units)
+    squares = torch.zeros(units.num_units, dtype=torch.float64, device=units.device)
     for entry in entries:
         squares += entry.squared_norms(units, weights)
-    norms = squares.sqrt()
+    # What float32 cannot hold counts as not finite.
+    norms = squares.sqrt().to(next(iter(views.values())).dtype)
     factors = (max_grad_norm / norms).clamp_(max=1.0)
     finite = norms.isfinite()
     # The one number of a step that is read from the device: clearing every entry always would

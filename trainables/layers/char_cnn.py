@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
+from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_bound
 from trainables.layers.tape import (
     Tape,
     Units,
@@ -99,11 +100,11 @@ class CharCnnEntry:
         rows = units.of(self.rows)
         layer = self.layer
         width = layer.filters.shape[0] * layer.filters.shape[1]
-        total = self.g.new_zeros(units.num_units)
+        total = self.g.new_zeros(units.num_units, dtype=torch.float64)
         if layer.bias.requires_grad:
             sums = self.g.new_zeros(units.num_units, self.g.shape[1])
             sums.index_add_(0, rows.unit, self.g)
-            total += sums.square_().sum(1).mul_(weights[layer.bias])
+            total += row_norms(sums).square_().mul_(weights[layer.bias])
         at_once = max(1, _CHUNK // (NUM_CHARS * width))
         for first in range(0, units.num_units, at_once):
             count = min(at_once, units.num_units - first)
@@ -114,9 +115,28 @@ class CharCnnEntry:
             q = g.new_zeros(count, NUM_CHARS, width)
             self._add(q, unit, word, g)
             for parameter, gradient in self._gradients(q).items():
-                norms = gradient.flatten(1).square().sum(1)
+                norms = row_norms(gradient).square_()
                 total[first : first + count] += norms.mul_(weights[parameter])
-        return total
+        return upper_bound(total, self.size(units, weights))
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum of |g| times the most that one row of norm 1 can do to each parameter: by a filter
+        the windows' characters are seen, by a character the filters."""
+        layer = self.layer
+        embedding, filters = layer.embedding.detach().double(), layer.filters.detach().double()
+        kernel = filters.shape[1]
+        most = torch.zeros((), dtype=torch.float64, device=self.g.device)
+        if layer.bias.requires_grad:
+            most += weights[layer.bias]
+        if layer.filters.requires_grad:
+            most += weights[layer.filters] * kernel * row_norms(embedding).max().square()
+        if layer.embedding.requires_grad:
+            by_filter = torch.linalg.vector_norm(filters, dim=2).sum(1)
+            most += weights[layer.embedding] * by_filter.square().sum()
+        rows = units.of(self.rows)
+        total = sum_of_norms(self.g, rows.unit, units.num_units).mul_(most.sqrt_())
+        # A cell of Q adds up over rows, then a gradient over characters or over (filter, offset).
+        return Size(total, rows.most_rows + max(NUM_CHARS, filters.shape[0] * kernel))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Equal words add up before their characters are looked at."""

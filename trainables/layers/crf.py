@@ -21,6 +21,7 @@ from trainables.layers.crf_statistics import (
     path_scores,
 )
 from trainables.layers.packing import Rows, TimeMajor
+from trainables.layers.rounding import Size, row_norms, sum_of_norms
 from trainables.layers.tape import (
     Tape,
     UnitRows,
@@ -61,16 +62,30 @@ class CrfEntry:
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """The per-unit gradients are small enough to be formed, a chunk of units at a time."""
         unit = units.of(self.records).unit
-        total = self.start.new_zeros(units.num_units)
+        total = self.start.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, values in ((self.crf.start, self.start), (self.crf.end, self.end)):
             if parameter.requires_grad:
                 sums = values.new_zeros(units.num_units, values.shape[1]).index_add_(
                     0, unit, values
                 )
-                total += sums.square_().sum(1).mul_(weights[parameter])
+                total += row_norms(sums).square_().mul_(weights[parameter])
         if self.crf.transitions.requires_grad and self.weight.numel():
             total += self._transition_norms(units.of(self.rows)).mul_(weights[self.crf.transitions])
-        return total
+        return (total.sqrt_() + self.size(units, weights).rounding).square_()
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum of the norms of the rows of start and end; a pair of tags adds at most 1 for what is
+        expected and 1 for what is seen."""
+        records, rows = units.of(self.records), units.of(self.rows)
+        squares = self.start.new_zeros(units.num_units, dtype=torch.float64)
+        for parameter, values in ((self.crf.start, self.start), (self.crf.end, self.end)):
+            if parameter.requires_grad:
+                own = sum_of_norms(values, records.unit, units.num_units)
+                squares += own.square_().mul_(weights[parameter])
+        if self.crf.transitions.requires_grad:
+            both = 2 * sum_of_norms(self.weight.unsqueeze(1), rows.unit, units.num_units)
+            squares += both.square_().mul_(weights[self.crf.transitions])
+        return Size(squares.sqrt_(), max(records.most_rows, rows.most_rows))
 
     def _transition_norms(self, rows: UnitRows) -> Tensor:
         num_tags = self.crf.num_tags
@@ -86,8 +101,7 @@ class CrfEntry:
                 owner = torch.arange(count, device=cells.device).repeat_interleave(size)
                 flat = sums.view(-1)
                 flat.index_add_(0, owner * num_tags**2 + cells[taken], weight[taken], alpha=-1)
-                norms = torch.linalg.vector_norm(sums.view(count, -1), dim=1)
-                found.append(norms.square_())
+                found.append(row_norms(sums.view(count, -1)).square_())
         return rows.scatter(torch.cat(found))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:

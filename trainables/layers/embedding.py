@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
+from trainables.layers.rounding import Size, row_norms, upper_bound
 from trainables.layers.tape import Tape, Units, Views, apply, cleared, current, row_factors
 
 
@@ -31,16 +32,31 @@ class EmbeddingEntry:
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Sum the rows of equal (unit, id) first; then plain squares: no n x n Gram is needed."""
-        unit = units.of(self.rows).unit
+        squares, size = self._sums(units)
+        return upper_bound(squares, size).mul_(weights[self.weight])
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """The rows of one id add up, those of different ids are orthogonal."""
+        size = self._sums(units)[1]
+        return Size(size.total * weights[self.weight] ** 0.5, size.terms)
+
+    def _sums(self, units: Units) -> tuple[Tensor, Size]:
+        """float64[U]: squared norms of the units' gradients, and their sizes."""
+        rows = units.of(self.rows)
+        unit = rows.unit
         # Not `unique`: how many there are would have to be read from the device.
         pairs, order = (unit * self.weight.shape[0] + self.ids).sort()
         place = torch.zeros_like(pairs)
         torch.cumsum(pairs[1:] != pairs[:-1], 0, out=place[1:])
         sums = torch.zeros_like(self.g).index_add_(0, place, self.g.index_select(0, order))
         owner = torch.zeros_like(unit).index_copy_(0, place, unit.index_select(0, order))
-        squares = sums.square_().sum(1)
-        out = squares.new_zeros(units.num_units).index_add_(0, owner, squares)
-        return out.mul_(weights[self.weight])
+        norms = row_norms(self.g).index_select(0, order)
+        sizes = torch.zeros_like(norms).index_add_(0, place, norms).square_()
+        squares, sizes = (
+            sizes.new_zeros(units.num_units).index_add_(0, owner, values)
+            for values in (row_norms(sums).square_(), sizes)
+        )
+        return squares, Size(sizes.sqrt_(), rows.most_rows)
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Only the rows that occur are touched."""

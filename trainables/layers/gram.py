@@ -5,9 +5,11 @@ sum_t g_t a_t^T, and its squared norm sum over t, s of (a_t . a_s)(g_t . g_s) (G
 et al. 2021): two small Grams in place of one weight-sized matrix. For a unit of many rows the
 matrix itself is cheaper, so each group of equally long units takes the cheaper way.
 
-On a CPU with a compiler `_gram.c` does it, from half of each Gram. Else by batched products: small
-ones run several times faster in tiles of 8 rows, so a Gram is computed a little too large, over the
-rows that happen to follow, and only its valid cells are read: no row is copied.
+On a CPU with a compiler `_gram.c` does it, from half of each Gram, in float32. Else by batched
+products, on a CPU in float64: small ones run several times faster in tiles of 8 rows, so a Gram is
+computed a little too large, over the rows that happen to follow, and only its valid cells are read:
+no row is copied. What float32 rounds is bounded (see `rounding`), so that rows which cancel can
+make a norm too large and never too small.
 """
 
 from __future__ import annotations
@@ -16,22 +18,38 @@ import functools
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables import native
+from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound
 from trainables.layers.tape import UnitRows
 
 _SOURCE = Path(__file__).with_name("_gram.c")
 _MOST_ROWS = 96  # of a unit, as there
+_LANES = 8  # as there
+_TINY = 1e-36  # as there
 
 Terms = Sequence[tuple[Tensor, float]]
 
 
-def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> Tensor:
+class GramNorms(NamedTuple):
+    """`squares` float64[U], each off by at most `relative` * R^2, R being the unit's `size`."""
+
+    squares: Tensor
+    size: Size
+    relative: float
+
+    @property
+    def upper(self) -> Tensor:
+        """float64[U]: at least the squared norm of what is released, before its clip factor."""
+        return upper_bound(self.squares, self.size, relative=self.relative)
+
+
+def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> GramNorms:
     """[U]: sum over `terms` (a, w) of w * |sum_t g_t a_t^T|^2, plus ones * |sum_t g_t|^2.
 
     All terms share the output gradient `g` [n, O]: the input, recurrent and bias weights of one
@@ -42,28 +60,61 @@ def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> Tensor:
     inner, width = sum(a.shape[1] for a, _ in terms), g.shape[1]
     # Groups come by falling size: those that are too long for a Gram are the first ones.
     long = sum(size * (inner + width) > inner * width for _, _, size in rows.groups)
-    squares = g.new_zeros(rows.num_units)
+    squares, totals = (g.new_zeros(rows.num_units, dtype=torch.float64) for _ in range(2))
     place = 0
     for start, number, size in rows.groups[:long]:
         units = rows.units[place : place + number]
         squares[units] = _by_sum(terms, g[start : start + number * size], start, number, ones)
         place += number
+    relative = 0.0
+    compiled = None
     if long < len(rows.groups):
         plain = _is_plain((g, *(a for a, _ in terms))) and rows.groups[long][2] <= _MOST_ROWS
         compiled = _compiled() if plain else None
         if compiled is not None:
-            _compute(compiled, rows, long, terms, g, ones, squares)
+            _compute(compiled, rows, long, terms, g, ones, (squares, totals))
+            relative = FLOAT32 * _roundings(terms, width, lanes=_LANES)
         else:
             _add_by_gram(rows, long, terms, g, ones, squares)
-    # Rounding may leave a tiny negative number where everything cancels.
-    return squares.clamp_min_(0)
+            # In float64 nothing that the sum's own rounding does not cover.
+            relative = 0.0 if _is_double(g) else FLOAT32 * _roundings(terms, width, lanes=1)
+    if long or compiled is None:
+        unit = rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
+        totals = _sizes(unit, rows.num_units, terms, g, ones)
+    return GramNorms(squares, Size(totals, rows.most_rows), relative)
 
 
-_Compiled = Callable[[int, Any, int, int, int, Any, Any, Any, float, int], None]
+def product_size(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> Size:
+    """The size alone of what `gram_norms` takes."""
+    return Size(_sizes(rows.unit, rows.num_units, terms, g, ones), rows.most_rows)
+
+
+def _roundings(terms: Terms, width: int, *, lanes: int) -> int:
+    """The most that one product of two Grams' entries meets: both products of rows, in lanes, the
+    sums of lanes and rests, weights, terms."""
+    widest = max((a.shape[1] for a, _ in terms), default=0)
+    return (widest + width) // lanes + 4 * lanes + len(terms) + 8
+
+
+def _sizes(unit: Tensor, num_units: int, terms: Terms, g: Tensor, ones: float) -> Tensor:
+    """float64[U]: R of each unit, the rows being of `unit` int64[n]."""
+    squares = g.new_full((g.shape[0],), ones + _TINY, dtype=torch.float64)
+    for a, weight in terms:
+        squares += row_norms(a).square_().mul_(weight)
+    norms = row_norms(g).square_().add_(_TINY)
+    return norms.new_zeros(num_units).index_add_(0, unit, norms.mul_(squares).sqrt_())
+
+
+_Compiled = Callable[[int, Any, int, int, int, Any, Any, Any, float, int, int], None]
 
 
 def _is_plain(values: Sequence[Tensor]) -> bool:
     return all(x.device.type == "cpu" and x.dtype == torch.float32 for x in values)
+
+
+def _is_double(g: Tensor) -> bool:
+    """Whether batched Grams are computed in float64: on GPUs it may be 64 times slower."""
+    return g.device.type == "cpu" or g.dtype == torch.float64
 
 
 def _compute(
@@ -73,21 +124,23 @@ def _compute(
     terms: Terms,
     g: Tensor,
     ones: float,
-    squares: Tensor,
+    out: tuple[Tensor, Tensor],
 ) -> None:
-    """Set the squares of all units from `first_group` on."""
+    """Set the squares and sizes of all units from `first_group` on."""
     groups = rows.groups[first_group:]
     sizes = np.repeat([size for _, _, size in groups], [number for _, number, _ in groups])
     begin = groups[0][0]
     places = np.array([a[begin:].data_ptr() for a, _ in terms], dtype=np.uint64)
     widths = np.array([a.shape[1] for a, _ in terms], dtype=np.int64)
     weights = np.array([weight for _, weight in terms], dtype=np.float32)
-    found = torch.empty(len(sizes))
+    found = torch.empty(2, len(sizes), dtype=torch.float64)
     compiled(
         len(sizes), sizes.ctypes.data, g[begin:].data_ptr(), g.shape[1], len(terms),
-        places.ctypes.data, widths.ctypes.data, weights.ctypes.data, ones, found.data_ptr(),
+        places.ctypes.data, widths.ctypes.data, weights.ctypes.data, ones,
+        found[0].data_ptr(), found[1].data_ptr(),
     )  # fmt: skip
-    squares[rows.units[-len(sizes) :]] = found
+    for whole, part in zip(out, found, strict=True):
+        whole[rows.units[-len(sizes) :]] = part
 
 
 @functools.cache
@@ -98,21 +151,24 @@ def _compiled() -> _Compiled | None:
         return None
     function = library.gram_norms
     function.argtypes = [
-        c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, c_void_p
+        c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, *2 * [c_void_p]
     ]  # fmt: skip
     function.restype = None
     made = np.random.default_rng(2)
     g, a, b = (made.normal(size=(17, width)).astype(np.float32) for width in (24, 11, 8))
     unit = torch.tensor([1] * 9 + [0] * 5 + [2] * 3)
     rows = UnitRows(unit, None, ((0, 1, 9), (9, 1, 5), (14, 1, 3)), torch.tensor([1, 0, 2]), 3)
-    found = torch.zeros(3)
+    found = (torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64))
     terms = [(torch.from_numpy(a), 0.7), (torch.from_numpy(b), 1.3)]
     _compute(function, rows, 0, terms, torch.from_numpy(g), 0.4, found)
     for where, own in ((slice(0, 9), 1), (slice(9, 14), 0), (slice(14, 17), 2)):
         one, two, three = (x[where].astype(np.float64) for x in (g, a, b))
         right = 0.7 * (one.T @ two) ** 2, 1.3 * (one.T @ three) ** 2, 0.4 * one.sum(0) ** 2
-        if abs(float(found[own]) / sum(part.sum() for part in right) - 1) > 1e-5:
-            return None
+        inner = 0.4 + 0.7 * (two**2).sum(1) + 1.3 * (three**2).sum(1)
+        truth = sum(part.sum() for part in right), np.sqrt((one**2).sum(1) * inner).sum()
+        for mine, its in zip(found, truth, strict=True):
+            if abs(float(mine[own]) / its - 1) > 1e-5:
+                return None
     return function
 
 
@@ -120,6 +176,8 @@ def _add_by_gram(
     rows: UnitRows, first_group: int, terms: Terms, g: Tensor, ones: float, squares: Tensor
 ) -> None:
     """Add the squares of all units from `first_group` on; one product a group and factor."""
+    if _is_double(g):
+        g, terms = g.double(), [(a.double(), weight) for a, weight in terms]
     cells = rows.cells(first_group, g)
     for (start, number, size), (left, right) in zip(
         rows.groups[first_group:], cells.tiles, strict=True
@@ -132,8 +190,8 @@ def _add_by_gram(
             torch.baddbmm(right, *_tiles(a, shape), beta=beta, alpha=weight, out=right)
     if not terms:
         cells.right.zero_()
-    products = cells.right.add_(ones).mul_(cells.left)
-    squares.index_add_(0, cells.unit, products.index_select(0, cells.valid))
+    products = cells.right.add_(ones).mul_(cells.left).index_select(0, cells.valid)
+    squares.index_add_(0, cells.unit, products.double())
 
 
 def _tiles(values: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, Tensor]:
@@ -148,11 +206,12 @@ def _tiles(values: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, Te
 
 
 def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Tensor:
-    """[number]: the definition, one gradient at a time."""
+    """float64[number]: the definition, one gradient at a time."""
     per_unit = g.view(number, -1, g.shape[1])
-    total = per_unit.sum(1).square_().sum(1).mul_(ones)
+    total = per_unit.sum(1).double().square_().sum(1).mul_(ones)
     for a, weight in terms:
         own = a[start : start + g.shape[0]].view(number, -1, a.shape[1])
         for unit in range(number):
-            total[unit] += weight * (per_unit[unit].t() @ own[unit]).square().sum()
+            norm = torch.linalg.vector_norm(per_unit[unit].t() @ own[unit], dtype=torch.float64)
+            total[unit] += weight * norm.square()
     return total

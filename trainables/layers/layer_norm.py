@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
+from trainables.layers.rounding import Size, row_norms, sum_of_norms
 from trainables.layers.tape import Tape, Units, Views, apply, cleared, current, trainable
 
 
@@ -32,11 +33,23 @@ class LayerNormEntry:
         return trainable(self.weight, self.bias)
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Vectors: the per-unit gradients themselves, [U, D], are small."""
-        total = self.g.new_zeros(units.num_units)
+        """Vectors: the per-unit gradients themselves, [U, D], are small.
+
+        They are kept, and what is released is made of them: no rounding lies in between.
+        """
+        total = self.g.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, sums in self._by_unit(units).items():
-            total += sums.square().sum(1).mul_(weights[parameter])
+            total += row_norms(sums).square_().mul_(weights[parameter])
         return total
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum of |g| and of |g * x|, the two orthogonal."""
+        rows = units.of(self.rows)
+        squares = torch.zeros(units.num_units, dtype=torch.float64, device=self.g.device)
+        for parameter, values in self._values():
+            own = sum_of_norms(values, rows.unit, units.num_units)
+            squares += own.square_().mul_(weights[parameter])
+        return Size(squares.sqrt_(), rows.most_rows)
 
     def _by_unit(self, units: Units) -> dict[nn.Parameter, Tensor]:
         """[U, D] of each parameter; kept, because the sum over units needs it next."""

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from trainables.layers.gram import gram_norms
+from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.packing import Rows
 from trainables.layers.precision import product, rounded
+from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
     Units,
@@ -45,9 +46,19 @@ class LinearEntry:
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|sum g x^T|^2 = sum over row pairs of (x.x')(g.g'); the bias adds 1 to x.x'."""
+        return gram_norms(units.of(self.rows), *self._factors(weights)).upper
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum of |g| sqrt(|x|^2 + 1)."""
+        return product_size(units.of(self.rows), *self._factors(weights))
+
+    def _factors(
+        self, weights: Mapping[nn.Parameter, float]
+    ) -> tuple[list[tuple[Tensor, float]], Tensor, float]:
+        """Terms, output gradient and the bias' weight, as `gram_norms` takes them."""
         terms = [(self.x, weights[self.weight])] if self.weight.requires_grad else []
         ones = 0.0 if self.bias is None or not self.bias.requires_grad else weights[self.bias]
-        return gram_norms(units.of(self.rows), terms, self.g, ones)
+        return terms, self.g, ones
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """One matrix product straight into the flat buffer."""

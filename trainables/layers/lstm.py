@@ -21,9 +21,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from trainables.layers.gram import gram_norms
+from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.packing import TimeMajor
 from trainables.layers.precision import product, rounded
+from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
     Units,
@@ -58,18 +59,27 @@ class LstmEntry:
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Sum over row pairs of (x.x' w_ih + h.h' w_hh + w_b)(dz.dz'), over both directions."""
-        layer = self.layer
         rows = units.of(self.layout.rows)
-        total = self.dz.new_zeros(units.num_units)
-        for direction in (0, 1):
-            terms = [
-                (a[direction], weights[w])
-                for a, w in ((self.x, layer.weight_ih), (self.h, layer.weight_hh))
-                if w.requires_grad
-            ]
-            ones = weights[layer.bias] if layer.bias.requires_grad else 0.0
-            total += gram_norms(rows, terms, self.dz[direction], ones)
-        return total
+        near, far = (gram_norms(rows, *self._factors(weights, way)).upper for way in (0, 1))
+        return near + far
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum of |dz| sqrt(|x|^2 + |h|^2 + 1), over both directions."""
+        rows = units.of(self.layout.rows)
+        near, far = (product_size(rows, *self._factors(weights, way)) for way in (0, 1))
+        return Size(near.total + far.total, near.terms)
+
+    def _factors(
+        self, weights: Mapping[nn.Parameter, float], direction: int
+    ) -> tuple[list[tuple[Tensor, float]], Tensor, float]:
+        """Terms, gate gradient and the bias' weight of a direction, as `gram_norms` takes them."""
+        layer = self.layer
+        terms = [
+            (a[direction], weights[w])
+            for a, w in ((self.x, layer.weight_ih), (self.h, layer.weight_hh))
+            if w.requires_grad
+        ]
+        return terms, self.dz[direction], weights[layer.bias] if layer.bias.requires_grad else 0.0
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """Three products a direction."""

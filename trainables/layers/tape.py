@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.layers.packing import Rows
+from trainables.layers.rounding import Size
 
 Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable parameter is added
 
@@ -52,6 +53,11 @@ class UnitRows:
     units: Tensor  # int64[number of units with rows], in the order of the groups
     num_units: int
     _cells: dict[int, Cells] = field(default_factory=dict)
+
+    @property
+    def most_rows(self) -> int:
+        """Of any unit; 0 where there are no rows."""
+        return self.groups[0][2] if self.groups else 0
 
     def regroup(self, values: Tensor) -> Tensor:
         """The rows of `values` in group order (no copy where they already lie so)."""
@@ -164,7 +170,14 @@ class Entry(Protocol):
         ...
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2."""
+        """float64[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2.
+
+        Never below that of what `add_gradient` gives in float32 for factor 1 (see `rounding`).
+        """
+        ...
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """Sum over a unit's rows of the norm of each row's own gradient, in the same scale."""
         ...
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:

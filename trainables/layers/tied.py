@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from trainables.layers.rounding import Size, joint_size, upper_bound
 from trainables.layers.tape import Entry, Units, Views
 from trainables.layers.tied_table import of_pair
 
@@ -24,7 +25,7 @@ class TiedEntry:
         return tuple(dict.fromkeys(p for entry in self.entries for p in entry.parameters))
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """The definition."""
+        """The definition, and what both ways of adding up may round."""
         views = {p: torch.empty_like(p) for p in self.parameters}
         norms = []
         for unit in range(units.num_units):
@@ -34,8 +35,15 @@ class TiedEntry:
             others[unit] = False
             for entry in self.entries:
                 entry.without(units, others).add_gradient(None, None, views)
-            norms.append(sum(weights[p] * view.square().sum() for p, view in views.items()))
-        return torch.stack([torch.as_tensor(norm) for norm in norms])
+            norms.append(
+                sum(weights[p] * view.double().square().sum() for p, view in views.items())
+            )
+        squares = torch.stack([torch.as_tensor(norm) for norm in norms])
+        return upper_bound(squares, self.size(units, weights))
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """The uses' sizes add up, as their gradients do."""
+        return joint_size([entry.size(units, weights) for entry in self.entries])
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """One use after the other."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.linear import LinearEntry
+from trainables.layers.rounding import FLOAT32, Size, joint_size, upper_bound
 from trainables.layers.tape import Entry, Units, Views
 
 _CELLS = 4_000_000  # numbers of a Gram held at once
@@ -34,10 +35,16 @@ class TiedTableEntry:
         return self.head.parameters
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Exact; the sum is at least 0 up to rounding."""
+        """Both parts' squares and twice their inner product, and what each may be rounded by."""
         own = self.lookup.squared_norms(units, weights) + self.head.squared_norms(units, weights)
         crossed = self._crossed(units).mul_(2 * weights[self.head.weight])
-        return own.add_(crossed).clamp_min_(0)
+        # The Grams of the two parts are as wide as the table; their sum has a root of its depth.
+        relative = FLOAT32 * (self.head.x.shape[1] + 64)
+        return upper_bound(own + crossed, self.size(units, weights), relative=relative)
+
+    def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
+        """The sizes of the two add up."""
+        return joint_size([self.lookup.size(units, weights), self.head.size(units, weights)])
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
         """One use after the other."""
@@ -55,7 +62,7 @@ class TiedTableEntry:
         below, above = self.lookup, self.head
         lower, lower_is_row = _places(units.of_record[below.rows.record], units)
         upper, upper_is_row = _places(units.of_record[above.rows.record], units)
-        out = above.g.new_zeros(units.num_units)
+        out = above.g.new_zeros(units.num_units, dtype=torch.float64)
         step = max(1, _CELLS // max(1, lower.shape[1] * upper.shape[1]))
         for first in range(0, units.num_units, step):
             part = slice(first, first + step)
@@ -64,7 +71,8 @@ class TiedTableEntry:
             # h_s[id_t] for every pair of a unit's rows.
             scores = above.g[high.unsqueeze(2), below.ids[low].unsqueeze(1)]
             real = upper_is_row[part].unsqueeze(2) & lower_is_row[part].unsqueeze(1)
-            out[part] = dots.mul_(scores).masked_fill_(~real, 0.0).sum((1, 2))
+            products = dots.mul_(scores).masked_fill_(~real, 0.0)
+            out[part] = products.sum((1, 2), dtype=torch.float64)
         return out
 
 

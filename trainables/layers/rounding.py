@@ -1,0 +1,69 @@
+"""What float32 may add to a unit's gradient: the norm that is clipped is an upper bound.
+
+A unit's gradient is a sum over its rows. Where the rows nearly cancel, a norm found from Grams, and
+the sum itself, are differences of large numbers. Both errors are proportional to the *size* of the
+unit, R = sum over rows of the norm of the row's own gradient (Higham 2002, section 3.1: a sum of n
+terms in any order is off by at most n u / (1 - n u) times the sum of their absolute values):
+
+- of a squared norm S taken from Grams, at most e R^2, e the rounding of the Grams' entries;
+- of the norm of a sum of n rows, as the norm is taken or as it is released, at most n u R.
+
+So what is released of a unit has norm at most f (sqrt(S + e R^2) + 2 n u R) with its factor f, and
+f is chosen from that. On records whose rows do not cancel, R is a few norms and the bound is about
+1e-5 above the norm. A unit whose rows cancel to less than a `MOST_CANCELLED`th of R is clipped more
+than that, so that its rows' rounding cannot show in the sum with other units either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# A little above the unit roundoff 2^-24, for the terms of higher order.
+FLOAT32 = 6e-8
+MOST_CANCELLED = 1024.0
+_OF_ITS_OWN = 16  # roundings of a row's gradient that are not sums: scaling, type, root
+
+
+class Size(NamedTuple):
+    """`total` float64[U]: R of each unit. `terms`: most roundings that one number of it meets."""
+
+    total: Tensor
+    terms: int
+
+    @property
+    def rounding(self) -> Tensor:
+        """float64[U]: the most that float32 adds to the norm of what is released."""
+        # Once for the sum whose norm is taken, once for the sum that is released.
+        return self.total * (2 * FLOAT32 * (self.terms + _OF_ITS_OWN))
+
+
+def joint_size(sizes: Sequence[Size]) -> Size:
+    """Of gradients that are added up."""
+    total = torch.stack([size.total for size in sizes]).sum(0)
+    return Size(total, sum(size.terms for size in sizes))
+
+
+def upper_bound(squares: Tensor, size: Size, *, relative: float = 0.0) -> Tensor:
+    """float64[U]: at least the squared norm of what is released of each unit, before its factor.
+
+    `squares` [U] as computed, off by at most `relative` * R^2; negative where all cancels.
+    """
+    exact = (squares.double() + relative * size.total.square()).clamp_min(0).sqrt()
+    bound = exact + size.rounding
+    return torch.maximum(bound, size.total / MOST_CANCELLED).square()
+
+
+def row_norms(rows: Tensor) -> Tensor:
+    """float64[n]: the norms of `rows` [n, ...]."""
+    norms: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64)
+    return norms
+
+
+def sum_of_norms(rows: Tensor, unit: Tensor, num_units: int) -> Tensor:
+    """float64[U]: sum of the norms of each unit's `rows` [n, ...]; `unit` int64[n]."""
+    norms = row_norms(rows)
+    return norms.new_zeros(num_units).index_add_(0, unit, norms)
