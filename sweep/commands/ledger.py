@@ -54,6 +54,8 @@ def register(app: typer.Typer) -> None:
 def _print(spends: list[Spend]) -> None:
     from rich.table import Table
 
+    from trainables.privacy.rounding import format_epsilon
+
     screen = console()
     if not spends:
         screen.print("Nothing has been charged yet.")
@@ -61,9 +63,9 @@ def _print(spends: list[Spend]) -> None:
     table = Table("data set", "trials", "epsilon", "delta", "relation", "without guarantee", "note")
     for spend in spends:
         total, finite = spend.total, spend.accounted
-        epsilon = f"{total.epsilon:.4g}"
+        epsilon = format_epsilon(total.epsilon)
         if spend.num_unaccounted:
-            epsilon += f" ({finite.epsilon:.4g} for the rest)"
+            epsilon += f" ({format_epsilon(finite.epsilon)} for the rest)"
         table.add_row(
             f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
             str(spend.num_trials),
@@ -77,9 +79,12 @@ def _print(spends: list[Spend]) -> None:
 
 
 def _note(spend: Spend) -> str:
+    from trainables.privacy.rounding import format_epsilon
+
     notes = [f"shares {count} records with {other[:12]}" for other, count in spend.shared.items()]
-    if len(spend.units) > 1:
-        notes.append("records and groups of them: epsilon is for one record replaced")
+    if len(spend.by_unit) > 1:
+        shares = [f"{unit}s {format_epsilon(s.epsilon)}" for unit, s in spend.by_unit.items()]
+        notes.append(f"each unit of privacy alone: {', '.join(shares)}")
     if not spend.recognised:
         notes.append("records unknown: no earlier spend could be carried")
     return "; ".join(notes)

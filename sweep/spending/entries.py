@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from trainables import catalogue
 from trainables.accountants import Release, release
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.mechanism import Mechanism
@@ -88,11 +89,21 @@ def entry_from(fields: dict[str, Any]) -> Entry:
     try:
         return Entry(
             **{name: fields[name] for name in _PLAIN_FIELDS},
-            release=Release.from_dict(fields["release"]),
+            release=_release_of(fields),
             baseline=bool(fields.get("baseline", False)),
         )
     except KeyError as missing:
         raise InvalidData(f"expected the ledger's entries to have the field {missing}") from None
+
+
+def _release_of(fields: dict[str, Any]) -> Release:
+    """The entry's release. An earlier version called a couple of exchanged programs a group: on
+    pairs of an utterance and a program there is no other group.
+    """
+    what = Release.from_dict(fields["release"])
+    name = fields["dataset_name"]
+    pairs = name in catalogue.names("datasets", kind="pairs")
+    return replace(what, unit="couple") if pairs and what.unit == "group" else what
 
 
 def furthest(entries: Iterable[Entry]) -> list[Entry]:

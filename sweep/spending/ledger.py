@@ -33,8 +33,9 @@ class Spend:
     `total` composes everything, `accounted` leaves out the `num_unaccounted` releases that have no
     finite epsilon. `shared` names the other data sets whose spend is carried, and how many records
     each shares; `recognised` is False where the data set's records were never registered, so that
-    nothing could be carried. `units` are what the releases are about ("record", "group"); where
-    there are both, the totals are for one record replaced.
+    nothing could be carried. `by_unit` composes the releases of each unit of privacy ("record",
+    "group", "couple") by themselves, which have a finite epsilon where the total of records and
+    groups has none.
     """
 
     dataset: str
@@ -46,7 +47,7 @@ class Spend:
     sweeps: tuple[str, ...]
     shared: dict[str, int]
     recognised: bool
-    units: tuple[str, ...] = ()
+    by_unit: dict[str, SweepSpend]
 
 
 class Ledger:
@@ -150,7 +151,10 @@ class Ledger:
             sweeps=tuple(dict.fromkeys(entry.sweep for entry in counted)),
             shared=shared,
             recognised=self._hashes.known(fingerprint),
-            units=tuple(sorted({what.unit for what in releases})),
+            by_unit={
+                unit: epsilon_sweep([w for w in finite if w.unit == unit], delta=at, exact=exact)
+                for unit in sorted({what.unit for what in releases})
+            },
         )
 
     def require_within(

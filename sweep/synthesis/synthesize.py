@@ -193,6 +193,7 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
     homes = [home for home in (trained, parses) if home is not None]
     mechanism = trained.mechanism
     replaced: float | None = None
+    relation = mechanism.neighboring_relation
     if parses is None:
         summary = accountants.account(mechanism, accountant=trained.about["accountant"])
         epsilon, accountant = summary.epsilon, summary.accountant
@@ -202,6 +203,8 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
         delta = min(home.mechanism.delta for home in homes)
         spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
         epsilon, accountant, reasons = spent.epsilon, spent.accountant, spent.unaccounted
+        relation = spent.neighboring_relation or relation
+        replaced = epsilon if relation == "replace_one" else None
     released = [f"weights of the model of {stage}" for h in homes for stage in h.about["stages"]]
     if mechanism.histogram_noise_multiplier:
         released.append("a histogram of the prompts, with noise")
@@ -209,9 +212,9 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
         "epsilon": epsilon,
         "delta": delta,
         "unit": "two records whose programs were exchanged"
-        if mechanism.unit == "group"
+        if mechanism.unit == "couple"
         else "record (one utterance with its program)",
-        "neighboring_relation": mechanism.neighboring_relation,
+        "neighboring_relation": relation,
         "epsilon_replace_one": replaced,
         "accountant": accountant,
         "unaccounted": list(reasons),
@@ -231,7 +234,7 @@ def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict
             "read_private_records": False,
         },
         "not_covered": [
-            *(_COUPLES if mechanism.unit == "group" else ()),
+            *(_COUPLES if mechanism.unit == "couple" else ()),
             "the validation records: which epoch's weights are kept was chosen by their loss, and"
             " metrics on them and on the test records are released without noise",
             "a person with several records, beyond what each single record is promised",

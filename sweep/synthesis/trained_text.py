@@ -54,6 +54,8 @@ def open_trained(folder: Path) -> Trained:
             if not {"stages", "frequencies", "corpus", "provenance"} <= about.keys():
                 raise KeyError
             lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
+            if fields["unit"] == "group":  # what an earlier version called a couple
+                fields = {**fields, "unit": "couple"}
             return Trained(place, about, Mechanism(**{**fields, **lists}))
         except (ValueError, KeyError, TypeError):
             raise InvalidInput(

@@ -155,7 +155,7 @@ def test_a_couple_of_shuffled_pairs_is_the_unit() -> None:
     pairs = build(
         config_of(method="two_stage", parse_epochs=2, shuffle_pairs=True), num_records=133_584
     )
-    assert (pairs.unit, pairs.max_records_per_group) == ("group", 2)
+    assert (pairs.unit, pairs.max_records_per_group) == ("couple", 2)
     assert (pairs.num_records, pairs.expected_batch_size) == (66_792, 1_024)
     assert pairs.steps == two_stages(2).steps
 

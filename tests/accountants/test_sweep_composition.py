@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from _mechanisms import mechanism, poisson, shuffled
 
@@ -18,6 +20,7 @@ from trainables.accountants import (
     release,
     selection,
 )
+from trainables.accountants._composition import MIXED_UNITS
 from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -94,11 +97,11 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything() -> None:
     assert math.isinf(epsilon_sweep([vanishing], delta=_DELTA).epsilon)
 
 
-def test_units_that_are_mixed_are_composed_for_one_record_replaced() -> None:
-    """A record that is replaced replaces its group, so the group's replace-one epsilon holds."""
+def test_couples_are_composed_for_one_record_replaced() -> None:
+    """A record that is replaced replaces its couple, so the couple's replace-one epsilon holds."""
     single = release(mechanism("dp_sgd", noise_multiplier=2.0))
-    grouped = release(mechanism("dp_sgd", noise_multiplier=2.0, unit="group"))
-    mixed = epsilon_sweep([single, grouped], delta=1e-5, exact=True)
+    couple = replace(single, unit="couple")
+    mixed = epsilon_sweep([single, couple], delta=1e-5, exact=True)
     assert mixed.neighboring_relation == "replace_one"
     alike = epsilon_sweep([single, single], delta=1e-5, exact=True)
     # As much as two releases of one unit cost under replace-one, which is more than add-or-remove.
@@ -106,11 +109,38 @@ def test_units_that_are_mixed_are_composed_for_one_record_replaced() -> None:
     one = account(mechanism("dp_sgd", noise_multiplier=2.0), exact=True).epsilon_replace_one
     assert one is not None
     assert one < mixed.epsilon < 2 * one
-    both = epsilon_sweep([release(mechanism(unit="group")), single], delta=1e-5)
-    assert both.neighboring_relation == "replace_one"
-    assert math.isfinite(both.epsilon)
+    # Two trials may couple the records differently: one couple less is not one couple less twice.
+    again = epsilon_sweep([couple, couple], delta=1e-5, exact=True)
+    assert again.neighboring_relation == "replace_one"
+    assert again.epsilon == mixed.epsilon
+    assert epsilon_sweep([couple], delta=1e-5).neighboring_relation == "add_or_remove_one"
     with pytest.raises(InvalidInput, match="expected 0 < delta < 1, got delta=1"):
         epsilon_sweep([single], delta=1.0)
+
+
+@pytest.mark.parametrize("other", ["record", "couple"])
+def test_groups_beside_records_have_no_total(other: str) -> None:
+    """A replaced record may leave its group for another: two groups change, not one."""
+    single = replace(release(mechanism("dp_sgd", noise_multiplier=2.0)), unit=other)
+    grouped = replace(single, unit="group")
+    for mixed in ([single, grouped], [grouped, grouped, single]):
+        spend = epsilon_sweep(mixed, delta=1e-5)
+        assert math.isinf(spend.epsilon)
+        assert spend.unaccounted == (MIXED_UNITS,)
+    assert math.isfinite(epsilon_sweep([grouped, grouped], delta=1e-5).epsilon)
+
+
+def test_a_record_that_changes_its_group_costs_more_than_a_replaced_group() -> None:
+    """Why: the two groups are in the step of a full batch, and the sum moves by 4 C, not 2 C."""
+
+    def clipped_sum(*groups: list[float]) -> float:
+        return sum(float(np.clip(np.mean(group), -1, 1)) for group in groups)
+
+    before = clipped_sum([-2.0, 9.0], [2.0])
+    same_group = clipped_sum([-2.0, -9.0], [2.0])
+    other_group = clipped_sum([-2.0], [2.0, -9.0])
+    assert abs(before - same_group) == 2.0
+    assert abs(before - other_group) == 4.0
 
 
 def test_an_adaptive_search_is_charged_its_dearest_configuration() -> None:

@@ -24,6 +24,10 @@ from trainables.accountants._release import Release, merged
 from trainables.config import NeighboringRelation
 from trainables.errors import CannotAnalyze, InvalidInput
 
+MIXED_UNITS = (
+    "groups (privacy.unit) and single records are composed: no theorem covers a record that is"
+    " replaced by one of another group"
+)
 _FEW, _MANY = 6, 60  # distributions that a quick and an exact composition may cost
 
 
@@ -50,9 +54,11 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     Shuffled trials alone: exact, replace-one. Poisson trials alone: add-or-remove. Both: under
     replace-one, which a Poisson trial also has (each of its two records moves the sum) while a
     shuffled trial has no add-or-remove guarantee. A selection (`Release.best_of`) is known by its
-    Rényi divergences alone, and so is then everything beside it. Units of privacy mixed: for one
-    record replaced, as that replaces its group by another one and nothing else. `exact` composes
-    more loss distributions before it settles for an upper bound.
+    Rényi divergences alone, and so is then everything beside it. Couples of records, alone or
+    beside records: for one record replaced, as that replaces its couple and nothing else, however
+    often the records are coupled anew. Groups beside records: infinite, because a record that is
+    replaced may carry another group's key, which changes two groups (docs/privacy.md). `exact`
+    composes more loss distributions before it settles for an upper bound.
 
     Raises: InvalidInput unless 0 < delta < 1.
     """
@@ -62,11 +68,14 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     groups = _grouped(given)
     shuffled = any(what.sampling == "shuffle" for what in groups)
     sampled = any(what.sampling == "poisson" for what in groups)
-    replaced = shuffled or len({what.unit for what in given}) > 1
+    units = {what.unit for what in given}
+    replaced = shuffled or ("couple" in units and len(given) > 1)
     relation: NeighboringRelation | None = "replace_one" if replaced else None
     if sampled and not replaced:
         relation = "add_or_remove_one"
     reasons = tuple(dict.fromkeys(reason for what in given for reason in what.unaccounted))
+    if "group" in units and len(units) > 1:
+        reasons = (*reasons, MIXED_UNITS)
     if reasons or not all(what.is_finite for what in groups):
         reasons = reasons or ("the noise decays to nothing (noise_decay)",)
         value, name, tight = math.inf, "gaussian" if shuffled else "pld", True

@@ -15,6 +15,11 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 from trainables.result import CURATOR_ONLY
 
+_UNITS = {
+    "record": "record",
+    "group": "group of records",
+    "couple": "couple of records whose programs were exchanged",
+}
 _RELATIONS = {
     "add_or_remove_one": "one {unit} more or less in the training set",
     "replace_one": "one {unit} of the training set replaced by any other",
@@ -122,7 +127,7 @@ def to_markdown(card: Mapping[str, Any]) -> str:
 
 
 def _guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
-    unit = "group of records" if mechanism.unit == "group" else "record"
+    unit = _UNITS[mechanism.unit]
     change = _RELATIONS[mechanism.neighboring_relation].format(unit=unit)
     if math.isinf(summary.epsilon):
         return f"**No finite epsilon holds** for {change}."
@@ -142,7 +147,7 @@ def _not_covered(mechanism: Mechanism) -> Sequence[str]:
         "attacks on floating-point noise (Mironov 2012) and on timing",
         "de-duplication and splitting before training: epsilon is about the realised training set",
     ]
-    if mechanism.stages and mechanism.unit == "group":  # couples of exchanged programs
+    if mechanism.unit == "couple":
         found.append(
             "one record more or less, which would couple other records anew: for one record"
             " replaced, epsilon_replace_one holds"

@@ -40,7 +40,8 @@ class Mechanism:
     With unit "group" everything that counts records counts groups: n groups, B groups a step,
     `microbatch_size` groups clipped as one. A group's records (at most `max_records_per_group` of
     them, chosen without looking at other groups) are sampled together and their mean gradient is
-    that group's one contribution, so a group is to this mechanism what a record is otherwise.
+    that group's one contribution, so a group is to this mechanism what a record is otherwise. Unit
+    "couple" is a group of two records that a public permutation of the rows put together.
 
     `stages` are epochs of models that are trained one after another on the same records with the
     same noise, each from a step of its own on; empty: one model. `histogram_noise_multiplier` is
@@ -222,7 +223,7 @@ def _of_synthesis(
     synthesis, privacy, training = config.synthesis, config.privacy, config.training
     if synthesis.shuffle_pairs:
         num_records //= 2
-        privacy = privacy.model_copy(update={"unit": "group", "max_records_per_group": 2})
+        privacy = privacy.model_copy(update={"unit": "couple", "max_records_per_group": 2})
         half = max(1, training.expected_batch_size // 2)
         training = training.model_copy(update={"expected_batch_size": half})
     made = build_from(
@@ -312,7 +313,7 @@ def build_from(
         max_group_scale=privacy.max_group_scale,
         delta=privacy.delta or default_delta(num_records),
         unit=privacy.unit,
-        max_records_per_group=privacy.max_records_per_group if privacy.unit == "group" else 1,
+        max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
     )

@@ -235,9 +235,9 @@ def sampler(
     """The sampler that a mechanism names. `seed` is public, `key` is not; `groups` int[n] say whose
     record each of `ids` is, where the unit of privacy is a group.
     """
-    if (mechanism.unit == "group") != (groups is not None):
+    if (mechanism.unit == "record") != (groups is None):
         raise InvalidInput(
-            "expected groups of the records exactly with privacy.unit=group, got unit"
+            "expected groups of the records exactly with privacy.unit=group (or couples), got unit"
             f" {mechanism.unit} {'without' if groups is None else 'with'} groups"
         )
     population = Population(

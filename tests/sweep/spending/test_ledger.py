@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sweep import cli
-from sweep.spending.entries import Entry, entry_for
+from sweep.spending.entries import Entry, entry_for, entry_from
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store.append_log import AppendLog
 from trainables.accountants import epsilon_sweep, release
@@ -323,9 +323,21 @@ def test_releases_without_a_guarantee_are_counted_apart(ledger: Ledger) -> None:
     assert spend.accounted.epsilon == epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
     ledger.charge(entry("t3", mechanism=mechanism(unit="group")))
     mixed = ledger.spend("aaa")
-    assert mixed.units == ("group", "record")
-    assert mixed.accounted.neighboring_relation == "replace_one"
-    assert math.isfinite(mixed.accounted.epsilon)
+    assert math.isinf(mixed.accounted.epsilon)
+    assert any("no theorem covers a record that is replaced" in r for r in mixed.total.unaccounted)
+    alone = mixed.by_unit["record"]
+    assert alone.epsilon == epsilon_sweep([release(mechanism())], delta=1e-5).epsilon
+    assert math.isfinite(mixed.by_unit["group"].epsilon)
+    reason = ledger.charge_within(entry("t4"), budget_total=1e9)
+    assert reason is not None
+    assert "no theorem covers" in reason
+
+
+def test_an_earlier_versions_couples_are_read_as_couples() -> None:
+    pairs = entry("t1", mechanism=mechanism(unit="group"))
+    fields = replace(pairs, dataset_name="smcalflow").to_dict()
+    assert entry_from(fields).release.unit == "couple"
+    assert entry_from(pairs.to_dict()).release.unit == "group"
 
 
 def test_the_command_shows_the_spend(
