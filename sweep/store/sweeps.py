@@ -36,16 +36,18 @@ from typing import Any
 import yaml
 
 from search_spaces.space import SearchSpace, check_name, parse
-from sweep.store import locks, plans
+from sweep.store import plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, metric, to_yaml
 from sweep.store.trial_files import TrialRecord as TrialRecord  # part of what this module gives
+from trainables import locks
 from trainables.errors import InvalidData, InvalidInput
 
 # What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus")
 _OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
+_PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
 _EARLIER = "earlier_trials.json"
 _SEARCH_DENIED = "search_denied.json"
 
@@ -111,23 +113,23 @@ class SweepFolder(TrialFiles):
         if self._holds_lock:
             yield
             return
-        try:
-            file = (self.path / "lock").open("a+", encoding="utf-8")
-        except FileNotFoundError:
-            raise InvalidInput(f"no sweep named {self.name}: it was deleted") from None
-        with file:
-            if not locks.take(file):
-                raise running_already(self.name)
-            if os.fstat(file.fileno()).st_nlink == 0:
-                raise InvalidInput(f"no sweep named {self.name}: it was deleted")
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-            self._holds_lock = True
+        with contextlib.ExitStack() as stack:
             try:
-                yield
-            finally:
-                self._holds_lock = False
+                stack.enter_context(locks.alone(self.path / "lock", patience=_PATIENCE_SECONDS))
+            except FileNotFoundError:
+                raise self._deleted() from None
+            except TimeoutError:
+                raise running_already(self.name) from None
+            if [path.name for path in self.path.iterdir()] == ["lock"]:
+                # Deleted while this one waited, which has made the folder again.
+                shutil.rmtree(self.path)
+                raise self._deleted()
+            self._holds_lock = True
+            stack.callback(setattr, self, "_holds_lock", False)
+            yield
+
+    def _deleted(self) -> InvalidInput:
+        return InvalidInput(f"no sweep named {self.name}: it was deleted")
 
     @property
     def is_running(self) -> bool:

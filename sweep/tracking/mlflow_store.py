@@ -9,7 +9,6 @@ Metrics that no epsilon covers are called `curator_only/...`; the tag `curator_o
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import math
 import os
@@ -41,6 +40,7 @@ from sweep.tracking.text import (
 )
 from trainables import goals
 from trainables.errors import InvalidInput
+from trainables.locks import alone
 from trainables.result import is_curator_only
 
 EXPERIMENT = "sweeps"
@@ -399,6 +399,5 @@ def _alone(settings: Settings) -> Iterator[None]:
         yield
         return
     settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (settings.home / ".mlflow.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with alone(settings.home / ".mlflow.lock"):
         yield

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from trainables.data.configs import FramesConfig, path_of
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.errors import InvalidInput
+from trainables.locks import alone
 from trainables.seeding import generator
 
 _FORMAT = (
@@ -204,7 +203,7 @@ def made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
     if folder.exists():
         return folder
     cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _lock(cache_dir / f".{name}.lock"):
+    with alone(cache_dir / f".{name}.lock"):
         if folder.exists():
             return folder
         for leftover in cache_dir.glob(f".making-{name}-*"):  # of a process that was killed
@@ -216,14 +215,6 @@ def made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time; given back by the system when a process dies."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _state(file: Path) -> list[str | int]:

@@ -6,13 +6,12 @@ later trial of any sweep with the same architecture reads them from the cache.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from trainables.communication import Communicator
 from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
+from trainables.locks import alone
 from trainables.tasks import _setup
 from trainables.training import train
 
@@ -100,16 +100,9 @@ def signals(
 @contextmanager
 def _first_of_all(lock: Path, comm: Communicator) -> Iterator[None]:
     """Hold the lock, on behalf of all processes of the group."""
-    held: IO[str] | None = None
-    if comm.rank == 0:
-        held = lock.open("w")
-        fcntl.flock(held, fcntl.LOCK_EX)
-    comm.broadcast(None)
-    try:
+    with alone(lock) if comm.rank == 0 else nullcontext():
+        comm.broadcast(None)
         yield
-    finally:
-        if held is not None:
-            held.close()
 
 
 def _train(

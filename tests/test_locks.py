@@ -1,0 +1,81 @@
+"""A lock has one holder, falls with its process, and is not disturbed by who looks at it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from trainables.locks import alone, is_held
+
+
+def _hold(path: Path, sender: Connection) -> None:
+    with alone(path):
+        sender.send("held")
+        signal.pause()
+
+
+def test_one_process_holds_it_until_it_dies(tmp_path: Path) -> None:
+    path = tmp_path / "a.lock"
+    assert not is_held(path)
+    assert not path.exists(), "looking makes no file"
+    mine, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_hold, args=(path, theirs))
+    process.start()
+    assert mine.recv() == "held"
+    assert is_held(path)
+    with pytest.raises(TimeoutError), alone(path, patience=0.05):
+        pass
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not is_held(path)
+    with alone(path, patience=1):
+        assert is_held(path), "this process's own hold is one"
+
+
+def test_threads_exclude_each_other(tmp_path: Path) -> None:
+    inside, most = [0], [0]
+
+    def enter() -> None:
+        for _ in range(20):
+            with alone(tmp_path / "a.lock"):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                time.sleep(0.0005)
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=enter) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_many_may_look_at_once(tmp_path: Path) -> None:
+    """A look holds the lock for an instant: nobody who looks takes that for a holder."""
+    path = tmp_path / "a.lock"
+    path.touch(mode=0o600)
+    seen: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: seen.extend(is_held(path) for _ in range(30)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [False] * 120
+
+
+def test_the_folder_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), alone(tmp_path / "gone" / "a.lock"):
+        pass
+    assert not (tmp_path / "gone").exists()

@@ -1,0 +1,42 @@
+"""Locks between processes, by files. The system gives a lock back when its process ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+_POLL_SECONDS = 0.005
+_LOOK_SECONDS = 0.1  # who looks holds the lock for an instant: that is waited for
+
+
+@contextmanager
+def alone(path: Path, *, patience: float = -1) -> Iterator[None]:
+    """Be the only process (and thread) that holds the lock file at `path`, which is made where it
+    is missing. `patience`: seconds to wait for it, negative: for ever.
+
+    Raises: TimeoutError where another one holds it for longer; FileNotFoundError where its folder
+    is missing.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(path.parent)
+    with FileLock(path, timeout=patience, mode=0o600, poll_interval=_POLL_SECONDS):
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock file at `path`. False where there is none, or where this
+    process may not write it.
+    """
+    if not os.access(path, os.W_OK):
+        return False
+    try:
+        with FileLock(path, timeout=_LOOK_SECONDS, mode=0o600, poll_interval=_POLL_SECONDS):
+            return False
+    except Timeout:
+        return True
+    except FileNotFoundError:
+        return False
