@@ -93,9 +93,11 @@ def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
     if card is None:
         return None
     total, refused = spend_of(folder)
-    if total is not None:
-        card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
-    return card
+    if total is None:
+        return card
+    selection = card["selection"]
+    card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
+    return card if selection is None else {**card, "selection": selection}
 
 
 def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:

@@ -96,7 +96,8 @@ class Driver:
         assert event.result is not None
         self._journal.finish(
             priced.trial,
-            event.result,
+            # By the plan's id, which two draws of one configuration do not share.
+            replace(event.result, trial_id=event.trial_id),
             attempt=self._gate.attempt_of(event.trial_id),
             when=event.time,
             reason=event.reason,

@@ -73,25 +73,37 @@ def execute(
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
         source = _source(folder, settings, packing, gate=gate, pricing=pricing)
         try:
-            _run(folder, packing, executed, driver=driver, source=source)
+            run_pending(
+                folder,
+                packing,
+                executed,
+                driver=driver,
+                stop_asked=lambda: folder.stop_is_asked,
+                source=source,
+            )
             leakage.judge(folder)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
         finally:
             journal.close(gate.time)
-            problem = delivery.close() or _deliver_all(tracker, folder)
+            problem = delivery.close() or deliver_all(tracker, folder)
     return problem
 
 
-def _run(
+def run_pending(
     folder: SweepFolder,
     packing: Packing,
     executed: RunSettings,
     *,
     driver: Driver,
-    source: JobSource | None,
+    stop_asked: Callable[[], bool],
+    source: JobSource | None = None,
 ) -> None:
-    """Trials that a person had go on first: no scheduler stops them. Then the others."""
+    """Run what has not ended: trials that a person had go on first, which no scheduler stops, then
+    the others.
+
+    Raises: Interrupted.
+    """
     jobs = {
         record.plan.id: _job(record.plan, folder, packing, epochs_done=record.epochs_done)
         for record in folder.records(running=False)
@@ -104,7 +116,7 @@ def _run(
         # Ray need not start for a search that is over.
         first = source.next()
         source, others = (None, []) if first is None else (source, [first])
-    run = partial(run_trials, events=driver, stop_asked=lambda: folder.stop_is_asked)
+    run = partial(run_trials, events=driver, stop_asked=stop_asked)
     run(taken_up, settings=replace(executed, scheduler="none"))
     run(others, settings=executed, source=source)
 
@@ -149,7 +161,7 @@ def _job(
     )
 
 
-def _deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
+def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
     """Catch up with all that the disk knows; the problem where the store is away."""
     try:
         tracker.deliver(folder, running=False)

@@ -106,7 +106,11 @@ class View:
 
 
 def num_expected(space: SearchSpace, plan: Plan) -> int:
-    """Trials of a sweep in all, those included that its search has yet to choose."""
+    """Trials of a sweep in all, those included that its search has yet to choose; of a private
+    selection the one that leaves.
+    """
+    if space.search.is_private_selection:
+        return 1
     if not plan.to_choose:
         return len(plan.to_run)
     fixed = sum(trial.baseline for trial in plan.to_run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sweep.planning.pack_trials import packing_for
@@ -16,6 +17,7 @@ from sweep.planning.refusals import require_trials
 from sweep.runtime import continuation, preflight
 from sweep.runtime.events import RunSettings
 from sweep.runtime.execution import Watch, execute
+from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
 from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
@@ -55,8 +57,18 @@ def start(
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
     total would pass `budget_total`; Interrupted.
     """
-    if prepared.space.search.is_private_selection:
-        raise InvalidInput("search.strategy: private_selection is planned but cannot be run yet")
+    if prepared.price is not None:
+        folder, problem = selection.start(
+            prepared,
+            settings,
+            begin=partial(_started, settings),
+            command=command,
+            address=address,
+            budget_total=budget_total,
+            function=function,
+            watch=watch,
+        )
+        return Run(folder=folder, tracking_problem=problem)
     require_trials(prepared.plan)
     store.require_free(settings.home, prepared.space.name)
     preflight.require_executor(prepared.space, address)
@@ -110,7 +122,22 @@ def resume(
     """
     if folder.is_running:
         raise store.running_already(folder.name)
+
+    def away(reason: str) -> None:
+        say(f"MLflow is away ({reason}): results are kept on disk and delivered when it is back.")
+
     stopped = continuation.require_stopped(folder, take_up)
+    if folder.space().search.is_private_selection:
+        problem = selection.resume(
+            folder,
+            settings,
+            begin=partial(_started, settings, away=away),
+            track=partial(tracking, settings, away=away),
+            address=address,
+            function=function,
+            watch=watch,
+        )
+        return Run(folder=folder, tracking_problem=problem)
     waiting = [record.plan for record in folder.records() if record.status.is_resumed]
     waiting += stopped
     preflight.require_ids(waiting)
@@ -122,9 +149,6 @@ def resume(
     executed = preflight.run_settings(
         space, settings, packing, jobs=planned, address=address, function=function
     )
-
-    def away(reason: str) -> None:
-        say(f"MLflow is away ({reason}): results are kept on disk and delivered when it is back.")
 
     # A search that goes on starts a Ray of its own, once it has found something to choose.
     at_once = bool(waiting) or (address is not None and space.search.is_adaptive)

@@ -1,0 +1,92 @@
+"""The best trial of a private selection leaves the vault; all do once they are unsealed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sweep.results.privacy_cards import JSON, MARKDOWN
+from sweep.store.files import dump, flush_folder, read_json, read_lines, write_json, write_text
+from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.vault import Vault
+from trainables.config import parse
+from trainables.privacy import card as cards
+from trainables.privacy.selected_card import of_selected
+
+_STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
+
+
+def release_best(
+    folder: SweepFolder, vault: Vault, best: TrialRecord | None, price: Mapping[str, Any]
+) -> None:
+    """Put the best trial into the sweep's folder, with the selection's epsilon in the place of its
+    own; None where no trial was drawn. `price` as `SelectionPrice.to_dict` has it.
+    """
+    if best is None:
+        vault.select(trial=None, draw=None)
+        return
+    epsilon = float(price["epsilon_selected"])
+    trial = replace(
+        best.plan,
+        id=parse(best.plan.config).id,
+        epsilon=epsilon,
+        epsilon_budget=epsilon,
+        accountant="selection",
+    )
+    place = _copied(vault.draws.trial_folder(best.plan.id), folder, trial)
+    result = read_json(place / "result.json")
+    metrics = {**result["metrics"], "epsilon": epsilon, "epsilon_replace_one": None}
+    write_json(
+        place / "result.json",
+        {**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
+    )
+    _without_epsilon(place / "epochs.jsonl")
+    if (place / JSON).exists():
+        card = of_selected({**read_json(place / JSON), "trial_id": trial.id}, price)
+        write_json(place / JSON, card)
+        write_text(place / MARKDOWN, cards.to_markdown(card))
+    folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
+    vault.select(trial=trial.id, draw=best.plan.id)
+
+
+def release_all(folder: SweepFolder, vault: Vault) -> None:
+    """Put every trial into the sweep's folder as it was; the one that had left keeps its id."""
+    chosen = vault.selected() or {}
+    trials = []
+    for drawn in vault.draws.plan().trials:
+        trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
+        place = _copied(vault.draws.trial_folder(drawn.id), folder, trial)
+        for name in ("result.json", JSON):
+            if (place / name).exists():
+                write_json(place / name, {**read_json(place / name), "trial_id": trial.id})
+        if (place / JSON).exists():
+            write_text(place / MARKDOWN, cards.to_markdown(read_json(place / JSON)))
+        trials.append(trial)
+    folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
+
+
+def _copied(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
+    """A trial's files under the sweep's folder, whole or not at all."""
+    target = folder.trial_folder(trial.id)
+    fresh = target.with_name(f".{trial.id}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(source, fresh, ignore=_STAYS)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    flush_folder(target.parent)
+    return target
+
+
+def _without_epsilon(path: Path) -> None:
+    """What one trial had spent after an epoch is not what its model costs."""
+    rows = read_lines(path)
+    for row in rows:
+        row["metrics"] = {
+            name: value for name, value in row["metrics"].items() if not name.startswith("epsilon")
+        }
+    write_text(path, "".join(f"{dump(row)}\n" for row in rows))

@@ -1,0 +1,1 @@
+"""Private selections: trials in a vault, of which the best alone leaves."""

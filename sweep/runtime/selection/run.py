@@ -1,0 +1,265 @@
+"""Running a private selection. Its trials are drawn beforehand and paid for as a whole; they run in
+the vault, and nothing of them is shown but that they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from search_spaces.space import SearchSpace
+from sweep.planning.accounting import accounting
+from sweep.planning.pack_trials import packing_for
+from sweep.planning.packing import Packing
+from sweep.planning.plan import plan_point
+from sweep.planning.prepare import Prepared, prepare_space
+from sweep.planning.pricing import price as priced_trials
+from sweep.planning.selection_price import SelectionPrice
+from sweep.results.selected_trial import release_best
+from sweep.results.table import Progress
+from sweep.runtime import preflight
+from sweep.runtime.driver import Driver
+from sweep.runtime.events import Interrupted, RunSettings
+from sweep.runtime.execution import Watch, deliver_all, run_pending
+from sweep.runtime.journal import Journal
+from sweep.search import private_selection as search
+from sweep.settings import Settings
+from sweep.spending import selection_entry
+from sweep.spending.home_key import HomeKey
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import open_gate
+from sweep.spending.training_data import TrainingData, training_data
+from sweep.store import sweeps as store
+from sweep.store.plans import Plan, PlannedTrial
+from sweep.store.provenance import about
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.vault import Vault
+from trainables import accountants, goals
+from trainables.config import parse
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.figure_cache import FigureCache
+
+Begin = Callable[[RunSettings], AbstractContextManager[Any]]
+_NAME = "the best of a secret number of trials"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Means:
+    """What a run has to work with."""
+
+    settings: Settings
+    tracker: Any
+    packing: Packing
+    executed: RunSettings
+    watch: Watch
+
+
+def start(
+    prepared: Prepared,
+    settings: Settings,
+    *,
+    begin: Begin,
+    command: Sequence[str],
+    address: str | None,
+    budget_total: float | None,
+    function: str,
+    watch: Watch,
+) -> tuple[SweepFolder, str | None]:
+    """Run a new private selection to its end; its folder, and why tracking is behind.
+
+    `begin` brings up what the trials need, as `resume`. Raises: as `runner.start`, and TrialFailed
+    where a trial failed: then nothing leaves.
+    """
+    space, trials = prepared.space, prepared.plan.to_run
+    store.require_free(settings.home, space.name)
+    packing, executed = _prepare(space, trials, settings, address=address, function=function)
+    data = training_data(parse(trials[0].config), settings)
+    if budget_total is not None and prepared.price is not None:
+        Ledger(settings.home / FILE).require_within(
+            data.fingerprint, [prepared.price.release], budget_total=budget_total
+        )
+    with begin(executed) as tracker:
+        preflight.require_room(space, packing, trials, settings, executed)
+        facts = {**about(command), "budget_total": budget_total}
+        empty = Plan(name=space.name, trials=())
+        folder = store.create(settings.home, space, empty, about=facts)
+        mine = _Means(
+            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
+        )
+        try:
+            problem = _execute(folder, mine, prepared=prepared)
+        except InvalidInput:
+            if selection_entry.charged(Ledger(settings.home / FILE), folder.ledger_name) is None:
+                folder.delete()  # refused before anything ran: the name is free again
+            raise
+    return folder, problem
+
+
+def resume(
+    folder: SweepFolder,
+    settings: Settings,
+    *,
+    begin: Begin,
+    track: Callable[[], AbstractContextManager[Any]],
+    address: str | None,
+    function: str,
+    watch: Watch,
+) -> str | None:
+    """Go on with a private selection: the same trials, and those that have ended are kept. Why
+    tracking is behind, where it is. `track` brings up tracking alone.
+
+    Raises: as `start`.
+    """
+    vault, space = Vault(folder), folder.space()
+    if vault.is_over:
+        with track() as tracker:
+            return deliver_all(tracker, folder)
+    prepared = prepare_space(space, settings=settings)
+    trials = vault.draws.plan().trials if vault.is_sealed else prepared.plan.to_run
+    packing, executed = _prepare(
+        space, trials or prepared.plan.to_run, settings, address=address, function=function
+    )
+    with begin(executed) as tracker:
+        preflight.require_room(space, packing, trials, settings, executed)
+        means = _Means(
+            settings=settings, tracker=tracker, packing=packing, executed=executed, watch=watch
+        )
+        return _execute(folder, means, prepared=prepared)
+
+
+def _prepare(
+    space: SearchSpace,
+    trials: Sequence[PlannedTrial],
+    settings: Settings,
+    *,
+    address: str | None,
+    function: str,
+) -> tuple[Packing, RunSettings]:
+    preflight.require_executor(space, address)
+    packing = packing_for(space, trials, settings, address=address)
+    preflight.require_resources(space, packing, trials, address=address)
+    executed = preflight.run_settings(
+        space, settings, packing, jobs=trials, address=address, function=function
+    )
+    return packing, executed
+
+
+def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str | None:
+    assert prepared.price is not None
+    vault, ledger = Vault(folder), Ledger(means.settings.home / FILE)
+    with folder.locked():
+        if not vault.is_sealed:
+            _draw(folder, vault, prepared, means.settings)
+        data = training_data(parse(prepared.plan.to_run[0].config), means.settings)
+        _charge(folder, ledger, data, prepared.price)
+        try:
+            records = _run(folder, vault, ledger, means, prepared)
+        except Interrupted:
+            raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
+        release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
+        for record in folder.records(running=False):
+            means.watch("sealed", _ended(record))
+    return deliver_all(means.tracker, folder)
+
+
+def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Settings) -> None:
+    """Draw the trials by the home's key and the sweep's id, and put them into the vault."""
+    assert prepared.price is not None
+    space, account = prepared.space, accounting(settings)
+    secret = HomeKey((settings.home / FILE).with_suffix(".key")).read()
+    random = search.random_of(secret, str(folder.about()["id"]))
+    number = search.draw_number(search.law_of(space), random)
+    trials = []
+    points = search.draw_points(space, prepared.plan.to_run, number, random)
+    for index, point in enumerate(points):
+        trial = plan_point(space, point, account=account)
+        _require_priced(trial, prepared.price, settings)
+        # The same configuration may be drawn twice, and is then two trials.
+        trials.append(replace(trial, id=f"draw-{index:04d}"))
+    vault.seal(space, Plan(name=space.name, trials=tuple(trials)))
+
+
+def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settings) -> None:
+    """Raises: InvalidInput for a trial that releases something that the price knows nothing of."""
+    if trial.runs:
+        account = accounting(settings)
+        found = account(parse(trial.config), accountant=None, careful=False).mechanism
+        if accountants.release(found) in price.configurations:
+            return
+    raise InvalidInput(
+        "expected every point of the space to cost what its price says with strategy"
+        " private_selection: a value inside of a range changes a trial's epsilon"
+    )
+
+
+def _charge(folder: SweepFolder, ledger: Ledger, data: TrainingData, price: SelectionPrice) -> None:
+    """Pay for the selection, once, before anything starts.
+
+    Raises: InvalidInput where the data set's total in all sweeps has no room.
+    """
+    name, limit = folder.ledger_name, folder.about().get("budget_total")
+    if selection_entry.charged(ledger, name) is not None:
+        return
+    ledger.register(data.fingerprint, data.texts())
+    entry = selection_entry.entry_of(price.release, delta=price.delta, data=data, sweep=name)
+    if limit is None:
+        ledger.charge(entry)
+    elif (reason := ledger.charge_within(entry, budget_total=limit)) is not None:
+        raise InvalidInput(reason)
+
+
+def _run(
+    folder: SweepFolder, vault: Vault, ledger: Ledger, means: _Means, prepared: Prepared
+) -> list[TrialRecord]:
+    """Run every trial of the vault to its end.
+
+    Raises: TrialFailed where one failed: the best of the others is not what was paid for.
+    """
+    draws = vault.draws
+    running = Progress(
+        name=_NAME,
+        status=TrialStatus.RUNNING,
+        epochs_done=0,
+        epochs=means.executed.max_epochs,
+        epsilon=prepared.price.epsilon_selected if prepared.price else None,
+    )
+    priced = priced_trials(
+        draws.plan().trials, means.settings, ledger=ledger, packing=means.packing
+    )
+    with draws.locked():
+        gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))
+        journal = Journal(draws, figures=FigureCache(means.settings.cache_dir))
+        # Whatever happens, the same is told of it: that trials run.
+        driver = Driver(gate, journal, watch=lambda *_: means.watch("sealed", running))
+        try:
+            run_pending(
+                draws,
+                means.packing,
+                means.executed,
+                driver=driver,
+                stop_asked=lambda: folder.stop_is_asked,
+            )
+        finally:
+            journal.close(gate.time)
+    records = draws.records(running=False)
+    failed = [record for record in records if not record.status.is_finished]
+    if failed:
+        raise TrialFailed(
+            f"a sealed trial failed, so nothing leaves ({failed[0].reason or failed[0].status}):"
+            f" `sweep resume {folder.name}` tries it again"
+        )
+    return records
+
+
+def _ended(record: TrialRecord) -> Progress:
+    return Progress(
+        name=_NAME,
+        status=record.status,
+        epochs_done=record.epochs_done,
+        epochs=record.plan.epochs,
+        validation=goals.validated(record.metrics),
+        epsilon=record.metrics.get("epsilon"),
+    )
