@@ -27,7 +27,7 @@ class Vault:
 
     def __init__(self, sweep: SweepFolder) -> None:
         self.path = sweep.path / "vault"
-        self._selected = sweep.path / _SELECTED
+        self._selected = self.path / _SELECTED
 
     @property
     def ledger_file(self) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trainables.privacy import selected_card
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 from trainables.result import CURATOR_ONLY
@@ -184,6 +185,8 @@ def _workers(mechanism: Mechanism, processes: int) -> str:
 
 def _sweep(card: Mapping[str, Any]) -> list[str]:
     total, selection = card["sweep_total"], card["selection"]
+    if selection is not None and "law" in selection:
+        return selected_card.around(selection)
     if total is None:
         return ["no total was given: whoever saw other trials has learnt more than this card says"]
     relation = f", {total['neighboring_relation']}" if total.get("neighboring_relation") else ""

@@ -40,6 +40,20 @@ def of_selected(card: Mapping[str, Any], price: Mapping[str, Any]) -> dict[str, 
     }
 
 
+def around(price: Mapping[str, Any]) -> list[str]:
+    """The sweep around a trial that left alone, in sentences."""
+    number, mean = round(float(price["mean"])), float(price["mean"])
+    selected, composed = (
+        format_epsilon(float(price[name])) for name in ("epsilon_selected", "epsilon_composed")
+    )
+    return [
+        f"epsilon_selected {selected} at delta {price['delta']:g}: this trial alone left, the best"
+        f" of a secret number of trials ({price['law']} law, mean {mean:g})",
+        f"{number} trials that were all shown would cost {composed} together; `sweep unseal` shows"
+        " them, and their composition then takes the place of epsilon_selected",
+    ]
+
+
 def _guarantee(card: Mapping[str, Any], epsilon: float, price: Mapping[str, Any]) -> str:
     changes = {
         "add_or_remove_one": "one {unit} more or less in the training set",
