@@ -184,8 +184,8 @@ def _workers(mechanism: Mechanism, processes: int) -> str:
 
 
 def _sweep(card: Mapping[str, Any]) -> list[str]:
-    total, selection = card["sweep_total"], card["selection"]
-    if selection is not None and "law" in selection:
+    total, selection = card["sweep_total"], card["selection"] or {}
+    if "law" in selection:
         return selected_card.around(selection)
     if total is None:
         return ["no total was given: whoever saw other trials has learnt more than this card says"]

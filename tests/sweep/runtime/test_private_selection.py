@@ -1,27 +1,19 @@
-"""A private selection from its start to its export: what is paid, what leaves, what stays sealed."""
+"""A private selection from its start to its export: what is paid, what leaves, what is sealed."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweep.results.export import card_of, spend_of
-from sweep.runtime import runner
-from sweep.runtime.events import Interrupted
+from sweep.results.export import spend_of
 from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.selection_entry import TRIAL
-from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.store.vault import Vault
-from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
-from tests.sweep.untracked import run_untracked, without_mlflow
-from trainables.errors import InvalidInput, TrialFailed
+from tests.sweep.untracked import run_untracked
 
 _NUMBER = 5
 
