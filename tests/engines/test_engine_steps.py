@@ -171,6 +171,24 @@ def test_a_buffer_that_training_writes_stops_the_trial() -> None:
         engine.step(0, 0)
 
 
+def test_a_buffer_that_training_replaces_stops_the_trial() -> None:
+    """A new tensor under the old name carries as much as an old one that is written."""
+
+    class Replacing(PlainGradients):
+        def __init__(self) -> None:
+            super().__init__(WIDTHS)
+            self.register_buffer("fixed", torch.zeros(1))
+            self.register_buffer("mean", torch.zeros(1))
+
+        def losses(self, batch: Tensor) -> Tensor:
+            self.mean = self.mean * 0.9 + batch.mean()
+            return super().losses(batch)
+
+    engine = engine_on(mechanism(), gradients(4), [[0, 1]], model=Replacing())
+    with pytest.raises(TrialFailed, match="buffer mean"):
+        engine.step(0, 0)
+
+
 def test_a_missing_worker_aborts_the_step_before_adam_sees_it() -> None:
     class Lossy(Alone):
         """A second process whose share never arrives."""

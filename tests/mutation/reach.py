@@ -1,11 +1,17 @@
-"""Which test runs which line: found once, kept in `.mutants/`, and used to choose the tests."""
+"""Which test runs which line: found once, kept in `.mutants/`, and used to choose the tests.
+
+A row holds for the text of the test's file and of the sources that it reached.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -37,11 +43,16 @@ class Reach:
 
 
 def watch() -> None:
-    """Run every test once, each in a process of its own, and write what it reached."""
+    """Run every test once, each in a process of its own, and write what it reached.
+
+    What was found for the same texts before is kept.
+    """
     FOLDER.mkdir(exist_ok=True)
     sources = [target for target in targets() if not target.is_c]
     numbers = {str(target.path): number for number, target in enumerate(sources)}
-    done = {row["test"] for row in _rows()}
+    known = _rows()
+    done = {row["test"] for row in known}
+    _FILE.write_text("".join(json.dumps(row) + "\n" for row in known), encoding="utf-8")
 
     def then(items: list[pytest.Item]) -> None:
         with _FILE.open("a", encoding="utf-8") as file:
@@ -61,15 +72,31 @@ def watch() -> None:
 
 def _row(name: str, found: Any, sources: list[Target]) -> dict[str, Any]:
     if isinstance(found, str) or found["failed"]:
-        return {"test": name, "problem": found if isinstance(found, str) else found["said"]}
+        said = found if isinstance(found, str) else found["said"]
+        return {"test": name, "problem": said, "texts": _texts(name, ())}
     lines = {sources[int(number)].name: rows for number, rows in found["lines"].items()}
-    return {"test": name, "seconds": round(found["seconds"], 3), "lines": lines}
+    row = {"test": name, "seconds": round(found["seconds"], 3), "texts": _texts(name, lines)}
+    return row | {"lines": lines}
+
+
+def _texts(name: str, sources: Iterable[str]) -> str:
+    """A hash of the texts that a row depends on."""
+    return hashlib.sha256(
+        b"".join(_digest(file) for file in (name.split("::")[0], *sorted(sources)))
+    ).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1000)
+def _digest(file: str) -> bytes:
+    path = ROOT / file
+    return hashlib.sha256(path.read_bytes() if path.exists() else b"").digest()
 
 
 def _rows() -> list[dict[str, Any]]:
     if not _FILE.exists():
         return []
-    return [json.loads(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
+    rows = map(json.loads, _FILE.read_text(encoding="utf-8").splitlines())
+    return [row for row in rows if row.get("texts") == _texts(row["test"], row.get("lines", ()))]
 
 
 def reach() -> Reach:

@@ -181,7 +181,22 @@ def _bare(mutant: Mutant | CMutant, names: Sequence[str]) -> tuple[str | None, s
     with tempfile.TemporaryDirectory() as folder:  # of the libraries that are built
         os.environ["XDG_CACHE_HOME"] = folder
         read_with(mutant)
+        if not _is_used(mutant):
+            return "its comparison before use", "other bits than the Python form's"
         return first_failure_of(names)
+
+
+def _is_used(mutant: CMutant) -> bool:
+    """Whether what is built of the source passes the comparison with its Python form."""
+    from trainables.layers import dropout, gram
+    from trainables.privacy import _native
+
+    if "dropout" in mutant.file:
+        return dropout._compiled() is not None
+    if "gram" in mutant.file:
+        return gram._compiled() is not None
+    made = (_native.add_normals(), _native.add_noise(), _native.adam())
+    return all(function is not None for function in made)
 
 
 def append_to(path: Path) -> Callable[[dict[str, Any]], None]:

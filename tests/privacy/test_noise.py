@@ -90,6 +90,27 @@ def test_segments_have_their_own_scale_across_chunks() -> None:
     assert stds == pytest.approx([1.0, 0.0, 3.0], rel=0.02)
 
 
+def test_segments_never_share_their_noise() -> None:
+    """The pass that is not fused, which a float64 target and a GPU's `secure` noise take: equal
+    segments get what one segment over both would have got.
+    """
+    halves = [(slice(0, 1000), 2.0), (slice(1000, 2000), 2.0)]
+    fused, apart = torch.zeros(2000), torch.zeros(2000, dtype=torch.float64)
+    add_noise_(fused, stream=KEY.stream("h"), segments=halves)
+    add_noise_(apart, stream=KEY.stream("h"), segments=halves)
+    for noise in (fused.double(), apart):
+        correlation = float(noise[:1000] @ noise[1000:]) / (1000 * 4)
+        assert abs(correlation) * 1000**0.5 < norm.isf(5e-7)
+    torch.testing.assert_close(fused.double(), apart, rtol=1e-6, atol=1e-6)
+
+
+def test_a_target_is_multiplied_once_whichever_pass_it_takes() -> None:
+    for dtype in (torch.float32, torch.float64):
+        target = torch.full((10,), 6.0, dtype=dtype)
+        add_noise_(target, stream=KEY.stream("f"), segments=[(slice(0, 10), 0.0)], factor=0.5)
+        assert target.tolist() == [3.0] * 10
+
+
 def test_a_key_shows_nothing(tmp_path: Path) -> None:
     key = SecretKey(b"s" * 32)
     assert "s" * 4 not in f"{key} {key!r}"

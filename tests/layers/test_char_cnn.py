@@ -1,0 +1,53 @@
+"""Character features: what a unit's norm is made of, however few units are looked at at once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from trainables.layers import char_cnn
+from trainables.layers.bookkeeping import clipped_sum
+from trainables.layers.char_cnn import NUM_CHARS, CharCnn, encode
+from trainables.layers.packing import one_row_each
+from trainables.privacy.clipping import clipped_sum as definition
+
+WORDS = ("flights", "from", "a", "Boston", "é", "x" * 30, "o'clock")
+FILTERS, KERNEL = 5, 3
+
+
+class Characters(torch.nn.Module):
+    """The loss of a record is a sum over the features of its one word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = CharCnn(4, FILTERS, KERNEL)
+        self.share = torch.linspace(0.5, 2.0, FILTERS)
+
+    def losses(self, word: torch.Tensor) -> torch.Tensor:
+        chars = torch.from_numpy(encode(WORDS, KERNEL))
+        return self.features(chars, word, one_row_each(len(word))) @ self.share
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 6, 100])
+def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units beyond the first chunk are clipped as the first ones are."""
+    monkeypatch.setattr(char_cnn, "_CHUNK", at_once * NUM_CHARS * FILTERS * KERNEL)
+    torch.manual_seed(0)
+    model = Characters()
+    word = torch.arange(len(WORDS))
+    arguments = {
+        "unit_of_record": torch.tensor([5, 0, 3, 3, 1, 6, 2]),
+        "num_units": 7,
+        "weight_of_record": torch.rand(7) + 0.5,
+        "max_grad_norm": 0.5,
+        "group_scale": torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64),
+    }
+    size = sum(p.numel() for p in model.parameters())
+    ours, truth = torch.zeros(size), torch.zeros(size)
+    norms = definition(model, word, out=truth, **arguments)
+    found = clipped_sum(model, word, out=ours, **arguments)
+    assert (norms > 0.5).sum() >= 5
+    torch.testing.assert_close(found, norms, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(ours, truth, rtol=1e-4, atol=1e-6)
