@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweep.spending.entries import Entry, entry_from
@@ -80,7 +80,10 @@ class Ledger:
         """
         with self._alone():
             counted, _ = self._counted(entry.dataset)
-            after = _furthest([e for e in (*counted, entry) if not e.baseline])
+            mine = replace(
+                entry, dataset=self.name_of(entry.dataset)
+            )  # as the written ones have it
+            after = _furthest([e for e in (*counted, mine) if not e.baseline])
             releases = [each.release for each in after]
             at = _smallest_delta(after)
             together = epsilon_sweep(releases, delta=at, exact=False)

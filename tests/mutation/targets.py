@@ -13,16 +13,12 @@ _FOLDERS = (
     "trainables/accountants",
     "trainables/schedules",
     "trainables/layers",
+    "sweep/spending",
 )
 _FILES = (
     "trainables/generation/histogram.py",
     "trainables/figure_cache.py",
     "trainables/seeding.py",
-    "sweep/spending/ledger.py",
-    "sweep/spending/budget.py",
-    "sweep/spending/filter.py",
-    "sweep/spending/record_hashes.py",
-    "sweep/spending/home_key.py",
     "sweep/planning/plan_total.py",
 )
 

@@ -408,3 +408,22 @@ def test_a_baseline_of_an_earlier_sweep_leaves_room_and_stays_in_what_is_spent(
     assert spend.total.epsilon == math.inf
     assert spend.num_unaccounted == 1
     assert next(e for e in ledger.entries() if e.trial == "sgd").baseline
+
+
+def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger: Ledger) -> None:
+    """At a larger delta the same releases look cheaper than their trials claimed."""
+    loose, strict = mechanism(), mechanism(delta=1e-8)
+    ledger.charge(entry("t1", mechanism=loose))
+    ledger.charge(entry("t2", mechanism=strict))
+    ledger.charge(entry("t3", mechanism=loose))
+    releases = [release(each) for each in (loose, strict, loose)]
+    dear, cheap = (epsilon_sweep(releases, delta=at, exact=True).epsilon for at in (1e-8, 1e-5))
+    assert cheap < 0.9 * dear
+    spent = ledger.spend("aaa", exact=True)
+    assert (spent.total.delta, spent.total.epsilon) == (1e-8, dear)
+    between = (cheap + dear) / 2
+    with pytest.raises(InvalidInput, match="to stay within"):
+        ledger.require_within("aaa", [], budget_total=between)
+    assert ledger.charge_within(entry("t3", mechanism=loose), budget_total=between) is not None
+    # An entry of the same attempt replaces what is there, so nothing is added to the total.
+    assert ledger.charge_within(entry("t3", mechanism=loose), budget_total=dear + 1e-6) is None
