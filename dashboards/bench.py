@@ -32,8 +32,8 @@ class Bar:
 def label(engine: str) -> str:
     """How an engine is written beside its bar.
 
-    >>> label("dp_sgd"), label("naive")
-    ('DP-SGD', 'loop over records')
+    >>> label("naive")
+    'loop over records'
     """
     return LABELS.get(engine) or palette.name(engine)
 

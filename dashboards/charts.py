@@ -159,21 +159,21 @@ def legend(sweep: Sweep) -> Svg:
     """Engines and decays of the sweep with their marks, as a list for people and screen readers."""
     seen: dict[tuple[str, str], None] = {}
     for trial in sweep.finished:
-        seen.setdefault((trial.engine, trial.decay if trial.engine == "edp_sgd" else "none"))
+        seen.setdefault(
+            (trial.engine, trial.decay if palette.shows_decay(trial.engine) else "none")
+        )
     items = []
     for engine, decay in seen:
-        words = palette.name(engine) + (f", {decay} decay" if engine == "edp_sgd" else "")
-        words = words.replace("none decay", "no decay")
         picture = element(
             "svg",
-            group([mark(palette.mark(engine, decay))], class_=f"point {_class(engine)}"),
+            group([mark(palette.mark(engine, decay))], class_=f"point {palette.css_class(engine)}"),
             viewBox="-8 -8 16 16",
             width=16,
             height=16,
             aria_hidden="true",
             focusable="false",
         )
-        items.append(element("li", picture, element("span", words)))
+        items.append(element("li", picture, element("span", palette.words(engine, decay))))
     return element("ul", *items, class_="legend")
 
 
@@ -181,7 +181,7 @@ def _time_row(row: comparison.TimeRow, x: scales.Scale, y: float, left: float) -
     assert row.factor is not None
     low, high = row.factor_low or row.factor, row.factor_high or row.factor
     words = palette.name(row.engine)
-    if row.engine == "edp_sgd":
+    if palette.shows_decay(row.engine):
         words += ", no decay" if row.decay == "none" else f", {row.decay}"
     spoken = (
         f"{words}: {number(row.factor, 3)} times the baseline ({number(low, 3)} to"
@@ -200,7 +200,7 @@ def _time_row(row: comparison.TimeRow, x: scales.Scale, y: float, left: float) -
                 "text", f"{row.factor:.2f}×", x=x.place(high) + 9, y=y + 4, class_="tick value"
             ),
         ],
-        class_=f"point {_class(row.engine)}",
+        class_=f"point {palette.css_class(row.engine)}",
         role="img",
         aria_label=spoken,
         data_tip=spoken,
@@ -249,7 +249,7 @@ def _marks(
         drawn.append(
             group(
                 parts,
-                class_=f"point {_class(trial.engine)}",
+                class_=f"point {palette.css_class(trial.engine)}",
                 transform=f"translate({across:.2f} {up:.2f})",
                 role="img",
                 aria_label=spoken,
@@ -268,7 +268,7 @@ def _line(
     return element(
         "path",
         d=path(placed, steps=steps),
-        class_=f"line {_class(trial.engine)}",
+        class_=f"line {palette.css_class(trial.engine)}",
         stroke_dasharray=dash,
         role="img",
         aria_label=trial.name,
@@ -305,7 +305,3 @@ def _reference(frame: Frame, value: float, words: str) -> Svg:
         ],
         aria_hidden="true",
     )
-
-
-def _class(engine: str) -> str:
-    return f"engine-{engine.replace('_', '-')}"

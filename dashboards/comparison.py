@@ -13,10 +13,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dashboards import palette
 from dashboards.results import Estimate, Sweep, Trial
+from trainables import catalogue
 
 _MOST_EPSILONS = 5
-_DECAYS = ("none", "linear", "exponential")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,18 +99,20 @@ def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
 
 
 def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
-    """One row for each decay of eDP-SGD, in the paper's order, and one for each epsilon that DP-SGD
-    was run at.
+    """The private trials: one row for each decay of an engine whose decays are told apart, for any
+    other engine one for each decay and epsilon that it was run at.
     """
     base = sweep.baseline
     rows = []
-    for engine in ("edp_sgd", "dp_sgd"):
+    known_decays = palette.decays()
+    private = [e for e in palette.engines() if catalogue.kind_of("engines", e) == "private"]
+    for engine in private:
         mine = [t for t in sweep.finished if t.engine == engine and not t.baseline]
         known = [t for t in mine if t.figure("ser") is not None]
-        others = sorted({t.decay for t in known} - set(_DECAYS))
-        for decay in (*_DECAYS, *others):
+        others = sorted({t.decay for t in known} - set(known_decays))
+        for decay in (*known_decays, *others):
             same = [t for t in known if t.decay == decay]
-            for found in _at_one_epsilon(same) if engine == "dp_sgd" else [same]:
+            for found in [same] if palette.shows_decay(engine) else _at_one_epsilon(same):
                 if found:
                     rows.append(_row(found, base, attack))
     return rows
@@ -205,7 +208,7 @@ def _epoch_seconds(trial: Trial) -> float | None:
 
 
 def _order(trial: Trial) -> tuple[bool, int, int]:
-    engines = ("sgd", "edp_sgd", "dp_sgd")
+    engines, decays_known = palette.engines(), palette.decays()
     engine = engines.index(trial.engine) if trial.engine in engines else len(engines)
-    decay = _DECAYS.index(trial.decay) if trial.decay in _DECAYS else len(_DECAYS)
+    decay = decays_known.index(trial.decay) if trial.decay in decays_known else len(decays_known)
     return not trial.baseline, engine, decay

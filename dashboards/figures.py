@@ -98,7 +98,7 @@ def times(sweep: Sweep) -> Figure:
         axis.plot([low, high], [place, place], color=colour, lw=2, alpha=0.5)
         axis.plot([factor], [place], marker=marker, color=colour, ms=7)
     words = [
-        palette.name(row.engine) + (f", {row.decay}" if row.engine == "edp_sgd" else "")
+        palette.name(row.engine) + (f", {row.decay}" if palette.shows_decay(row.engine) else "")
         for row in rows
     ]
     axis.set_yticks(range(len(rows)), words)
@@ -148,10 +148,7 @@ def _name_infinity(axis: Axes, sweep: Sweep, place: float) -> None:
 def _legend(axis: Axes, trials: Sequence[Trial]) -> None:
     seen: dict[str, Trial] = {}
     for trial in trials:
-        words = palette.name(trial.engine)
-        if trial.engine == "edp_sgd":
-            words += ", no decay" if trial.decay == "none" else f", {trial.decay} decay"
-        seen.setdefault(words, trial)
+        seen.setdefault(palette.words(trial.engine, trial.decay), trial)
     for words, trial in seen.items():
         marker = palette.MATPLOTLIB_MARKS[palette.mark(trial.engine, trial.decay)]
         axis.plot([], [], marker=marker, ls="", color=palette.colour(trial.engine), label=words)

@@ -165,7 +165,7 @@ _OPTIONS: dict[Kind, dict[str, Any]] = {
             {
                 "x": {"matcher": {"id": "byName", "options": "Value #A"}},
                 "y": {"matcher": {"id": "byName", "options": "Value #B"}},
-                "color": {"fixed": palette.colour("edp_sgd")},
+                "color": {"fixed": palette.ACCENT},
             }
         ],
     },

@@ -1,29 +1,17 @@
 """One colour for an engine and one mark for a decay, in every picture of the project.
 
-Colours are of the palette that Okabe & Ito (2008) made for all kinds of colour vision; marks and
-words say the same again, so that no picture needs its colours to be read.
+Each engine and each decay states its own (`LOOK`, `MARK`) in its file. Colours are of the palette
+that Okabe & Ito (2008) made for all kinds of colour vision; marks and words say the same again, so
+that no picture needs its colours to be read.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from trainables import catalogue
+from trainables.engines._look import Look, Mark
 
-Mark = Literal["circle", "triangle", "square", "diamond", "cross"]
-
-# engine: (on light paper, on a dark screen); the dark ones are lighter tones of the same hue.
-ENGINES: dict[str, tuple[str, str]] = {
-    "sgd": ("#595959", "#b8b8b8"),
-    "edp_sgd": ("#0072B2", "#56B4E9"),
-    "dp_sgd": ("#B84F00", "#F0995A"),
-}
-_OTHER = ("#7A4A86", "#CC79A7")
-DECAYS: dict[str, Mark] = {
-    "none": "circle",
-    "linear": "triangle",
-    "exponential": "square",
-    "constant": "circle",
-}
-NAMES = {"sgd": "SGD", "edp_sgd": "eDP-SGD", "dp_sgd": "DP-SGD"}
+ACCENT = "#0072B2"  # of what belongs to no engine
+_OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
 MATPLOTLIB_MARKS: dict[Mark, str] = {
     "circle": "o",
     "triangle": "^",
@@ -36,27 +24,93 @@ MATPLOTLIB_MARKS: dict[Mark, str] = {
 def colour(engine: str, *, dark: bool = False) -> str:
     """The colour of an engine as #rrggbb.
 
-    >>> colour("edp_sgd"), colour("sgd", dark=True)
-    ('#0072B2', '#b8b8b8')
+    >>> colour("nobody's"), colour("nobody's", dark=True)
+    ('#7A4A86', '#CC79A7')
     """
-    return ENGINES.get(engine, _OTHER)[dark]
+    found = look(engine)
+    return found.dark if dark else found.light
 
 
 def mark(engine: str, decay: str) -> Mark:
-    """The mark of a trial: by decay for eDP-SGD, one of its own for each other engine.
-
-    >>> mark("edp_sgd", "linear"), mark("dp_sgd", "none"), mark("sgd", "none")
-    ('triangle', 'diamond', 'cross')
-    """
-    if engine == "edp_sgd":
-        return DECAYS.get(decay, "circle")
-    return "diamond" if engine == "dp_sgd" else "cross"
+    """The mark of a trial: its engine's own, or that of its noise decay."""
+    return look(engine).mark or decay_mark(decay)
 
 
 def name(engine: str) -> str:
     """How an engine is written for people.
 
-    >>> name("dp_sgd"), name("mine")
-    ('DP-SGD', 'mine')
+    >>> name("nobody's")
+    "nobody's"
     """
-    return NAMES.get(engine, engine)
+    return look(engine).label
+
+
+def words(engine: str, decay: str) -> str:
+    """How an engine and, where pictures tell its decays apart, its decay are written."""
+    if not shows_decay(engine):
+        return name(engine)
+    return f"{name(engine)}, {'no decay' if decay == 'none' else f'{decay} decay'}"
+
+
+def shows_decay(engine: str) -> bool:
+    """Whether pictures tell the decays of an engine apart."""
+    return look(engine).mark is None
+
+
+def look(engine: str) -> Look:
+    """How an engine is shown; a look of its own for one that is not installed here."""
+    if engine not in catalogue.names("engines"):
+        return Look(label=engine, light=_OTHER[0], dark=_OTHER[1])
+    found: Look = catalogue.entry("engines", engine).LOOK
+    return found
+
+
+def decay_mark(decay: str) -> Mark:
+    """The mark of a decay.
+
+    >>> decay_mark("linear"), decay_mark("unknown")
+    ('triangle', 'circle')
+    """
+    if decay not in catalogue.names("schedules"):
+        return "circle"
+    found: Mark = getattr(catalogue.entry("schedules", decay), "MARK", "circle")
+    return found
+
+
+def engines() -> tuple[str, ...]:
+    """Engines in the order of tables: without privacy, then those whose decays are told apart."""
+    return tuple(sorted(catalogue.names("engines"), key=lambda engine: (*_place(engine), engine)))
+
+
+def decays() -> tuple[str, ...]:
+    """Decays in the order of tables: by their marks."""
+    marks = tuple(MATPLOTLIB_MARKS)
+    found = catalogue.names("schedules")
+    return tuple(sorted(found, key=lambda decay: (marks.index(decay_mark(decay)), decay)))
+
+
+def css() -> str:
+    """The style sheet's part on engines: light paper, dark screens, print."""
+    return (
+        f"{_rules(dark=False)}\n@media screen and (prefers-color-scheme: dark) {{\n"
+        f"{_rules(dark=True)}\n}}"
+    )
+
+
+def _rules(*, dark: bool) -> str:
+    return "\n".join(
+        f".{css_class(engine)} {{ --c: {colour(engine, dark=dark)}; }}" for engine in engines()
+    )
+
+
+def css_class(engine: str) -> str:
+    """The class of what is drawn of an engine.
+
+    >>> css_class("my_engine")
+    'engine-my-engine'
+    """
+    return f"engine-{engine.replace('_', '-')}"
+
+
+def _place(engine: str) -> tuple[bool, bool]:
+    return catalogue.kind_of("engines", engine) == "private", not shows_decay(engine)

@@ -81,7 +81,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     return {
         "sweep": sweep,
         "public": public,
-        "css": Markup(_read("report.css")),
+        "css": Markup(f"{_read('report.css')}\n{palette.css()}"),
         "js": Markup(_read("report.js")),
         "files": tables.files(sweep),
         "legend": charts.legend(sweep),
@@ -124,6 +124,7 @@ def _words() -> dict[str, Any]:
         "log10": formats.log10,
         "duration": formats.duration,
         "palette": palette.name,
+        "shows_decay": palette.shows_decay,
         "against": comparison.against,
         "exact": lambda value: "" if value is None else repr(float(value)),
         "base64": lambda text: base64.b64encode(text.encode()).decode(),

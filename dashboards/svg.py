@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from dashboards.palette import Mark
 from dashboards.scales import Scale, tick_label
+from trainables.engines._look import Mark
 
 
 class Svg(str):

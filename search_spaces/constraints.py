@@ -87,8 +87,8 @@ def names(text: str) -> frozenset[str]:
 def holds(text: str, values: Mapping[str, Any]) -> bool:
     """Whether the expression is true of `values`, nested mappings reached by dotted names.
 
-    >>> holds("privacy.max_grad_norm <= 1 and engine != 'sgd'",
-    ...       {"engine": "dp_sgd", "privacy": {"max_grad_norm": 0.5}})
+    >>> holds("privacy.max_grad_norm <= 1 and data.name != 'atis'",
+    ...       {"data": {"name": "snips"}, "privacy": {"max_grad_norm": 0.5}})
     True
 
     Raises: InvalidInput for a name that `values` lacks, or values that cannot be compared.

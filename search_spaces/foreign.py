@@ -13,7 +13,8 @@ from typing import Any
 
 from search_spaces.parts import Axis, Variant
 from search_spaces.space import SearchSpace
-from trainables.config import SHELVES, TAGS, entry_fields
+from trainables import catalogue
+from trainables.config import SHELVES, TAGS, entry_fields, entry_of
 from trainables.errors import InvalidInput
 from trainables.frozen import nearest
 
@@ -36,12 +37,12 @@ def refuse_foreign(
     shared += _below(section, [*space.axes, *space.override])
     _refuse(shared, every, section=section)
     for whole in _whole(section, space.override, space.axes):
-        _refuse(whole, [_tag({section: whole}, section)], section=section)
+        _refuse(whole, _named(section, whole, every), section=section)
     for variant in variants:
         own = list(_below(section, [*variant.fixed, *variant.axes]))
         _refuse(own, used[variant.name], section=section)
         for whole in _whole(section, variant.fixed, variant.axes):
-            _refuse(whole, [_tag({section: whole}, section)], section=section)
+            _refuse(whole, _named(section, whole, used[variant.name]), section=section)
 
 
 def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
@@ -49,12 +50,24 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
     kept, dropped = dict(fields), set()
     for section in SHELVES:
         part = fields.get(section)
-        known = entry_fields(section, _tag(fields, section))
+        known = entry_fields(section, entry_of(section, fields))
         if not isinstance(part, dict) or known is None:
             continue  # the config's own check says what is wrong
         dropped |= {f"{section}.{name}" for name in part if name not in known}
         kept[section] = {name: value for name, value in part.items() if name in known}
     return kept, frozenset(dropped)
+
+
+def lacks_a_field(paths: Iterable[str], config: Mapping[str, Any]) -> bool:
+    """Whether a config's entries lack a field that others have, of those that `paths` name."""
+    for path in paths:
+        section, _, rest = path.partition(".")
+        field = rest.split(".")[0]
+        if section in SHELVES and field and field not in config.get(section, {}):
+            known = (entry_fields(section, entry) for entry in catalogue.names(SHELVES[section]))
+            if any(field in fields for fields in known if fields):
+                return True
+    return False
 
 
 def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
@@ -70,10 +83,19 @@ def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
             )
 
 
+def _named(section: str, whole: dict[str, Any], others: list[Any]) -> list[Any]:
+    """The entries that a section set as a whole is for; `others` where it does not name its own."""
+    return [entry_of(section, {section: whole})] if _names_itself(section) else others
+
+
+def _names_itself(section: str) -> bool:
+    return TAGS[section].startswith(f"{section}.")
+
+
 def _whole(
     section: str, fixed: Mapping[str, Any], axes: Mapping[str, Axis]
 ) -> Iterator[dict[str, Any]]:
-    """Sections that are set as a whole, which name their own entry."""
+    """Sections that are set as a whole."""
     values = [fixed.get(section), *((axes[section].values or ()) if section in axes else ())]
     yield from (value for value in values if isinstance(value, dict))
 
@@ -94,7 +116,7 @@ def _entries(
     space: SearchSpace, variant: Variant, axes: Mapping[str, Axis], *, section: str
 ) -> list[Any]:
     """The entries of a section that a variant's points can have."""
-    found = [_tag(space.base, section)]
+    found = [entry_of(section, space.base)]
     for path, value in variant.fixed.items():
         found = _after(found, path, [value], section=section)
     for path, axis in axes.items():
@@ -108,13 +130,6 @@ def _after(before: list[Any], path: str, values: Iterable[Any], *, section: str)
     """The entries once a path has been set to one of `values`."""
     if path == TAGS[section]:
         return list(dict.fromkeys(map(str, values)))
-    if path == section:
-        return list(dict.fromkeys(_tag({section: value}, section) for value in values))
+    if path == section and _names_itself(section):
+        return list(dict.fromkeys(entry_of(section, {section: value}) for value in values))
     return before
-
-
-def _tag(fields: Mapping[str, Any], section: str) -> Any:
-    found: Any = fields
-    for part in TAGS[section].split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return SHELVES[section][1] if found is None else found

@@ -47,6 +47,20 @@ def text_of(shelf: str, name: str) -> str:
 
 
 @cache
+def marked(shelf: str, mark: str) -> str:
+    """The one entry of a shelf whose text has the line `MARK = True`, found without importing it.
+
+    `DEFAULT` marks the entry that is taken where none is named.
+
+    >>> marked("datasets", "DEFAULT")
+    'atis'
+    """
+    line = re.compile(rf"^{mark} = True$", re.MULTILINE)
+    (found,) = (name for name in _names(shelf) if line.search(text_of(shelf, name)))
+    return found
+
+
+@cache
 def _names(shelf: str) -> tuple[str, ...]:
     spec = importlib.util.find_spec(f"{_HOUSE}.{shelf}")
     if spec is None or spec.submodule_search_locations is None:

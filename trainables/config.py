@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializeAsAny,
@@ -25,7 +27,6 @@ from trainables import catalogue
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, PositiveFloat, first_problem
 
-Engine = Literal["sgd", "edp_sgd", "dp_sgd"]
 Sampling = Literal["shuffle", "poisson"]
 NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
@@ -38,9 +39,10 @@ KINDS = {
     ("synthesis", "datasets"): "pairs",
     ("synthesis", "models"): "text",
 }
-# Where the entries that own a section stand, and which one it is where none is named.
-SHELVES = {"data": ("datasets", "atis"), "model": ("models", "clc")}
-TAGS = {"data": "data.name", "model": "model.name"}  # the path that names a section's entry
+# Where the entries that own a section stand.
+SHELVES = {"data": "datasets", "model": "models", "privacy": "engines"}
+# The path that names a section's entry.
+TAGS = {"data": "data.name", "model": "model.name", "privacy": "engine"}
 SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
 
 
@@ -92,8 +94,13 @@ class TargetEpsilon(Frozen):
 
 
 class PrivacyConfig(Frozen):
-    """The mechanism, in the words of privacy accounting. None means: the engine's default."""
+    """The mechanism, in the words of privacy accounting. None means: the engine's default.
 
+    An entry of engines has the defaults, and says which fields it lacks.
+    """
+
+    section = "privacy"
+    engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
     noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
     noise_decay: NoiseDecay = NoiseDecay()
@@ -105,8 +112,8 @@ class PrivacyConfig(Frozen):
     microbatch_size: int | None = Field(
         None,
         ge=1,
-        description="records whose mean gradient is clipped as one;"
-        " default: 1 for dp_sgd, a worker's whole batch for edp_sgd",
+        description="records whose mean gradient is clipped as one; default: the engine's, 1 or a"
+        " worker's whole batch",
     )
     delta: float | None = Field(
         None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
@@ -120,6 +127,23 @@ class PrivacyConfig(Frozen):
     accountant: str | None = Field(
         None, description="entry of trainables/accountants; default: the tightest sound one"
     )
+
+    @classmethod
+    def title(cls) -> str:
+        """The engine that the fields belong to."""
+        return f"engine {cls.engine}" if cls.engine else ""
+
+    def unread(self) -> frozenset[str]:
+        """Bounds on what is not there: groups of records, alpha_k from public records."""
+        found = {"max_records_per_group"} if self.unit == "record" else set()
+        return frozenset(found | ({"max_group_scale"} if self.group_scale != "public" else set()))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_the_default(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
 
     @model_validator(mode="after")
     def _ranges(self) -> PrivacyConfig:
@@ -245,14 +269,33 @@ class SynthesisConfig(Frozen):
         return self
 
 
+# Fields of `privacy` that only a mechanism with noise has.
+NOISE_FIELDS = frozenset(PrivacyConfig.model_fields) - {
+    *("sampling", "delta", "unit", "max_records_per_group", "reproducible_noise")
+}
+
+
+def default_entry(section: str) -> str:
+    """The entry of a section where none is named."""
+    return catalogue.marked(SHELVES[section], "DEFAULT")
+
+
+def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
+    """The entry that owns a section of a config, as it is named there; it may not exist."""
+    found: Any = fields
+    for part in TAGS[section].split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return default_entry(section) if found is None else found
+
+
 def entry_config(section: str, fields: dict[str, Any], *, kind: str | None = None) -> Any:
     """The part of a config that an entry owns, of the class of the entry that `name` names.
 
     Raises: ValueError for a name that the shelf lacks; ValidationError, one of its kinds, for
         fields that the entry does not have or values that they cannot have.
     """
-    shelf, default = SHELVES[section]
-    name = fields.get("name", default)
+    shelf = SHELVES[section]
+    name = fields.get("name", default_entry(section))
     entries = _entries(shelf) if kind is None else catalogue.names(shelf, kind=kind)
     if name not in entries:
         raise ValueError(f"expected {section}.name to be one of {', '.join(entries)}, got {name!r}")
@@ -261,20 +304,23 @@ def entry_config(section: str, fields: dict[str, Any], *, kind: str | None = Non
 
 def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
     """The fields that a section has with this entry; None where there is no such entry."""
-    shelf, _ = SHELVES[section]
+    shelf = SHELVES[section]
     if name not in _entries(shelf):
         return None
-    return tuple(catalogue.entry(shelf, name).Config.model_fields)
+    own: type[Frozen] = catalogue.entry(shelf, name).Config
+    return own.fields()
 
 
 def _entries(shelf: str) -> tuple[str, ...]:
     """Those that some task can use."""
     kinds = {kind for (_, of), kind in KINDS.items() if of == shelf}
+    if not kinds:
+        return catalogue.names(shelf)
     return tuple(name for name in catalogue.names(shelf) if catalogue.kind_of(shelf, name) in kinds)
 
 
 def _of_entry(section: str) -> BeforeValidator:
-    shelf, _ = SHELVES[section]
+    shelf = SHELVES[section]
 
     def read(fields: Any, info: ValidationInfo) -> Any:
         task = info.data.get("task", "nlu")
@@ -295,18 +341,49 @@ def _of_entry(section: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _known_engine(name: str) -> str:
+    names = catalogue.names("engines")
+    if name not in names:
+        raise ValueError(f"expected engine to be one of {', '.join(names)}, got {name!r}")
+    return name
+
+
+Engine = Annotated[str, AfterValidator(_known_engine)]
 Data = Annotated[SerializeAsAny[DataConfig], _of_entry("data")]
 Model = Annotated[SerializeAsAny[ModelConfig], _of_entry("model")]
+
+
+def engine_config(engine: str, fields: Any) -> PrivacyConfig:
+    """The privacy part of a config as its engine has it: from plain data, or from a part of no
+    engine or another one, of which it takes what was given and it has.
+
+    Raises: ValidationError for fields that the engine lacks or values that they cannot have.
+    """
+    own: type[PrivacyConfig] = catalogue.entry("engines", engine).Config
+    if isinstance(fields, PrivacyConfig):
+        if type(fields) is own:
+            return fields
+        given = fields.model_dump(exclude_unset=True)
+        fields = {name: value for name, value in given.items() if name in own.fields()}
+    return own.model_validate(fields)
+
+
+def _of_engine(fields: Any, info: ValidationInfo) -> Any:
+    # A problem of the engine's name is told first, and alone.
+    return engine_config(info.data["engine"], fields) if "engine" in info.data else PrivacyConfig()
+
+
+Privacy = Annotated[SerializeAsAny[PrivacyConfig], BeforeValidator(_of_engine)]
 
 
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
     task: Literal["nlu", "synthesis"] = "nlu"
-    engine: Engine = "edp_sgd"
+    engine: Engine = Field(default_factory=lambda: catalogue.marked("engines", "DEFAULT"))
     data: Data = Field(default_factory=dict, validate_default=True)
     model: Model = Field(default_factory=dict, validate_default=True)
-    privacy: PrivacyConfig = PrivacyConfig()
+    privacy: Privacy = Field(default_factory=dict, validate_default=True)
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     synthesis: SynthesisConfig = SynthesisConfig()
@@ -317,8 +394,6 @@ class TrialConfig(Frozen):
             if self.synthesis != SynthesisConfig():
                 raise ValueError("expected fields of synthesis with task=synthesis alone")
             return self
-        if self.engine == "edp_sgd":
-            raise ValueError("expected engine sgd or dp_sgd with task=synthesis, got edp_sgd")
         if self.privacy.unit == "group":
             raise ValueError("expected privacy.unit=record with task=synthesis, got group")
         if self.data.split == "paired":
@@ -343,6 +418,16 @@ class TrialConfig(Frozen):
             raise ValueError(
                 "expected 1 <= synthesis.parse_epochs <= training.epochs - 1, so that both stages"
                 f" are trained (T1, T2 >= 1), got T1={first} and T2={epochs - first}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _engine_trains_the_task(self) -> TrialConfig:
+        if self.task not in catalogue.entry("engines", self.engine).TASKS:
+            names = catalogue.names("engines")
+            able = [n for n in names if self.task in catalogue.entry("engines", n).TASKS]
+            raise ValueError(
+                f"expected engine {' or '.join(able)} with task={self.task}, got {self.engine}"
             )
         return self
 

@@ -28,6 +28,12 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     section: ClassVar[str] = ""  # where it stands in a trial's config, for messages
+    lacks: ClassVar[frozenset[str]] = frozenset()  # fields of its base class that it does not have
+
+    @classmethod
+    def fields(cls) -> tuple[str, ...]:
+        """Names of the fields that may be given."""
+        return tuple(name for name in cls.model_fields if name not in cls.lacks)
 
     def unread(self) -> frozenset[str]:
         """Names of the fields that nothing reads because of what the other fields say."""
@@ -43,13 +49,13 @@ class Frozen(BaseModel):
     @classmethod
     def _own_fields_alone(cls, fields: Any) -> Any:
         for name in fields if isinstance(fields, dict) else ():
-            if name not in cls.model_fields:
-                raise foreign_field(str(name), cls.model_fields, title=cls.title())
+            if name not in cls.fields():
+                raise foreign_field(str(name), cls.fields(), title=cls.title())
         return fields
 
     @model_validator(mode="after")
     def _unread_is_default(self) -> Self:
-        for name in self.unread():
+        for name in self.unread() | self.lacks:
             default = type(self).model_fields[name].get_default(call_default_factory=True)
             object.__setattr__(self, name, default)
         return self
@@ -57,7 +63,10 @@ class Frozen(BaseModel):
     @model_serializer(mode="wrap")
     def _what_is_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = dump(self)
-        return {name: value for name, value in fields.items() if name not in self.unread()}
+        return {name: value for name, value in fields.items() if name not in self._left_out()}
+
+    def _left_out(self) -> frozenset[str]:
+        return self.unread() | self.lacks
 
 
 def foreign_field(name: str, known: Iterable[str], *, title: str) -> PydanticCustomError:

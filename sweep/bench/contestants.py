@@ -32,7 +32,8 @@ from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw
 from trainables.tasks._setup import trainable_ids
 
-OURS = ("sgd", "edp_sgd", "dp_sgd")
+BASELINE = catalogue.marked("engines", "BASELINE")
+OURS = (BASELINE, *(name for name in catalogue.names("engines") if name != BASELINE))
 ENGINES = ("stock", *OURS, "opacus_ghost", "opacus_hooks", "naive")
 MODELS = ("clc", "bert")
 _ALONE = ("opacus_ghost", "opacus_hooks", "naive")  # measured with one worker only
@@ -53,12 +54,11 @@ class Spec:
     cache_dir: Path
 
     def config(self, engine: str) -> TrialConfig:
-        """The config of a trial with this engine; those not ours are given DP-SGD's or SGD's.
+        """The config of a trial with this engine; those not ours are given the baseline's.
 
         Raises: InvalidInput for fields that no trial could have.
         """
-        ours = engine if engine in OURS else "sgd" if engine == "stock" else "dp_sgd"
-        config = parse({**self.fields, "engine": ours})
+        config = parse({**self.fields, "engine": engine if engine in OURS else BASELINE})
         if config.model.name not in MODELS:
             raise InvalidInput(
                 f"expected --model to be one of {', '.join(MODELS)}, got {config.model.name}"
@@ -103,7 +103,7 @@ class Arena:
     def __init__(self, spec: Spec, comm: Communicator | None = None) -> None:
         self.spec = spec
         self.comm: Communicator = comm or Alone()
-        config = spec.config("sgd")
+        config = spec.config(BASELINE)
         self.corpus: Corpus = open_corpus(
             config.data, data_dir=spec.data_dir, cache_dir=spec.cache_dir
         )

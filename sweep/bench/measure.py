@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sweep.bench import children
-from sweep.bench.contestants import Spec
+from sweep.bench.contestants import BASELINE, Spec
 from sweep.bench.outcome import Outcome, Row, row
 from sweep.bench.rounds import Say, rounds
 
@@ -23,7 +23,7 @@ def measure(spec: Spec, *, say: Say, memory: bool = True) -> Outcome:
         for engine in ("", *found.times):
             say(f"memory: {engine or 'idle'}")
             peaks[engine] = children.peak_memory(spec, engine)
-    config = spec.config("sgd")
+    config = spec.config(BASELINE)
     return Outcome(
         data=config.data.name,
         model=config.model.name,

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trainables import catalogue
+
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
@@ -75,7 +77,7 @@ def row(
     """The row of an engine that was measured."""
     times = measured[engine]
     low, middle, high = _quartiles(times.cpu)
-    x_sgd = _ratios(times, measured.get("sgd"))
+    x_sgd = _ratios(times, measured.get(catalogue.marked("engines", "BASELINE")))
     x_stock = _ratios(times, measured.get("stock"))
     return Row(
         engine=engine,

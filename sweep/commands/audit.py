@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
+from trainables import catalogue
 from trainables.errors import InvalidInput, TrialFailed
 
 if TYPE_CHECKING:
     from trainables.config import TrialConfig
-
-# Where no config is given: each engine, with each calibration and source of alpha_k that it has.
-_EVERY: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("dp_sgd", {"sampling": "poisson"}),
-    ("dp_sgd", {"sampling": "shuffle"}),
-    ("edp_sgd", {"noise_calibration": "paper"}),
-    ("edp_sgd", {"noise_calibration": "paper", "group_scale": "first_step_noised"}),
-    ("edp_sgd", {"noise_calibration": "central"}),
-    ("edp_sgd", {"noise_calibration": "central", "group_scale": "first_step_noised"}),
-    ("edp_sgd", {"noise_calibration": "central", "sampling": "poisson"}),
-    ("edp_sgd", {"noise_calibration": "central", "sampling": "poisson", "microbatch_size": 1}),
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -73,11 +62,11 @@ def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, T
             raise InvalidInput(f"expected one trial's config, got a space with axes in {path}")
         return [(points.name, parse(_changed(points.base, points.override)))]
     found = []
-    for engine, privacy in _EVERY:
-        training = {"num_workers": 1 if engine == "dp_sgd" else 8}
-        fields = {"engine": engine, "privacy": privacy, "training": training}
-        name = ", ".join((engine, *(str(value) for value in privacy.values())))
-        found.append((name, parse(_changed(fields, changes))))
+    for engine in catalogue.names("engines", kind="private"):
+        for own in catalogue.entry("engines", engine).AUDITED:
+            privacy = [str(own[path]) for path in own if path.startswith("privacy.")]
+            fields = _changed({"engine": engine}, own)
+            found.append((", ".join((engine, *privacy)), parse(_changed(fields, changes))))
     return found
 
 

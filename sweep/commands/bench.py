@@ -165,7 +165,11 @@ def _draw(found: Outcome, place: Path) -> None:
         if row.x_sgd is not None and row.x_sgd_quartiles is not None
     ]
     if not bars:
-        raise InvalidInput("expected sgd among the engines of a picture: factors are over its time")
+        from sweep.bench.contestants import BASELINE
+
+        raise InvalidInput(
+            f"expected {BASELINE} among the engines of a picture: factors are over its time"
+        )
     title = (
         f"{found.model} on {found.data}, batch {found.batch_size}, workers {found.workers}:"
         " the cost of privacy"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trainables.privacy.mechanism import Mechanism
     from trainables.privacy.summary import PrivacySummary
 
+_ENGINES = ", ".join(catalogue.names("engines"))
 _DECAYS = ", ".join(catalogue.names("schedules"))
 _ACCOUNTANTS = ", ".join(catalogue.names("accountants", kind="guarantee"))
 _Text = str | None
@@ -29,7 +30,7 @@ def register(app: typer.Typer) -> None:
         config: Annotated[
             Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="a trial's config")
         ] = None,
-        engine: Annotated[_Text, typer.Option(help="edp_sgd, dp_sgd or sgd")] = None,
+        engine: Annotated[_Text, typer.Option(help=_ENGINES)] = None,
         num_records: Annotated[_Count, typer.Option(help="training records n")] = None,
         expected_batch_size: Annotated[_Count, typer.Option(help="B, over all workers")] = None,
         microbatch_size: Annotated[_Count, typer.Option(help="records clipped as one")] = None,
@@ -97,7 +98,12 @@ def register(app: typer.Typer) -> None:
 def _fields(config: Path | None) -> dict[str, Any]:
     """The parts of a config that accounting reads, as plain data; empty without a file."""
     if config is None:
-        return {"engine": "edp_sgd", "data": {}, "training": {}, "privacy": {}}
+        return {
+            "engine": catalogue.marked("engines", "DEFAULT"),
+            "data": {},
+            "training": {},
+            "privacy": {},
+        }
     import yaml
 
     from trainables.config import parse
@@ -165,28 +171,25 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if parts.get("task") == "synthesis":
         return _mechanism_of_synthesis(parts)
     from dataclasses import replace
-    from typing import get_args
 
     from pydantic import ValidationError
 
     from trainables.config import (
-        Engine,
-        PrivacyConfig,
         TargetEpsilon,
         TrainingConfig,
+        engine_config,
     )
     from trainables.errors import InvalidInput
     from trainables.frozen import first_problem
     from trainables.privacy.mechanism import build_from
 
     engine, given_delta = parts["engine"], parts["privacy"].get("delta")
-    if engine not in get_args(Engine):
-        allowed = ", ".join(get_args(Engine))
-        raise InvalidInput(f"expected engine to be one of {allowed}, got {engine!r}")
+    if engine not in catalogue.names("engines"):
+        raise InvalidInput(f"expected engine to be one of {_ENGINES}, got {engine!r}")
     if given_delta is not None and not 0 < given_delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={given_delta:g}")
     try:
-        privacy = PrivacyConfig.model_validate(parts["privacy"])
+        privacy = engine_config(engine, parts["privacy"])
         _set_default_batch(parts["training"], privacy.microbatch_size or 1)
         training = TrainingConfig.model_validate(parts["training"])
     except ValidationError as error:
@@ -198,7 +201,7 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if num_records is None and "name" in parts["data"]:
         parts["data"]["num_records"] = num_records = _size(parts["data"])
     if num_records is None:
-        poisson = (privacy.sampling or ("poisson" if engine == "dp_sgd" else "")) == "poisson"
+        poisson = privacy.sampling == "poisson"
         if poisson or privacy.delta is None:
             raise InvalidInput(
                 "expected --num-records (or data.num_records in the config):"

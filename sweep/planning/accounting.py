@@ -99,7 +99,8 @@ def _size_of_pairs(
 
 def _require_ready(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput where the trial would fail before its first step."""
-    parts = {"training": TrainingConfig(), "privacy": PrivacyConfig(), "engine": "sgd"}
+    plain = catalogue.marked("engines", "BASELINE")
+    parts = {"training": TrainingConfig(), "privacy": PrivacyConfig(), "engine": plain}
     _ready(config.model_copy(update=parts), settings)
 
 

@@ -19,6 +19,7 @@ from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
 from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import claims_privacy
 from trainables.result import is_curator_only
 
 _CURVE_POINTS = 100
@@ -82,7 +83,7 @@ def _trial(
 ) -> results.Trial:
     plan = record.plan
     privacy = plan.config["privacy"]
-    noisy = plan.engine != "sgd"
+    noisy = claims_privacy(plan.engine)
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
         | _known(row["metrics"], public=public)

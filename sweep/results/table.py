@@ -16,6 +16,7 @@ from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from trainables import goals
+from trainables.privacy.mechanism import claims_privacy
 
 _STYLES = {
     TrialStatus.DONE: "green",
@@ -77,7 +78,7 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> Table:
     for trial in plan.trials:
         table.add_row(
             Text(trial.name if trial.runs else f"{trial.name}: refused, {trial.reason}"),
-            figure(trial.noise_multiplier) if trial.engine != "sgd" else "-",
+            figure(trial.noise_multiplier) if claims_privacy(trial.engine) else "-",
             figure(trial.epsilon),
             figure(trial.epsilon_paper),
             str(trial.steps or "-"),

@@ -143,6 +143,6 @@ def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
         spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}
     else:  # a distribution for each epoch's noise would take seconds
         spent = {"epsilon_spent": accountants.account(stopped, exact=False).epsilon}
-    if mechanism.engine == "edp_sgd":
+    if mechanism.has_paper_figure:
         spent["epsilon_paper_spent"] = paper_zcdp.epsilon(stopped, delta=mechanism.delta)
     return spent

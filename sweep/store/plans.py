@@ -11,6 +11,7 @@ from typing import Any, Literal
 from trainables import catalogue
 from trainables.errors import InvalidData
 from trainables.old_configs import migrated
+from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
 _FIGURES = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
@@ -149,7 +150,7 @@ def group_of(config: dict[str, Any]) -> str:
 
 def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
     """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing without noise."""
-    if plan.engine == "sgd" or plan.noise_multiplier is None:
+    if not claims_privacy(plan.engine) or plan.noise_multiplier is None:
         return {}
     decay = plan.config["privacy"]["noise_decay"]
     factor = catalogue.entry("schedules", decay["kind"]).factor

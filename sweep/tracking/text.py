@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweep.store.plans import PlannedTrial
+from trainables.privacy.mechanism import claims_privacy
 from trainables.result import is_curator_only
 
 CURATOR_PREFIX = "curator_only/"
@@ -58,10 +59,10 @@ def params_of(plan: PlannedTrial) -> dict[str, Any]:
     fit into a column.
     """
     config = plan.config
-    if plan.engine == "sgd":  # it has no mechanism; its defaults would only mislead
+    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
         config = {key: value for key, value in config.items() if key != "privacy"}
     params = dict(flat(config))
-    if plan.engine == "sgd":
+    if not claims_privacy(plan.engine):
         return params
     privacy = config["privacy"]
     if plan.noise_multiplier is not None:

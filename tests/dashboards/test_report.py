@@ -209,7 +209,7 @@ def test_pictures_are_written_as_png_and_svg(sweep: Sweep, tmp_path: Path) -> No
 
 
 def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep: Sweep) -> None:
-    styles = (Path(report.__file__).parent / "templates" / "report.css").read_text()
+    styles = report.html(sweep)
     for colour in ("#595959", "#0072b2", "#b84f00", "#b8b8b8", "#56b4e9", "#f0995a"):
         assert colour in styles.lower()
     used = {line.get_color() for axis in figures.frontier(sweep).axes for line in axis.get_lines()}

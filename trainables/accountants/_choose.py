@@ -49,7 +49,7 @@ def account(
         accountant=name,
         tight=tight,
         epsilon_paper=(
-            paper_zcdp.epsilon(mechanism, delta=delta) if mechanism.engine == "edp_sgd" else None
+            paper_zcdp.epsilon(mechanism, delta=delta) if mechanism.has_paper_figure else None
         ),
         epsilon_rdp=_rdp(what, delta, exact=exact),
         epsilon_replace_one=_replace_one(what, delta, value, exact=exact),

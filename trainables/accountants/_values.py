@@ -18,7 +18,7 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
     """
     epochs = range(mechanism.epochs)
     paper = None
-    if mechanism.engine == "edp_sgd":
+    if mechanism.has_paper_figure:
         paper = [plain(mechanism.noise_multiplier_at(epoch)) for epoch in epochs]
     return {
         "version": VERSION,
@@ -35,7 +35,7 @@ def warnings(mechanism: Mechanism) -> tuple[str, ...]:
     """Sentences about a mechanism that a person must see."""
     found = []
     expected = mechanism.delta * mechanism.num_records
-    if mechanism.engine != "sgd" and expected >= 1:
+    if mechanism.claims_privacy and expected >= 1:
         found.append(
             f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
             f" publish a whole record of the {mechanism.num_records} and still meet the claim"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from trainables import catalogue
 from trainables.errors import CannotAnalyze
 from trainables.privacy.mechanism import Mechanism
 
@@ -19,10 +20,14 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
 
     `math.inf` where a z_t is 0.
 
-    Raises: CannotAnalyze for an engine other than edp_sgd: the formula is of its schedule.
+    Raises: CannotAnalyze for an engine whose schedule the formula is not of.
     """
-    if mechanism.engine != "edp_sgd":
-        raise CannotAnalyze(f"paper_zcdp: expected engine edp_sgd, got {mechanism.engine}")
+    if not mechanism.has_paper_figure:
+        every = catalogue.names("engines")
+        known = [name for name in every if catalogue.entry("engines", name).PAPER_FIGURE]
+        raise CannotAnalyze(
+            f"paper_zcdp: expected engine {' or '.join(known)}, got {mechanism.engine}"
+        )
     rho = 0.0
     for epoch in range(mechanism.epochs):
         z = mechanism.noise_multiplier_at(epoch)

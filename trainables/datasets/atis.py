@@ -12,6 +12,7 @@ from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import shipped_pool_size, shipped_schema
 
 KIND = "frames"
+DEFAULT = True
 PUBLIC = True
 
 

@@ -1,12 +1,28 @@
 """How a step is taken: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD.
 
-An entry has `make(model, mechanism, setup) -> Engine`. The engine takes steps; its `mechanism()`
-says what they release, `audit_step(mechanism)` whether that is so.
+An entry is a file without torch, so that a plan and a picture read it at no cost:
+
+    DEFAULT         of one entry: the engine of a config that names none
+    BASELINE        of one entry: the engine without privacy that others are measured against
+    KIND            private (clips and adds noise) | plain
+    TASKS           the tasks that it trains
+    LOOK            how it is shown
+    PAPER_FIGURE    whether the paper's epsilon is of its noise schedule
+    AUDITED         fields of the configs whose step `sweep audit` runs
+    Config          its fields of `privacy`, with their defaults
+    check()         refuses a mechanism that it cannot run
+    make()          the engine itself, which takes steps; `_audit` measures what they release
 """
 
-from trainables.engines._audit import audit_step
-from trainables.engines._engine import Engine, Loader, Setup, StepStats
-from trainables.engines._gradient import GradientSource
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainables.engines._audit import audit_step
+    from trainables.engines._engine import Engine, Loader, Setup, StepStats
+    from trainables.engines._gradient import GradientSource
 
 __all__ = [
     "Engine",
@@ -16,3 +32,11 @@ __all__ = [
     "StepStats",
     "audit_step",
 ]
+_HOMES = {"audit_step": "_audit", "GradientSource": "_gradient"}
+
+
+def __getattr__(name: str) -> Any:
+    # Late, so that reading an entry does not load torch.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, '_engine')}"), name)

@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING, ClassVar
 
-from trainables.engines._engine import Engine, Setup, refuse_other
-from trainables.engines._private import PrivateEngine
-from trainables.privacy.mechanism import Mechanism
+from pydantic import Field
+
+from trainables.config import NoiseCalibration, PrivacyConfig, Sampling
+from trainables.engines._look import Look
+from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trainables.engines._engine import Engine, Setup
+    from trainables.privacy.mechanism import Mechanism
+
+KIND = "private"
+TASKS = ("nlu", "synthesis")
+LOOK = Look(label="DP-SGD", light="#B84F00", dark="#F0995A", mark="diamond")
+PAPER_FIGURE = False
+AUDITED = (
+    {"privacy.sampling": "poisson"},
+    {"privacy.sampling": "shuffle"},
+)
+
+
+class Config(PrivacyConfig):
+    """The fields of `privacy` with `engine: dp_sgd`."""
+
+    engine: ClassVar[str] = "dp_sgd"
+    sampling: Sampling | None = "poisson"
+    noise_calibration: NoiseCalibration | None = "central"
+    microbatch_size: int | None = Field(1, ge=1, description="one record is clipped at a time")
+
+
+def check(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput where more than one record is clipped as one."""
+    if mechanism.microbatch_size != 1:
+        raise InvalidInput(
+            "expected privacy.microbatch_size=1 with engine dp_sgd,"
+            f" got {mechanism.microbatch_size} (edp_sgd clips larger micro-batches)"
+        )
 
 
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
@@ -15,5 +50,8 @@ def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     Raises: InvalidInput for a model whose layers mix records, and where `mechanism` or `setup` do
         not belong together.
     """
+    from trainables.engines._engine import refuse_other
+    from trainables.engines._private import PrivateEngine
+
     refuse_other("dp_sgd", mechanism)
     return PrivateEngine(model, mechanism, setup)

@@ -6,11 +6,56 @@ noise of standard deviation C z / N. `central` and smaller micro-batches are its
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING, ClassVar
 
-from trainables.engines._engine import Engine, Setup, refuse_other
-from trainables.engines._private import PrivateEngine
-from trainables.privacy.mechanism import Mechanism
+from trainables.config import NoiseCalibration, PrivacyConfig, Sampling
+from trainables.engines._look import Look
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trainables.engines._engine import Engine, Setup
+    from trainables.privacy.mechanism import Mechanism
+
+KIND = "private"
+DEFAULT = True
+TASKS = ("nlu",)
+LOOK = Look(label="eDP-SGD", light="#0072B2", dark="#56B4E9", mark=None)
+PAPER_FIGURE = True
+_EIGHT = {"training.num_workers": 8}
+AUDITED = (
+    {"privacy.noise_calibration": "paper", **_EIGHT},
+    {
+        "privacy.noise_calibration": "paper",
+        "privacy.group_scale": "first_step_noised",
+        **_EIGHT,
+    },
+    {"privacy.noise_calibration": "central", **_EIGHT},
+    {
+        "privacy.noise_calibration": "central",
+        "privacy.group_scale": "first_step_noised",
+        **_EIGHT,
+    },
+    {"privacy.noise_calibration": "central", "privacy.sampling": "poisson", **_EIGHT},
+    {
+        "privacy.noise_calibration": "central",
+        "privacy.sampling": "poisson",
+        "privacy.microbatch_size": 1,
+        **_EIGHT,
+    },
+)
+
+
+class Config(PrivacyConfig):
+    """The fields of `privacy` with `engine: edp_sgd`. The defaults are the paper's."""
+
+    engine: ClassVar[str] = "edp_sgd"
+    sampling: Sampling | None = "shuffle"
+    noise_calibration: NoiseCalibration | None = "paper"
+
+
+def check(mechanism: Mechanism) -> None:
+    """It runs every mechanism that a theorem covers."""
 
 
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
@@ -19,5 +64,8 @@ def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     Raises: InvalidInput for a model whose layers mix records, and where `mechanism` or `setup` do
         not belong together.
     """
+    from trainables.engines._engine import refuse_other
+    from trainables.engines._private import PrivateEngine
+
     refuse_other("edp_sgd", mechanism)
     return PrivateEngine(model, mechanism, setup)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, ClassVar
 
-from trainables.engines._engine import Engine, Setup, StepStats, finite_sum, refuse_other
-from trainables.engines._passes import passes
-from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.sampling import Draw
+from trainables.config import NOISE_FIELDS, PrivacyConfig, Sampling, TargetEpsilon
+from trainables.engines._look import Look
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trainables.engines._engine import Engine, Setup
+    from trainables.privacy.mechanism import Mechanism
+
+KIND = "plain"
+BASELINE = True
+TASKS = ("nlu", "synthesis")
+LOOK = Look(label="SGD", light="#595959", dark="#b8b8b8", mark="cross")
+PAPER_FIGURE = False
+AUDITED = ()
 
 
-class SgdEngine(Engine):
-    """Divides by the number of records drawn: nothing is claimed that this could give away."""
+class Config(PrivacyConfig):
+    """The fields of `privacy` with `engine: sgd`: those that say how records are drawn."""
 
-    def _divisor(self, draw: Draw) -> float:
-        return float(max(1, draw.num_drawn))
+    engine: ClassVar[str] = "sgd"
+    lacks = NOISE_FIELDS
+    sampling: Sampling | None = "shuffle"
+    noise_multiplier: float | TargetEpsilon = 0.0
 
-    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
-        loss = torch.zeros((), dtype=torch.float64, device=self.layout.device)
-        weights = np.ones(len(draw.records))
-        for part in passes(draw, limit=self._physical, units_apart=False):
-            loss += finite_sum(self._add_piece(draw, part, weights, self._flat))
-        # The norm of this process' mean gradient; nothing is clipped.
-        norm = self._flat.norm() / max(1, len(draw.records))
-        none = torch.zeros_like(loss)
-        return StepStats(
-            loss=loss, records=len(draw.records), norm=norm, clipped=none, nonfinite=none, units=1
-        )
+
+def check(mechanism: Mechanism) -> None:
+    """It runs any: nothing is claimed."""
 
 
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
@@ -36,5 +39,8 @@ def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
 
     Raises: InvalidInput where `mechanism` or `setup` do not belong together.
     """
+    from trainables.engines._engine import refuse_other
+    from trainables.engines._plain import PlainEngine
+
     refuse_other("sgd", mechanism)
-    return SgdEngine(model, mechanism, setup)
+    return PlainEngine(model, mechanism, setup)

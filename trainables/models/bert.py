@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainables.models._bert import Bert
 
 KIND = "frames"
+SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
 _OF_SCRATCH = frozenset({"word_buckets", "hidden_size", "num_heads", "intermediate_size"})
 
 

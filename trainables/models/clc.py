@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trainables.models._clc import Clc
 
 KIND = "frames"
+SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+DEFAULT = True
 
 
 class Config(ModelConfig):

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from trainables import catalogue
 from trainables.config import (
-    Engine,
     GroupScale,
     NeighboringRelation,
     NoiseCalibration,
@@ -24,6 +23,7 @@ from trainables.config import (
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
+    engine_config,
 )
 from trainables.errors import InvalidInput
 
@@ -52,7 +52,7 @@ class Mechanism:
     theorem covers.
     """
 
-    engine: Engine
+    engine: str
     num_records: int
     expected_batch_size: int
     epochs: int
@@ -109,9 +109,19 @@ class Mechanism:
         return self.steps_until(self.epochs)
 
     @property
+    def claims_privacy(self) -> bool:
+        """Whether its engine clips and adds noise, however little."""
+        return claims_privacy(self.engine)
+
+    @property
+    def has_paper_figure(self) -> bool:
+        """Whether the paper's epsilon is of the noise schedule of its engine."""
+        return bool(catalogue.entry("engines", self.engine).PAPER_FIGURE)
+
+    @property
     def is_private(self) -> bool:
         """Whether any noise is added at all."""
-        return self.engine != "sgd" and self.noise_multiplier > 0
+        return self.claims_privacy and self.noise_multiplier > 0
 
     def noise_multiplier_at(self, epoch: int) -> float:
         """z_t = z0 d(t)."""
@@ -172,19 +182,28 @@ class Mechanism:
     def unaccounted(self) -> tuple[str, ...]:
         """Reasons why no finite epsilon holds; empty where one does."""
         reasons = []
-        if self.engine == "sgd":
-            reasons.append("no noise is added (sgd)")
+        if not self.claims_privacy:
+            reasons.append(f"no noise is added ({self.engine})")
         elif self.noise_multiplier == 0:
             reasons.append("no noise is added (noise_multiplier 0)")
         if self.reproducible_noise:
             reasons.append("noise key public (reproducible_noise)")
-        if self.group_scale == "first_step" and self.engine != "sgd":
+        if self.group_scale == "first_step" and self.claims_privacy:
             reasons.append("alpha_k is the raw first gradient's (group_scale first_step)")
         return (*reasons, *self.undeclared)
 
     def first(self, epochs: int) -> Mechanism:
         """The mechanism of the first `epochs` epochs: what a trial stopped there has spent."""
         return replace(self, epochs=epochs)
+
+
+def claims_privacy(engine: str) -> bool:
+    """Whether an engine clips and adds noise; one that is not installed here is taken to.
+
+    >>> claims_privacy("not installed")
+    True
+    """
+    return catalogue.kind_of("engines", engine) != "plain"
 
 
 def default_delta(num_records: int) -> float:
@@ -232,7 +251,7 @@ def _of_synthesis(
     if synthesis.parse_epochs is not None:
         first = synthesis.parse_epochs
         made = replace(made, stages=(first, training.epochs - first))
-    if synthesis.method == "one_and_a_half_stage" and made.engine != "sgd":
+    if synthesis.method == "one_and_a_half_stage" and made.claims_privacy:
         if synthesis.histogram == "dp":
             made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
         elif synthesis.histogram == "true":
@@ -258,7 +277,7 @@ def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
 
 
 def build_from(
-    engine: Engine,
+    engine: str,
     privacy: PrivacyConfig,
     *,
     training: TrainingConfig,
@@ -266,17 +285,17 @@ def build_from(
     undeclared: tuple[str, ...] = (),
 ) -> Mechanism:
     """As `build`, from the parts of a config that a mechanism reads."""
+    privacy = engine_config(engine, privacy)
     z = privacy.noise_multiplier
     if isinstance(z, TargetEpsilon):
         raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
     if num_records < 1:
         raise InvalidInput(f"expected num_records >= 1, got {num_records}")
-    per_record = engine == "dp_sgd"
-    sampling = privacy.sampling or ("poisson" if per_record else "shuffle")
+    sampling = privacy.sampling or "shuffle"
     relation = privacy.neighboring_relation or (
         "replace_one" if sampling == "shuffle" else "add_or_remove_one"
     )
-    calibration = privacy.noise_calibration or ("central" if per_record else "paper")
+    calibration = privacy.noise_calibration or "paper"
     batch, workers = training.expected_batch_size, training.num_workers
     if batch > num_records:
         raise InvalidInput(
@@ -288,7 +307,7 @@ def build_from(
             f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
             f" got {batch}"
         )
-    microbatch = privacy.microbatch_size or (1 if per_record else batch // workers)
+    microbatch = privacy.microbatch_size or batch // workers
     if batch % (microbatch * workers):
         raise InvalidInput(
             "expected privacy.microbatch_size to divide a worker's batch"
@@ -356,13 +375,9 @@ def _refuse_out_of_range(mechanism: Mechanism) -> None:
 
 def _refuse_uncovered(mechanism: Mechanism) -> None:
     """Raises: InvalidInput for a combination that no theorem covers."""
-    if mechanism.engine == "sgd":
+    catalogue.entry("engines", mechanism.engine).check(mechanism)
+    if not mechanism.claims_privacy:
         return
-    if mechanism.engine == "dp_sgd" and mechanism.microbatch_size != 1:
-        raise InvalidInput(
-            "expected privacy.microbatch_size=1 with engine dp_sgd,"
-            f" got {mechanism.microbatch_size} (edp_sgd clips larger micro-batches)"
-        )
     if mechanism.noise_calibration == "paper" and (
         mechanism.num_microbatches != mechanism.num_workers
     ):

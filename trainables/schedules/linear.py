@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MARK = "triangle"  # in pictures
+
 
 def factor(epoch: int, *, tau: float) -> float:
     """The factor at epoch t = 0, 1, ... for tau >= 0, in (0, 1].

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MARK = "circle"  # in pictures
+
 
 def factor(epoch: int, *, tau: float) -> float:
     """1.0 at every epoch t = 0, 1, ...; tau is ignored.

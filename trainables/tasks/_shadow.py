@@ -26,22 +26,21 @@ from trainables.locks import alone
 from trainables.tasks import _setup
 from trainables.training import train
 
-# Public and fixed, so that a sweep over learning rates shares one shadow.
-_LEARNING_RATE = {"clc": 1e-3, "bert": 3e-4}
-
 
 def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     """The shadow's trial: the target's architecture, epochs and batch size under plain Adam."""
     name = config.evaluation.shadow_corpus or default_corpus(
         config.data.name, available_corpora(data_dir)
     )
+    entry = catalogue.entry("models", config.model.name)
     return TrialConfig(
-        engine="sgd",
+        engine=catalogue.marked("engines", "BASELINE"),
         data=_shadow_data(name, config.data),
         model=config.model,
         privacy=PrivacyConfig(noise_multiplier=0.0),
         training=config.training.model_copy(
-            update={"seed": 0, "learning_rate": _LEARNING_RATE.get(config.model.name, 1e-3)}
+            # Public and fixed, so that a sweep over learning rates shares one shadow.
+            update={"seed": 0, "learning_rate": entry.SHADOW_LEARNING_RATE}
         ),
         evaluation=EvaluationConfig(attacks=(), bootstrap_samples=0),
     )
