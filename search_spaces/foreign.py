@@ -2,7 +2,7 @@
 
 `base`, the shared axes and `override` are for every variant: where a variant or an axis changes an
 entry (`model.name`, say), those of their fields that the new entry lacks are dropped. Each must
-belong to at least one entry that the space uses, and a field that a variant sets to one that this
+belong to at least one entry that the base or the space uses, and a field that a variant sets to one that this
 variant uses: what belongs to none is refused.
 """
 
@@ -33,9 +33,10 @@ def refuse_foreign(
     used = {v.name: _entries(space, v, axes[v.name], section=section) for v in variants}
     every = [entry for entries in used.values() for entry in entries]
     base = space.base.get(section)
-    shared = list(base) if isinstance(base, dict) else []
-    shared += _below(section, [*space.axes, *space.override])
-    _refuse(shared, every, section=section)
+    shared = [*(base if isinstance(base, dict) else ()), *_below(section, space.axes)]
+    # The base's own entry may have been exchanged by each variant, or by an override.
+    _refuse(shared, [entry_of(section, space.base), *every], section=section)
+    _refuse(_below(section, space.override), every, section=section)
     for whole in _whole(section, space.override, space.axes):
         _refuse(whole, _named(section, whole, every), section=section)
     for variant in variants:
@@ -74,11 +75,12 @@ def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
     known = {entry: found for entry in entries if (found := entry_fields(section, entry))}
     if not known:
         return
+    tag = TAGS[section].split(".")[0]
     every = sorted({name for fields in known.values() for name in fields})
     for name in names:
         if name not in every:
             raise InvalidInput(
-                f"unknown field {section}.{name} for {section} {' or '.join(known)}"
+                f"unknown field {section}.{name} for {tag} {' or '.join(known)}"
                 f"{nearest(name, every)}"
             )
 

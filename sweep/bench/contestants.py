@@ -18,6 +18,7 @@ import psutil
 import torch
 from torch import nn
 
+from dashboards import palette
 from sweep.bench import stock
 from trainables import catalogue
 from trainables.communication import Alone, Communicator
@@ -33,7 +34,7 @@ from trainables.privacy.sampling import Draw
 from trainables.tasks._setup import trainable_ids
 
 BASELINE = catalogue.marked("engines", "BASELINE")
-OURS = (BASELINE, *(name for name in catalogue.names("engines") if name != BASELINE))
+OURS = palette.engines()
 ENGINES = ("stock", *OURS, "opacus_ghost", "opacus_hooks", "naive")
 MODELS = ("clc", "bert")
 _ALONE = ("opacus_ghost", "opacus_hooks", "naive")  # measured with one worker only

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from search_spaces.foreign import own_fields
 from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.result import EpochReport, TrialResult
@@ -78,7 +79,8 @@ def tiny(place: Path, **changes: Any) -> TrialConfig:
             fields[section][field] = value
         else:
             fields[section] = value
-    return parse(fields)
+    kept, _ = own_fields(fields)  # an engine without noise has none of its fields
+    return parse(kept)
 
 
 def run_trial(

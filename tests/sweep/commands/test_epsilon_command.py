@@ -111,7 +111,7 @@ def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
         (("--noise-multiplier", "-1"), "expected noise_multiplier >= 0"),
         (("--sampling", "bogus"), "sampling: input should be"),
         (("--decay", "bogus"), "expected kind to be one of exponential, linear, none"),
-        (("--engine", "bogus"), "expected engine to be one of sgd, edp_sgd, dp_sgd"),
+        (("--engine", "bogus"), "expected engine to be one of dp_sgd, edp_sgd, sgd"),
         (
             (
                 "--num-records",
@@ -124,7 +124,10 @@ def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
         (("--delta", "1e-5", "--accountant", "paper_zcdp"), "no guarantee of what runs"),
         (("--delta", "1e-5", "--accountant", "pld"), "pld: expected sampling poisson"),
         (("--noise-multiplier", "1", "--target-epsilon", "1"), "got both"),
-        (("--delta", "1e-5", "--engine", "sgd", "--target-epsilon", "3"), "no noise multiplier"),
+        (
+            ("--delta", "1e-5", "--engine", "sgd", "--target-epsilon", "3"),
+            "unknown field noise_multiplier for engine sgd",
+        ),
         (
             ("--delta", "1e-5", "--neighboring-relation", "add_or_remove_one"),
             "replace_one with sampling shuffle",

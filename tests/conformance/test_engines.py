@@ -1,0 +1,212 @@
+"""What every engine of the shelf keeps to. A new file there inherits these tests."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dashboards import palette, report
+from search_spaces import space as spaces
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from tests.conformance.shelves import DropIn
+from tests.dashboards import samples
+from tests.engines.engine_checks import SIZE, engine_on
+from tests.sweep.sweeps import settings_in
+from trainables import catalogue
+from trainables.config import PrivacyConfig, parse
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import build
+
+_NAMES = catalogue.names("engines")
+_PRIVATE = catalogue.names("engines", kind="private")
+_ROOT = Path(__file__).resolve().parents[2]
+# Another value for each field of `privacy`, of which the engine may lack some.
+_OTHER: dict[str, Any] = {
+    "max_grad_norm": 0.3,
+    "noise_multiplier": 7.0,
+    "noise_decay": {"kind": "linear", "tau": 0.1},
+    "group_scale": "first_step_noised",
+    "delta": 1e-7,
+    "secure_noise": True,
+    "reproducible_noise": True,
+    "accountant": "rdp",
+}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_the_contract(name: str) -> None:
+    module = catalogue.entry("engines", name)
+    assert module.KIND in ("private", "plain")
+    assert set(module.TASKS) <= set(catalogue.names("tasks"))
+    assert module.TASKS
+    assert issubclass(module.Config, PrivacyConfig)
+    assert module.Config.engine == name
+    assert isinstance(module.PAPER_FIGURE, bool)
+    assert list(inspect.signature(module.make).parameters) == ["model", "mechanism", "setup"]
+    assert list(inspect.signature(module.check).parameters) == ["mechanism"]
+    assert module.__doc__
+    assert palette.name(name) == module.LOOK.label != name
+    for colour in (module.LOOK.light, module.LOOK.dark):
+        assert re.fullmatch(r"#[0-9A-Fa-f]{6}", colour)
+
+
+def test_one_is_the_default_and_one_the_baseline() -> None:
+    assert catalogue.marked("engines", "DEFAULT") in _PRIVATE
+    assert catalogue.kind_of("engines", catalogue.marked("engines", "BASELINE")) == "plain"
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_it_has_the_fields_that_it_reads_and_no_other(name: str) -> None:
+    known = catalogue.entry("engines", name).Config.fields()
+    usual = parse({"engine": name})
+    assert parse(usual.model_dump(mode="json")) == usual
+    for field, value in _OTHER.items():
+        fields = {"engine": name, "privacy": {field: value}}
+        if field in known:
+            assert parse(fields).id != usual.id
+            continue
+        with pytest.raises(InvalidInput, match=rf"^unknown field privacy\.{field} for engine "):
+            parse(fields)
+        assert field not in usual.model_dump()["privacy"]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_its_default_is_a_mechanism_that_it_runs(name: str) -> None:
+    made = build(parse({"engine": name, "training": {"num_workers": 1}}), num_records=2_560)
+    catalogue.entry("engines", name).check(made)
+    assert made.claims_privacy == made.is_private == (name in _PRIVATE)
+    engine = engine_on(made, torch.randn(100, SIZE), [[0], [1]] if name in _PRIVATE else [[0, 1]])
+    engine.step(0, 0)
+    assert torch.isfinite(engine.released).all()
+    assert (made.unaccounted == ()) == (name in _PRIVATE)
+
+
+@pytest.mark.parametrize("name", _PRIVATE)
+def test_what_is_audited_of_it_can_be_built(name: str) -> None:
+    audited = catalogue.entry("engines", name).AUDITED
+    assert audited
+    for changes in audited:
+        fields: dict[str, Any] = {"engine": name}
+        for path, value in changes.items():
+            fields = spaces.set_path(fields, path, value)
+        assert build(parse(fields), num_records=2_560).is_private
+
+
+def test_no_module_names_an_engine_outside_its_file() -> None:
+    """So that a new one is one file. Comments may."""
+    word = re.compile(rf"(?<![\w-])({'|'.join(_NAMES)})(?![\w-])")
+    found = []
+    for folder in ("sweep", "dashboards", "search_spaces", "trainables"):
+        for file in sorted((_ROOT / folder).rglob("*.py")):
+            if file.parent.name == "engines":
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found += [f"{file.name}:{node.lineno}"] * bool(word.search(node.value))
+    assert found == []
+
+
+HALVED = '''"""DP-SGD that adds a declared share of its noise."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from trainables.config import PrivacyConfig, Sampling
+from trainables.engines._look import Look
+from trainables.errors import InvalidInput
+
+KIND = "private"
+TASKS = ("nlu",)
+LOOK = Look(label="Quiet SGD", light="#123456", dark="#abcdef", mark="square")
+PAPER_FIGURE = False
+AUDITED = ()
+
+
+class Config(PrivacyConfig):
+    engine: ClassVar[str] = "quiet"
+    sampling: Sampling | None = "poisson"
+    microbatch_size: int | None = 1
+    noise_calibration: str | None = "central"
+    loudness: float = Field(0.5, gt=0)
+
+
+def check(mechanism):
+    if mechanism.num_workers != 1:
+        raise InvalidInput(f"expected training.num_workers=1, got {mechanism.num_workers}")
+
+
+def make(model, mechanism, setup):
+    from trainables.engines._private import PrivateEngine
+
+    return PrivateEngine(model, mechanism, setup)
+'''
+
+
+@pytest.fixture
+def quiet(drop_in: DropIn) -> str:
+    drop_in("engines", "quiet", HALVED)
+    return "quiet"
+
+
+def test_a_new_engine_is_found_with_fields_of_its_own(quiet: str) -> None:
+    first, second = (
+        parse({"engine": quiet, "privacy": {"loudness": loudness}}) for loudness in (0.5, 0.6)
+    )
+    assert first == parse({"engine": quiet})
+    assert first.id != second.id
+    with pytest.raises(InvalidInput, match=r"did you mean loudness\?"):
+        parse({"engine": quiet, "privacy": {"loudnes": 1}})
+    with pytest.raises(InvalidInput, match=r"^unknown field privacy\.loudness for engine "):
+        parse({"privacy": {"loudness": 1}})
+    with pytest.raises(InvalidInput, match=r"with task=synthesis, got quiet"):
+        parse(
+            {
+                "task": "synthesis",
+                "engine": quiet,
+                "data": {"name": "smcalflow"},
+                "model": {"name": "causal_lm"},
+            }
+        )
+
+
+def test_a_new_engine_is_planned_and_held_to_a_budget(quiet: str, tmp_path: Path) -> None:
+    space = spaces.parse(
+        {
+            "name": "s",
+            "base": {"data": {"name": "atis"}, "training": {"epochs": 2}},
+            "variants": [
+                {"name": "mine", "set": {"engine": quiet}, "axes": {"privacy.loudness": [1, 2]}},
+                {"name": "plain", "baseline": True, "set": {"engine": _plain()}},
+            ],
+            "axes": {"privacy.noise_multiplier": [0.5, 2.0]},
+            "budget": {"epsilon": 3.0},
+        }
+    )
+    plan = planning.make(space, account=accounting(settings_in(tmp_path)))
+    assert [trial.values["privacy.noise_multiplier"] for trial in plan.to_run[:2]] == [2.0, 2.0]
+    assert all(trial.epsilon and trial.epsilon <= 3 for trial in plan.to_run[:2])
+    assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]
+    assert plan.to_run[2].values == {}, "noise is no part of a baseline, whose points are one"
+    two = parse({"engine": quiet, "training": {"num_workers": 2}})
+    with pytest.raises(InvalidInput, match=r"expected training\.num_workers=1, got 2"):
+        build(two, num_records=2_560)
+
+
+def test_a_new_engine_is_shown(quiet: str) -> None:
+    mine = samples.trial("9999", quiet, 0.2, 4.0)
+    page = report.html(samples.sweep(trials=(*samples.sweep().trials, mine)))
+    assert "Quiet SGD, epsilon 4" in page
+    assert ".engine-quiet { --c: #123456; }" in page
+    assert ".engine-quiet { --c: #abcdef; }" in page
+
+
+def _plain() -> str:
+    return catalogue.marked("engines", "BASELINE")
