@@ -2,8 +2,8 @@
 
 `base`, the shared axes and `override` are for every variant: where a variant or an axis changes an
 entry (`model.name`, say), those of their fields that the new entry lacks are dropped. Each must
-belong to at least one entry that the base or the space uses, and a field that a variant sets to one that this
-variant uses: what belongs to none is refused.
+belong to at least one entry that the base or the space uses, and a field that a variant sets to one
+that this variant uses: what belongs to none is refused.
 """
 
 from __future__ import annotations

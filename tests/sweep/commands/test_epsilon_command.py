@@ -126,7 +126,7 @@ def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
         (("--noise-multiplier", "1", "--target-epsilon", "1"), "got both"),
         (
             ("--delta", "1e-5", "--engine", "sgd", "--target-epsilon", "3"),
-            "unknown field noise_multiplier for engine sgd",
+            "unknown field noise_multiplier for engine",
         ),
         (
             ("--delta", "1e-5", "--neighboring-relation", "add_or_remove_one"),
