@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboards import palette
-from dashboards.live_metrics import METRICS
+from dashboards.live_metrics import metrics
 from dashboards.panels import PANELS, Kind, Panel, Query
 
 UID = "dp-nlu-sweep"
@@ -125,7 +125,7 @@ def _datasource() -> dict[str, Any]:
 
 
 def _sweep() -> dict[str, Any]:
-    question = f"label_values({METRICS['sweep_trials'].exposed}, sweep)"
+    question = f"label_values({metrics()['sweep_trials'].exposed}, sweep)"
     return {
         "name": "sweep",
         "type": "query",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboards.live_metrics import METRICS
+from dashboards.live_metrics import metrics
 
 Kind = Literal["timeseries", "stat", "bargauge", "xychart"]
 _CHOSEN = 'sweep=~"$sweep"'
@@ -38,8 +38,8 @@ class Panel:
     high: float | None = None
 
 
-def _of(source: str) -> str:
-    return f"{METRICS[source].exposed}{{{_CHOSEN}}}"
+def _of(source: str, also: str = "") -> str:
+    return f"{metrics()[source].exposed}{{{_CHOSEN}{also}}}"
 
 
 def _last(source: str) -> str:
@@ -68,7 +68,7 @@ PANELS: tuple[Panel, ...] = (
         kind="stat",
         queries=(
             Query(
-                expression=f'sum({METRICS["sweep_trials"].exposed}{{{_CHOSEN}, status="failed"}})',
+                expression="sum(" + _of("sweep_trials", ', status="failed"') + ")",
                 legend="failed",
             ),
         ),

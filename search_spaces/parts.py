@@ -6,10 +6,10 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from search_spaces import constraints
-from trainables import catalogue
+from trainables import catalogue, figures
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 
@@ -153,17 +153,13 @@ class Constraint(Part):
         return self.reason or f"constraint {self.require}"
 
 
-Objective = Literal[
-    "validation_ser",
-    "leakage",
-    "mauve",
-    "word_type_overlap",
-    "function_type_overlap",
-    "chi_square",
-    "validation_loss",
-    "epsilon",
-    "seconds",
-]
+def _registered(name: str) -> str:
+    if name not in figures.objectives():
+        raise ValueError(f"expected one of {', '.join(figures.objectives())}, got {name!r}")
+    return name
+
+
+Objective = Annotated[str, AfterValidator(_registered)]
 
 
 _RESULTS = "its theorem needs trials that are drawn without regard to results"

@@ -30,20 +30,12 @@ from search_spaces.parts import (
     as_axes,
     check_paths,
 )
-from trainables import goals
+from trainables import catalogue, figures, goals
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.old_configs import migrated
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
-
-
-_NLU_ALONE = frozenset({"validation_ser", "leakage"})
-_SYNTHESIS_ALONE = frozenset(
-    {"mauve", "word_type_overlap", "function_type_overlap", "chi_square", "validation_loss"}
-)
-# The attacks whose AUC the objective `leakage` is, the first that a trial has.
-_LEAKAGE_BY = frozenset({"shadow", "loss_threshold"})
 
 
 class SearchSpace(Part):
@@ -138,23 +130,29 @@ class SearchSpace(Part):
         if generates and "objectives" not in self.search.model_fields_set:
             mine = self.search.model_copy(update={"objectives": (goals.QUALITY["synthesis"][0],)})
             object.__setattr__(self, "search", mine)
-        refused = _NLU_ALONE if generates else _SYNTHESIS_ALONE
+        allowed = figures.objectives("synthesis" if generates else "nlu")
         for name in self.search.objectives:
-            if name in refused:
+            if name not in allowed:
                 raise ValueError(f"expected no objective {name} with task={self.task}")
         return self
 
     @model_validator(mode="after")
     def _leakage_is_measured(self) -> SearchSpace:
         """A search by what no trial measures would be told of failures alone."""
-        if "leakage" not in self.search.objectives:
+        if figures.LEAKAGE not in self.search.objectives:
             return self
+        measured = {
+            name
+            for name in catalogue.names("attacks")
+            if catalogue.kind_of("attacks", name) != "control"
+            and not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
+        }
         for variant in self.variants or (Variant(name="all"),):
             for attacks in () if variant.baseline else _attacks_of(self, variant):
-                if isinstance(attacks, list | tuple) and not _LEAKAGE_BY & {*map(str, attacks)}:
+                if isinstance(attacks, list | tuple) and not measured & {*map(str, attacks)}:
                     raise ValueError(
                         "expected evaluation.attacks with"
-                        f" {' or '.join(sorted(_LEAKAGE_BY))}, or none given, with the objective"
+                        f" {' or '.join(sorted(measured))}, or none given, with the objective"
                         f" leakage, got {list(attacks)}"
                     )
         return self

@@ -1,38 +1,74 @@
-"""What a trial yields: frozen data, and which of its figures only the curator may see."""
+"""What a trial yields: frozen data, and the figures of its course."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-# Computed from private records without noise: no epsilon covers them (docs/privacy.md). They are
-# marked wherever they are shown and left out of exports. Prefixes end in "*".
-CURATOR_ONLY = (
-    "train_loss",
-    "clip_fraction",
-    "gradient_norm",
-    "nonfinite_gradients",
-    "mia_*",
-    "delta_mia_*",
-    "roc_*",
-    "epsilon_lower_bound*",
-    "epsilon_estimate*",
-    "signals",
-    "split_ids",
-    "duplicates_dropped",
+from trainables.figures import Figure
+
+FIGURES = (
+    Figure(
+        name="seconds",
+        label="seconds of the trial",
+        better="lower",
+        audience="public",
+        unit="s",
+        written="seconds",
+        objective=True,
+        is_listed=True,
+    ),
+    Figure(
+        name="epoch_seconds",
+        label="seconds of the last epoch",
+        better="lower",
+        audience="public",
+        unit="s",
+        written="seconds",
+        per_epoch=True,
+    ),
+    *(
+        Figure(
+            name=f"seconds_{part}",
+            label=f"seconds of {words}",
+            better="lower",
+            audience="public",
+            unit="s",
+            written="seconds",
+        )
+        for part, words in (
+            ("prepare", "preparation"),
+            ("train", "training"),
+            ("epoch", "an epoch (median)"),
+            ("attacks", "attacks"),
+            ("shadow", "the shadow model"),
+            ("generate", "generation"),
+            ("evaluate", "evaluation"),
+            ("total", "the whole trial"),
+        )
+    ),
+    Figure(
+        name="utterances_per_second",
+        label="training utterances a second in the last epoch",
+        better="higher",
+        audience="public",
+        per_epoch=True,
+    ),
+    *(
+        Figure(name=name, label=label, audience="public", per_epoch=True, written="count")
+        for name, label in (("epochs_done", "epochs that have ended"), ("epochs", "epochs planned"))
+    ),
+    *(
+        Figure(
+            name=f"best_epoch{stage and f'_{stage}'}",
+            label=f"epoch whose weights are kept{stage and f', of {stage}'}",
+            audience="public",
+            written="count",
+        )
+        for stage in ("", "parses", "utterances")
+    ),
+    Figure(name="duplicates_dropped", label="duplicate records left out", written="count"),
 )
-
-
-def is_curator_only(name: str) -> bool:
-    """Whether a metric or artifact is for the person who may see the private data, only.
-
-    >>> is_curator_only("mia_shadow_auc"), is_curator_only("ser")
-    (True, False)
-    """
-    return any(
-        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-        for pattern in CURATOR_ONLY
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

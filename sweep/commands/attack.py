@@ -86,7 +86,7 @@ def attack_run(
     from sweep.results import attack_model
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from trainables.result import is_curator_only
+    from trainables.figures import is_public
 
     settings = from_environment()
     folder = attack_model.folder_of(run, settings)
@@ -107,7 +107,7 @@ def attack_run(
             " membership figures"
         )
     (record,) = (r for r in sweep.records() if r.plan.id == folder.name)
-    kept = {n: v for n, v in record.metrics.items() if is_curator_only(n) and v is not None}
+    kept = {n: v for n, v in record.metrics.items() if not is_public(n) and v is not None}
     if not any(name.startswith("mia_") for name in kept):
         raise InvalidInput(f"expected a finished trial with attacks, got {run} ({record.status})")
     from trainables import evidence

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sweep.commands._shared import JsonFlag, console, print_json
 from trainables.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from trainables.metrics import NluScores
 
 
 class Align(StrEnum):
@@ -153,7 +150,7 @@ def register(app: typer.Typer) -> None:
             seed=seed,
         )
         if as_json:
-            print_json({**found.as_dict(), "align": str(align), "match": str(match)})
+            print_json({**found, "align": str(align), "match": str(match)})
             return
         _print(found)
 
@@ -175,7 +172,7 @@ def score_files(
     match: Match,
     bootstrap_samples: int,
     seed: int,
-) -> NluScores:
+) -> dict[str, float]:
     """The metrics of two files.
 
     Raises: InvalidInput for files that are damaged or do not belong together.
@@ -228,15 +225,14 @@ def _shown(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def _print(found: NluScores) -> None:
+def _print(found: Mapping[str, float]) -> None:
     from rich.table import Table
 
     table = Table("metric", "value", "95 %")
-    figures = found.as_dict()
-    for name, value in figures.items():
+    for name, value in found.items():
         if name.endswith(("_low", "_high")):
             continue
-        low, high = figures.get(f"{name}_low"), figures.get(f"{name}_high")
+        low, high = found.get(f"{name}_low"), found.get(f"{name}_high")
         shown = f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
         table.add_row(name, shown, "" if low is None else f"{low:.4f} to {high:.4f}")
     console().print(table)

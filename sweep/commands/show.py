@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         from sweep.settings import from_environment
         from sweep.store import sweeps as store
         from sweep.synthesis.table import synthesis_table
-        from trainables import goals
+        from trainables import figures
 
         folder = store.open_sweep(from_environment().home, name)
         records = folder.records()
@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
             main = select.headline(records)
             good, epsilon = (figure(select.value(record, key)) for key in (main, "epsilon"))
             out.print(
-                f"front: {record.plan.id} {goals.WORDS[main]} {good} at epsilon {epsilon}:"
+                f"front: {record.plan.id} {figures.label(main)} {good} at epsilon {epsilon}:"
                 f" {record.plan.name}",
                 markup=False,
                 soft_wrap=True,

@@ -14,6 +14,7 @@ from sweep.spending.account import Account
 from sweep.spending.filter import UNFILTERED
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import TrialConfig
+from trainables.figures import LEAKAGE
 
 _NUM_PROBES = 12
 
@@ -57,7 +58,7 @@ def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
     if space.search.warm_start:
         earlier = earlier_records(space, home)
         found.append(f"{len(earlier)} finished trials of earlier sweeps are points of this space.")
-    if "leakage" in space.search.objectives:
+    if LEAKAGE in space.search.objectives:
         found.append(
             "The search goes by leakage, which only the curator may see: no epsilon covers its"
             " choice."

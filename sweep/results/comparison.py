@@ -15,23 +15,11 @@ from sweep.results import select
 from sweep.results.standing import Standing, standing
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables import attacks, figures
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_SHOWN = (
-    "validation_ser",
-    "ser",
-    "mia_shadow_auc",
-    "mia_loss_threshold_auc",
-    "mauve",
-    "word_type_overlap",
-    "function_type_overlap",
-    "chi_square",
-    "epsilon",
-    "seconds",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +84,15 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     return Side(folder=folder, record=record, records=tuple(records))
 
 
+def shown() -> tuple[str, ...]:
+    """Figures that are put side by side, and the AUC of each attack."""
+    return (*figures.listed(), *attacks.every_auc())
+
+
 def compare(first: Side, second: Side) -> Comparison:
     """B against A."""
     sides = (first.record, second.record)
-    known = [name for name in _SHOWN if any(select.value(r, name) is not None for r in sides)]
+    known = [name for name in shown() if any(select.value(r, name) is not None for r in sides)]
     same = first.folder.path == second.folder.path
     differences = [] if same else _matched(first.records, second.records)
     return Comparison(

@@ -24,9 +24,9 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend
 from trainables.data.records import LabelSchema
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.figures import LEAKAGE, is_public
 from trainables.privacy import card as cards
 from trainables.privacy.summary import plain
-from trainables.result import is_curator_only
 
 _MODEL = "model"
 _USES = {
@@ -84,7 +84,7 @@ def _write_model(place: Path) -> None:
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
     """The trial's figures without those that only the curator may see."""
-    return {name: value for name, value in record.metrics.items() if not is_curator_only(name)}
+    return {name: value for name, value in record.metrics.items() if is_public(name)}
 
 
 def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
@@ -150,12 +150,12 @@ def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
 def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -> dict[str, object]:
     about = folder.about()
     notes = list(record.notes)
-    if "leakage" in folder.space().search.objectives:
+    if LEAKAGE in folder.space().search.objectives:
         notes.append(
             "the search went by leakage, which is computed from private records without noise: no"
             " epsilon covers which settings were tried"
         )
-    if chosen_by is not None and is_curator_only(chosen_by):
+    if chosen_by is not None and not is_public(chosen_by):
         notes.append(
             f"chosen by {chosen_by}, which is computed from private records without noise: the"
             " epsilon does not cover the choice"

@@ -19,8 +19,8 @@ from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
 from trainables.errors import InvalidInput
+from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
-from trainables.result import is_curator_only
 
 _CURVE_POINTS = 100
 
@@ -107,9 +107,7 @@ def _trial(
         max_grad_norm=float(privacy["max_grad_norm"]) if noisy else None,
         decay_tau=float(privacy["noise_decay"]["tau"]) if noisy else None,
         metrics={
-            name: value
-            for name, value in record.metrics.items()
-            if not (public and is_curator_only(name))
+            name: value for name, value in record.metrics.items() if not public or is_public(name)
         },
         rocs=tuple(curves),
         history=tuple(history),
@@ -133,7 +131,7 @@ def _known(metrics: Mapping[str, Any], *, public: bool) -> dict[str, float]:
     return {
         name: value
         for name, value in named.items()
-        if value is not None and not (public and is_curator_only(name))
+        if value is not None and (not public or is_public(name))
     }
 
 

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweep.store.sweeps import TrialRecord
-from trainables import goals
+from trainables import figures, goals
 from trainables.errors import InvalidInput
 
 WAYS = ("ser", "mauve", "leakage", "pareto")
 _CHOSEN_BY = {
     "ser": goals.QUALITY["nlu"],
     "mauve": goals.QUALITY["synthesis"],
-    "leakage": ("mia_shadow_auc", "mia_loss_threshold_auc"),
+    "leakage": (figures.LEAKAGE,),
 }
 
 
@@ -205,7 +205,7 @@ def ranked(found: Sequence[Group], metric: str) -> list[Group]:
 
     def place(group: Group, mean: float) -> tuple[float, float]:
         epsilon = group.spread("epsilon")
-        return goals.cost(metric, mean), math.inf if epsilon is None else epsilon.mean
+        return figures.cost(metric, mean), math.inf if epsilon is None else epsilon.mean
 
     known = [(spread.mean, g) for g in found if (spread := g.spread(metric)) is not None]
     return [group for _, group in sorted(known, key=lambda pair: place(pair[1], pair[0]))]
@@ -214,7 +214,7 @@ def ranked(found: Sequence[Group], metric: str) -> list[Group]:
 def _cost(record: TrialRecord, metric: str) -> float | None:
     """A figure with the sign that makes smaller better."""
     found = value(record, metric)
-    return None if found is None else goals.cost(metric, found)
+    return None if found is None else figures.cost(metric, found)
 
 
 def _within(record: TrialRecord, epsilon_max: float | None) -> bool:

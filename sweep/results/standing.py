@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sweep.results import select
 from sweep.results.select import Group
 from sweep.store.sweeps import TrialRecord
-from trainables import goals
+from trainables import figures
 
 SEEDS, PAIRED, OWN = "means over seeds", "paired over the test utterances", "their own intervals"
 # The change of test SER from the first trial to the second, with its 95 % interval.
@@ -44,7 +44,7 @@ class Standing:
         text = f"best by {self.metric} {mean:.4g}: {record.plan.id} {record.plan.name}"
         if not self.ways:
             return text
-        word, how = goals.WORDS[self.figure], f"(95 %, {' or '.join(self.ways)})"
+        word, how = figures.label(self.figure), f"(95 %, {' or '.join(self.ways)})"
         if not self.untold:
             others = "the other" if self.num_told == 1 else f"all {self.num_told} others"
             return f"{text}; its test {word} is told apart from that of {others} {how}"

@@ -15,7 +15,7 @@ from sweep.results.standing import interval_of
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
-from trainables import goals
+from trainables import figures
 from trainables.privacy.mechanism import claims_privacy
 
 _STYLES = {
@@ -97,7 +97,7 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
     main = select.headline(records)
     table = Table(
         title=name,
-        caption=f"* on the front of {goals.WORDS[main]} and epsilon · x: times the baseline"
+        caption=f"* on the front of {figures.label(main)} and epsilon · x: times the baseline"
         " · MIA: curator only",
     )
     table.add_column("", width=1)
@@ -106,7 +106,7 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
     # Its own bootstrap interval; how trials compare with each other is another question.
     intervals = main == "ser" and any(interval_of(record) for record in records)
     for column in (
-        goals.WORDS[main],
+        figures.label(main),
         *(["95 %"] if intervals else []),
         "x",
         "MIA-AUC",
@@ -146,7 +146,7 @@ def group_table(records: Sequence[TrialRecord]) -> Table | None:
     table = Table(title="over seeds: mean ± standard deviation (number)")
     table.add_column("trial", overflow="fold")
     main = select.headline(records)
-    for column in (goals.WORDS[main], "MIA-AUC", "epsilon"):
+    for column in (figures.label(main), "MIA-AUC", "epsilon"):
         table.add_column(column, justify="right")
     for group in found:
         table.add_row(

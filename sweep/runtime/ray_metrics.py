@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dashboards.live_metrics import METRICS, STATUSES, LiveMetric
+from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
 from sweep.results.table import Progress
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder
+from sweep.store.trial_files import with_leakage
 
 Watch = Callable[[str, Progress], None]
 
@@ -52,7 +53,7 @@ class Recorder:
         counts = Counter(self._status.values())
         for status in STATUSES:
             labels = {"sweep": self._folder.name, "status": status}
-            self._set("sweep_trials", float(counts[status]), labels)
+            self._set(COUNTS, float(counts[status]), labels)
         plan = self._plan(trial_id)
         if plan is None or not progress.status.has_begun:
             return
@@ -63,7 +64,7 @@ class Recorder:
             "engine": plan.engine,
         }
         for source, value in self._figures(plan, progress).items():
-            if source in METRICS and value is not None and math.isfinite(value):
+            if source in metrics() and value is not None and math.isfinite(value):
                 self._set(source, value, labels)
 
     def _figures(self, plan: PlannedTrial, progress: Progress) -> dict[str, float | None]:
@@ -82,8 +83,7 @@ class Recorder:
                 figures["utterances_per_second"] = plan.num_records / seconds
         if progress.status.is_finished:
             result = self._folder.result(plan.id) or {}
-            measured = _numbers(result.get("metrics", {}))
-            figures |= {name: measured.get(name) for name in ("ser", "mia_shadow_auc")}
+            figures |= with_leakage(result.get("metrics", {}))
         return figures
 
     def _plan(self, trial_id: str) -> PlannedTrial | None:
@@ -95,7 +95,7 @@ class Recorder:
     def _set(self, source: str, value: float, labels: Mapping[str, str]) -> None:
         if source not in self._gauges:
             make = self._make or _ray_gauge
-            self._gauges[source] = make(METRICS[source])
+            self._gauges[source] = make(metrics()[source])
         self._gauges[source].set(value, tags=dict(labels))
 
 

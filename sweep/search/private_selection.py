@@ -20,7 +20,7 @@ from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import TrialRecord
-from trainables import goals
+from trainables import figures, goals
 from trainables.errors import InvalidInput
 
 _PATIENCE = 1_000  # draws in a row that are no config, before the space is refused
@@ -96,7 +96,7 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
 
 def _cost(record: TrialRecord, metric: str) -> float:
     value = select.value(record, metric)
-    return math.inf if value is None or math.isnan(value) else goals.cost(metric, value)
+    return math.inf if value is None or math.isnan(value) else figures.cost(metric, value)
 
 
 def _logarithmic_parameter(mean: float) -> float:

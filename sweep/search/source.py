@@ -22,13 +22,12 @@ from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables import goals
+from trainables import figures
 
 _PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
 _LAST_PATIENCE = 200  # and draws by chance, before the search ends
 _CHEAP = 40  # draws by chance for something that there is room for
 _FULL = 8  # configurations in a row for which the sweep's total has no room: chance goes on
-_LEAKAGE = ("mia_shadow_auc", "mia_loss_threshold_auc")
 
 
 class SearchSource:
@@ -180,17 +179,13 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
     """A finished trial's objectives; None where one is missing."""
     found = []
     for name in space.search.objectives:
-        if name == "leakage":
-            known = [v for key in _LEAKAGE if (v := record.metrics.get(key)) is not None]
-            value = known[0] if known else None
-        else:
-            value = select.value(record, name)
+        value = select.value(record, name)
         if value is None or math.isnan(value):
             return None
         # A sampler compares epsilons by their size, and cannot reckon with infinity.
         if name == "epsilon":
             value = min(math.log10(max(value, 1e-12)), 12.0)
-        found.append(goals.cost(name, value))
+        found.append(figures.cost(name, value))
     return tuple(found)
 
 

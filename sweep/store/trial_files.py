@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sweep.store import plans
 from sweep.store.files import append_line, read_json, read_lines, write_json, write_text
 from sweep.store.status import TrialStatus
 from trainables.errors import InvalidData
+from trainables.figures import ATTACKS
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 
@@ -149,15 +151,24 @@ class TrialFiles:
             plan=trial,
             status=status,
             epochs_done=result["epochs_done"] if result else len(rows),
-            metrics={
-                key: metric(value) for key, value in {**metrics, **panel.get("metrics", {})}.items()
-            },
+            metrics=with_leakage({**metrics, **panel.get("metrics", {})}),
             seconds=float(times.get("total") or sum(row["seconds"] for row in rows)),
             reason=reason,
             notes=(*result["notes"], *panel.get("notes", ())) if result else (),
             privacy=result["privacy"] if result else None,
             violation=panel.get("violation"),
         )
+
+
+def with_leakage(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Metrics as they are kept, and the strongest attack among them by its own figures."""
+    found = {name: metric(value) for name, value in metrics.items()}
+    if any(name.startswith(ATTACKS) for name in found):
+        from trainables.attacks import strongest  # SciPy, only where attacks ran
+
+        best = strongest(found)
+        found |= {} if best is None else best.figures()
+    return found
 
 
 def metric(value: Any) -> float | None:

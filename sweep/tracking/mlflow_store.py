@@ -25,6 +25,7 @@ from sweep.store.files import number
 from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.trial_files import with_leakage
 from sweep.tracking.connection import require_answer
 from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
@@ -38,10 +39,10 @@ from sweep.tracking.text import (
     version_tags,
     violation_text,
 )
-from trainables import goals
+from trainables import figures
 from trainables.errors import InvalidInput
+from trainables.figures import is_public
 from trainables.locks import alone
-from trainables.result import is_curator_only
 
 EXPERIMENT = "sweeps"
 MARKER = "epochs_done"  # logged last of an epoch: what it is there for has been delivered
@@ -249,17 +250,17 @@ class Tracker:
             if step <= self._delivered[run_id]:
                 continue
             noise = noise_at(record.plan, step)
-            figures = {**row["metrics"], **noise, "epoch_seconds": row["seconds"], MARKER: step}
-            self._metrics(run_id, figures, step=step, when=row["time"])
+            known = {**row["metrics"], **noise, "epoch_seconds": row["seconds"], MARKER: step}
+            self._metrics(run_id, known, step=step, when=row["time"])
             self._delivered[run_id] = step
 
-    def _metrics(self, run_id: str, figures: dict[str, Any], *, step: int, when: float) -> None:
+    def _metrics(self, run_id: str, metrics: dict[str, Any], *, step: int, when: float) -> None:
         from mlflow.entities import Metric
 
         stamp = _milliseconds(when)
         entries = [
             Metric(metric_key(name), value, stamp, step)
-            for name, given in figures.items()
+            for name, given in metrics.items()
             if (value := number(given)) is not None and math.isfinite(value)
         ]
         self._client.log_batch(run_id, metrics=entries)
@@ -288,12 +289,15 @@ class Tracker:
             # A final figure of the same name as an epoch's is of the best epoch.
             final = {
                 f"best_{name}" if name in seen else name: value
-                for name, value in result["metrics"].items()
+                for name, value in with_leakage(result["metrics"]).items()
             }
             final |= logarithms(record.metrics)
             self._metrics(run_id, final, step=record.epochs_done, when=when)
             if panel:
-                self._metrics(run_id, panel["metrics"], step=record.epochs_done, when=panel["time"])
+                compared = with_leakage({**result["metrics"], **panel["metrics"]})
+                names = {*panel["metrics"], *(n for n in compared if n.startswith(figures.LEAKAGE))}
+                new = {name: compared[name] for name in names}
+                self._metrics(run_id, new, step=record.epochs_done, when=panel["time"])
         self._result_tags(run_id, record, names={*seen, *record.metrics})
         self._artifacts(folder, run_id, record, rows)
         status = "FAILED" if record.status is TrialStatus.FAILED else "FINISHED"
@@ -312,7 +316,7 @@ class Tracker:
             "privacy.step_audit": str(
                 ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
             ),
-            "curator_only": ", ".join(sorted(name for name in names if is_curator_only(name))),
+            "curator_only": ", ".join(sorted(name for name in names if not is_public(name))),
             # MLflow has no infinity: such a figure is a tag and no metric.
             **dict.fromkeys(infinite, "inf"),
         }
@@ -352,18 +356,18 @@ class Tracker:
             "trials_failed": sum(record.status is TrialStatus.FAILED for record in records),
             "trials_done": len(finished),
         }
-        figures: dict[str, Any] = dict(counts)
+        summary: dict[str, Any] = dict(counts)
         candidates = [r for r in finished if not r.plan.baseline] or finished
         main = select.headline(records)
         known = [r for r in candidates if select.value(r, main) is not None]
         if known:
-            best = min(known, key=lambda r: goals.cost(main, select.value(r, main) or 0.0))
-            for name in (main, "mia_shadow_auc", "epsilon", "epsilon_paper", "seconds"):
-                figures[f"best_{name}"] = select.value(best, name)
+            best = min(known, key=lambda r: figures.cost(main, select.value(r, main) or 0.0))
+            for name in (main, figures.LEAKAGE, "epsilon", "epsilon_paper", "seconds"):
+                summary[f"best_{name}"] = select.value(best, name)
         times = [float((folder.result(r.plan.id) or {}).get("time") or 0.0) for r in finished]
         when = max(times, default=float(folder.about()["created"]))
         over = counts["trials_done"] + counts["trials_failed"]
-        self._metrics(parent, figures, step=over, when=when)
+        self._metrics(parent, summary, step=over, when=when)
         page = f"#/experiments/{self.experiment_id}/runs/{parent}/artifacts"
         links = [(name, f"{page}/{name}") for name in ("space.yaml", "plan.json")]
         links += [
@@ -376,7 +380,7 @@ class Tracker:
         tags = [
             RunTag("status", status.lower()),
             RunTag("mlflow.note.content", text),
-            RunTag("curator_only", "mia_*, best_mia_*"),
+            RunTag("curator_only", ", ".join(n for n in summary if metric_key(n) != n)),
         ]
         self._client.log_batch(parent, tags=tags)
         if status == "RUNNING":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sweep.results import select
 from sweep.results.table import duration, figure, markdown
 from sweep.store.sweeps import TrialRecord
-from trainables import goals
+from trainables import figures
 
 LONGEST = 5_000  # characters that a store keeps of a description
 _READING = (
@@ -37,7 +37,7 @@ def note(
     if finished:
         parts += [
             markdown(finished),
-            f"Bold: on the front of {goals.WORDS[select.headline(finished)]} and epsilon.",
+            f"Bold: on the front of {figures.label(select.headline(finished))} and epsilon.",
         ]
     parts.append(_READING)
     return _fitting([part for part in parts if part])
@@ -51,7 +51,7 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
     main = select.headline(finished)
     ordered = sorted(front, key=lambda r: select.value(r, "epsilon") or 0.0)
     lines = [
-        f"* epsilon {figure(select.value(r, 'epsilon'))}: **{goals.WORDS[main]}"
+        f"* epsilon {figure(select.value(r, 'epsilon'))}: **{figures.label(main)}"
         f" {figure(select.value(r, main))}**,"
         f" {_words(r.plan.name)}, {duration(r.seconds)}"
         for r in ordered

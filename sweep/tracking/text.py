@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweep.store.plans import PlannedTrial
+from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
-from trainables.result import is_curator_only
 
 CURATOR_PREFIX = "curator_only/"
+# Counts of a sweep's own run; every other metric is a trial's figure.
+OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_done"})
 
 
 def metric_key(name: str) -> str:
@@ -21,8 +23,9 @@ def metric_key(name: str) -> str:
     >>> metric_key("ser"), metric_key("mia_shadow_auc"), metric_key("best_mia_shadow_auc")
     ('ser', 'curator_only/mia_shadow_auc', 'curator_only/best_mia_shadow_auc')
     """
-    private = is_curator_only(name) or is_curator_only(name.removeprefix("best_"))
-    return f"{CURATOR_PREFIX}{name}" if private else name
+    alone = name.removeprefix("best_").removeprefix("log10_")
+    public = name in OF_A_SWEEP or is_public(name) or is_public(alone)
+    return name if public else f"{CURATOR_PREFIX}{name}"
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

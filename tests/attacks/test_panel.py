@@ -14,8 +14,8 @@ from trainables.attacks import Knowledge, allowed, bag_of_words, panel, shadow_a
 from trainables.attacks._panel import evaluation_rows
 from trainables.config import SplitMode
 from trainables.errors import InvalidInput
+from trainables.figures import is_public
 from trainables.metrics.membership import auc
-from trainables.result import is_curator_only
 
 N, POPULATION = 1_000, 200
 FIGURES = (
@@ -65,7 +65,7 @@ def test_each_split_runs_what_it_allows(mode):
 def test_every_figure_is_for_the_curator_only():
     found = panel(_world("paired"), _knowledge("paired"), delta=1e-5)
     found |= shadow_ablations(_world("paired"), _knowledge("paired"))
-    assert not [name for name in found if not is_curator_only(name)]
+    assert not [name for name in found if is_public(name)]
     for attack in (
         "shadow",
         "loss_threshold",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainables import catalogue
+from trainables import catalogue, figures
 from trainables.data.records import Frame
 from trainables.metrics import count_frames
 from trainables.metrics._counts import from_table, table
@@ -53,8 +53,10 @@ def test_perfect_and_worst(metric):
     wrong = [Frame("b", (("t", 1, 2),))] * 5
     good = float(metric.value(count_frames(truth, truth).total()))
     bad = float(metric.value(count_frames(truth, wrong).total()))
-    assert good == (1.0 if metric.HIGHER_IS_BETTER else 0.0)
-    assert (bad < good) == metric.HIGHER_IS_BETTER
+    (name,) = (name for name, function in metric.OF_COUNTS.items() if function is metric.value)
+    higher = figures.registry()[name].better == "higher"
+    assert good == (1.0 if higher else 0.0)
+    assert (bad < good) == higher
 
 
 def test_is_elementwise_and_finite(metric):

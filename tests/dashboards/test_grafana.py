@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from dashboards import grafana
-from dashboards.live_metrics import METRICS, STATUSES, TRIAL_LABELS
+from dashboards.live_metrics import STATUSES, TRIAL_LABELS, metrics
 from dashboards.panels import PANELS, expressions
 
 _PROMETHEUS = shutil.which("prometheus")
@@ -37,7 +37,7 @@ def test_the_shipped_dashboard_is_the_one_that_the_code_makes() -> None:
 
 
 def test_panels_ask_only_for_metrics_that_a_sweep_records() -> None:
-    recorded = {metric.exposed for metric in METRICS.values()}
+    recorded = {metric.exposed for metric in metrics().values()}
     for title, expression in expressions():
         asked = set(re.findall(r"\b(ray_\w+)\{", expression))
         assert asked, title
@@ -92,12 +92,12 @@ class _Endpoint(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         lines = []
-        for metric in METRICS.values():
+        for metric in metrics().values():
             for trial in ("a", "b"):
                 if metric.labels == TRIAL_LABELS:
                     labels = f'sweep="s",trial="{trial}",name="n{trial}",engine="dp_sgd"'
                     lines.append(f"{metric.exposed}{{{labels}}} 2.5")
-        name = METRICS["sweep_trials"].exposed
+        name = metrics()["sweep_trials"].exposed
         lines += [f'{name}{{sweep="s",status="{status}"}} 1' for status in STATUSES]
         body = ("\n".join(lines) + "\n").encode()
         self.send_response(200)
@@ -160,7 +160,7 @@ def test_a_real_prometheus_answers_every_panel(prometheus: str) -> None:
     deadline = time.monotonic() + 90
     while True:
         try:
-            if _ask(prometheus, METRICS["sweep_trials"].exposed):
+            if _ask(prometheus, metrics()["sweep_trials"].exposed):
                 break
         except OSError:
             pass

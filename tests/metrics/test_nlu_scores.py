@@ -84,37 +84,37 @@ def test_vectors_of_single_utterances(name):
     counts, intent_errors, by_name, by_edit = EXPECTED[name]
     scores = _score([name])
     assert (
-        scores.num_slots_correct,
-        scores.num_slots_substituted,
-        scores.num_slots_deleted,
-        scores.num_slots_inserted,
+        scores["num_slots_correct"],
+        scores["num_slots_substituted"],
+        scores["num_slots_deleted"],
+        scores["num_slots_inserted"],
     ) == counts
-    assert scores.num_intent_errors == intent_errors
-    assert scores.ser == pytest.approx(by_name)
-    assert _score([name], align="edit").ser == pytest.approx(by_edit)
+    assert scores["num_intent_errors"] == intent_errors
+    assert scores["ser"] == pytest.approx(by_name)
+    assert _score([name], align="edit")["ser"] == pytest.approx(by_edit)
 
 
 def test_v8_neither_alignment_dominates():
     reference = [Frame("T", (("a", 0, 1), ("x", 1, 2)))]
     hypothesis = [Frame("T", (("x", 1, 2), ("a", 4, 5)))]
-    assert score(reference, hypothesis).ser == pytest.approx(1 / 3)
-    assert score(reference, hypothesis, align="edit").ser == pytest.approx(2 / 3)
+    assert score(reference, hypothesis)["ser"] == pytest.approx(1 / 3)
+    assert score(reference, hypothesis, align="edit")["ser"] == pytest.approx(2 / 3)
 
 
 def test_corpus_vector_is_micro_averaged():
     scores = _score(V)
-    assert scores.ser == 0.5
-    assert _score(V, align="edit").ser == pytest.approx(8 / 18)
-    assert scores.icer == pytest.approx(2 / 7)
-    assert scores.intent_accuracy == pytest.approx(5 / 7)
-    assert scores.irer == pytest.approx(6 / 7)
-    assert scores.frame_accuracy == pytest.approx(1 / 7)
-    assert scores.f_ser == pytest.approx(0.473684, abs=1e-6)
-    assert scores.slot_precision == pytest.approx(8 / 13)
-    assert scores.slot_recall == pytest.approx(8 / 11)
-    assert scores.slot_f1 == pytest.approx(2 / 3)
-    assert (scores.num_utterances, scores.num_reference_slots) == (7, 11)
-    assert scores.ser_low <= scores.ser <= scores.ser_high
+    assert scores["ser"] == 0.5
+    assert _score(V, align="edit")["ser"] == pytest.approx(8 / 18)
+    assert scores["icer"] == pytest.approx(2 / 7)
+    assert scores["intent_accuracy"] == pytest.approx(5 / 7)
+    assert scores["irer"] == pytest.approx(6 / 7)
+    assert scores["frame_accuracy"] == pytest.approx(1 / 7)
+    assert scores["f_ser"] == pytest.approx(0.473684, abs=1e-6)
+    assert scores["slot_precision"] == pytest.approx(8 / 13)
+    assert scores["slot_recall"] == pytest.approx(8 / 11)
+    assert scores["slot_f1"] == pytest.approx(2 / 3)
+    assert (scores["num_utterances"], scores["num_reference_slots"]) == (7, 11)
+    assert scores["ser_low"] <= scores["ser"] <= scores["ser_high"]
 
 
 def test_bio_reading_vector():
@@ -143,8 +143,8 @@ def test_seqeval_vector():
     truth = [["B-city", "I-city", "O", "B-date"], ["O", "O"]]
     guess = [["O", "I-city", "O", "B-date"], ["B-x", "O"]]
     scores = _scores_of_tags(truth, guess)
-    assert scores.slot_f1 == pytest.approx(0.4)
-    assert scores.slot_f1_strict == pytest.approx(0.5)
+    assert scores["slot_f1"] == pytest.approx(0.4)
+    assert scores["slot_f1_strict"] == pytest.approx(0.5)
 
 
 TAG = st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"])
@@ -171,8 +171,8 @@ def test_slot_f1_agrees_with_seqeval_in_both_modes(pairs):
         warnings.simplefilter("ignore")  # seqeval warns of 0/0
         lenient = f1_score(truth, guess, zero_division=0)
         strict = f1_score(truth, guess, mode="strict", scheme=IOB2, zero_division=0)
-    assert scores.slot_f1 == pytest.approx(lenient, abs=1e-12)
-    assert scores.slot_f1_strict == pytest.approx(strict, abs=1e-12)
+    assert scores["slot_f1"] == pytest.approx(lenient, abs=1e-12)
+    assert scores["slot_f1_strict"] == pytest.approx(strict, abs=1e-12)
 
 
 SLOT = st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(1, 2)).map(
@@ -203,11 +203,11 @@ def test_counts_keep_their_invariants(pairs, align, random):
     shuffled = count_frames(*[list(side) for side in zip(*pairs, strict=True)], align=align)
     assert (table(shuffled.total()) == table(total)).all()
     scores = score(references, hypotheses, align=align, bootstrap_samples=0)
-    assert (scores.ser == 0) == (scores.frame_accuracy == 1)
-    backward = score(hypotheses, references, align=align, bootstrap_samples=0).ser
-    forward = scores.ser
+    assert (scores["ser"] == 0) == (scores["frame_accuracy"] == 1)
+    backward = score(hypotheses, references, align=align, bootstrap_samples=0)["ser"]
+    forward = scores["ser"]
     harmonic = 2 * forward * backward / (forward + backward) if forward else 0.0
-    assert scores.f_ser == pytest.approx(harmonic)
+    assert scores["f_ser"] == pytest.approx(harmonic)
 
 
 @settings(max_examples=100, deadline=None)
@@ -255,8 +255,8 @@ def test_value_match_ignores_case_tokens_and_places():
         tokens=[["New", "York"]],
         hypothesis_tokens=[["to", "new  york"]],
     )
-    assert scores.ser == 0
-    assert score([reference], [hypothesis]).ser == 0.5
+    assert scores["ser"] == 0
+    assert score([reference], [hypothesis])["ser"] == 0.5
 
 
 def test_bootstrap_interval_has_the_right_width():
@@ -271,7 +271,7 @@ def test_bootstrap_interval_has_the_right_width():
     hypotheses = [Frame("b" if bad else "a", ()) for bad in wrong]
     scores = score(references, hypotheses, bootstrap_samples=4_000)
     right_width = 2 * 1.96 * np.sqrt(wrong.mean() * (1 - wrong.mean()) / n)
-    assert scores.ser_high - scores.ser_low == pytest.approx(right_width, rel=0.1)
+    assert scores["ser_high"] - scores["ser_low"] == pytest.approx(right_width, rel=0.1)
 
 
 def test_resampling_distinct_rows_has_the_moments_of_resampling_utterances():
@@ -326,7 +326,7 @@ def test_slots_as_multisets():
     reference = [Frame("a", (("s", 0, 1), ("s", 0, 1)))]
     hypothesis = [Frame("a", (("s", 0, 1),))]
     scores = score(reference, hypothesis)
-    assert (scores.num_slots_correct, scores.num_slots_deleted) == (1, 1)
+    assert (scores["num_slots_correct"], scores["num_slots_deleted"]) == (1, 1)
     assert Counter(reference[0].slots)["s", 0, 1] == 2
 
 

@@ -15,7 +15,8 @@ from trainables import trial
 from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
-from trainables.result import EpochReport, TrialResult, is_curator_only
+from trainables.figures import is_public
+from trainables.result import EpochReport, TrialResult
 
 SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
 CONTACTS = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
@@ -221,5 +222,5 @@ def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) ->
 
 def test_figures_from_private_records_without_noise_are_marked() -> None:
     marked = ("train_loss", "clip_fraction", "gradient_norm", "mia_shadow_auc", "signals")
-    assert all(is_curator_only(name) for name in marked)
-    assert not any(is_curator_only(name) for name in ("ser", "epsilon", "seconds_train"))
+    assert all(not is_public(name) for name in marked)
+    assert all(is_public(name) for name in ("ser", "epsilon", "seconds_train"))

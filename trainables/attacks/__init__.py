@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from trainables.attacks._headline import FIGURES, Strongest, auc_of, every_auc, strongest
 from trainables.attacks._knowledge import Knowledge, allowed, refuse_unless_allowed
 from trainables.attacks._signals import (
     FEATURES,
@@ -48,12 +49,16 @@ _OF_PANEL = (
 
 __all__ = [
     "FEATURES",
+    "FIGURES",
     "Knowledge",
     "Signals",
+    "Strongest",
     "allowed",
+    "auc_of",
     "bag_of_words",
     "curves",
     "estimates",
+    "every_auc",
     "features_of",
     "gather",
     "panel",
@@ -63,6 +68,7 @@ __all__ = [
     "refuse_unless_allowed",
     "shadow_ablations",
     "signals_from",
+    "strongest",
     "sweep_panel",
     "sweep_scores",
     "write_signals",

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln
-from scipy.stats import norm
+from scipy.special import gammaln, ndtr
 
 from trainables.attacks._references import IN, OUT, Moments
 from trainables.attacks._signals import Floats
@@ -39,7 +38,7 @@ def ratio(
         )
     std = _std(references, variance)
     if variant == "offline":
-        return np.asarray(norm.cdf((psi - mean[OUT]) / std[OUT]))
+        return np.asarray(ndtr((psi - mean[OUT]) / std[OUT]))
     return log_ratio(psi, mean_in=mean[IN], std_in=std[IN], mean_out=mean[OUT], std_out=std[OUT])
 
 

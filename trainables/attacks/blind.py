@@ -14,6 +14,7 @@ from trainables.attacks._signals import Floats, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 
+KIND = "control"  # it sees no model: what it finds is no leakage of one
 NEEDS = frozenset({"texts"})
 _FOLDS = 5
 

@@ -22,6 +22,7 @@ from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers.precision import Precision
+from trainables.metrics import training
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.privacy.flat_adam import FlatAdam
 from trainables.privacy.mechanism import Mechanism
@@ -54,8 +55,8 @@ class StepStats:
     units: int
 
     def vector(self) -> Tensor:
-        """float64[6], in the order of the fields."""
-        numbers = (self.loss, self.records, self.norm, self.clipped, self.nonfinite, self.units)
+        """float64[6], in the order of `metrics.training.SUMS`."""
+        numbers = [getattr(self, name) for name in training.SUMS]
         device = self.loss.device
         return torch.stack(
             [torch.as_tensor(x, dtype=torch.float64, device=device) for x in numbers]
@@ -183,14 +184,7 @@ class Engine(ABC):
         for step in range(self._mechanism.steps_in(epoch)):
             sums += self.step(epoch, step).vector()
         self.comm.all_reduce_sum(sums)
-        loss, records, norm, clipped, nonfinite, units = sums.tolist()
-        return {
-            "train_loss": loss / max(1.0, records),
-            "gradient_norm": norm / max(1.0, units),
-            "clip_fraction": clipped / max(1.0, units),
-            "nonfinite_gradients": nonfinite,
-            **self._noise(epoch),
-        }
+        return {**training.of_sums(sums.tolist()), **self._noise(epoch)}
 
     def _noise(self, epoch: int) -> dict[str, float]:
         """`noise_norm`: the expected norm of the noise in a released mean gradient, to be held

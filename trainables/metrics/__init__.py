@@ -8,7 +8,7 @@ difference of two systems.
 
 from trainables.metrics._counts import Align, Counts, Match
 from trainables.metrics._score import (
-    NluScores,
+    FIGURES,
     compare,
     count_frames,
     relative_change,
@@ -17,10 +17,10 @@ from trainables.metrics._score import (
 )
 
 __all__ = [
+    "FIGURES",
     "Align",
     "Counts",
     "Match",
-    "NluScores",
     "compare",
     "count_frames",
     "relative_change",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri
 
 from trainables.errors import InvalidInput
 
@@ -48,6 +48,8 @@ def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
     """For each member the share of non-members below it, for each non-member the share of members
     above it; ties count half. The mean of either is the AUC.
     """
+    from scipy.stats import rankdata  # a second, only where scores are ranked
+
     values, mask = check(scores, member)
     members, others = values[mask], values[~mask]
     ranks = rankdata(values)
@@ -68,7 +70,7 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
         return Auc(value=value, standard_error=math.nan, low=0.0, high=1.0)
     variance = above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below)
     error = math.sqrt(variance)
-    margin = float(norm.ppf(0.5 + confidence / 2)) * error
+    margin = float(ndtri(0.5 + confidence / 2)) * error
     low, high = max(0.0, value - margin), min(1.0, value + margin)
     edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
     if value == 1.0:
@@ -88,7 +90,7 @@ def auc_difference(
     (above, below), (above2, below2) = placements(first, member), placements(second, member)
     difference = float(above.mean() - above2.mean())
     variance = (above - above2).var(ddof=1) / len(above) + (below - below2).var(ddof=1) / len(below)
-    margin = float(norm.ppf(0.5 + confidence / 2)) * math.sqrt(variance)
+    margin = float(ndtri(0.5 + confidence / 2)) * math.sqrt(variance)
     return difference, difference - margin, difference + margin
 
 

@@ -8,7 +8,7 @@ shape and every operation is element-wise.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeVar
 
@@ -59,6 +59,8 @@ class Counts:
         return from_table(table(self).sum(axis=0))
 
 
+# What a metric's file offers: functions of counts, element-wise, by the name of their figure.
+OfCounts = Mapping[str, Callable[[Counts], NDArray[np.float64]]]
 NAMES = tuple(field.name for field in fields(Counts))
 
 

@@ -3,66 +3,67 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables import catalogue, figures
 from trainables.data.bio import slots_strict
 from trainables.data.records import Frame
-from trainables.metrics import (
-    frame_accuracy,
-    intent_accuracy,
-    semantic_error_rate,
-    slot_f1,
-    slot_f1_strict,
-)
+from trainables.figures import Figure
+from trainables.metrics import semantic_error_rate
 from trainables.metrics._bootstrap import interval, paired_difference, resampled_totals
-from trainables.metrics._counts import Align, Counts, Match, count, from_table, table
+from trainables.metrics._counts import (
+    Align,
+    Counts,
+    Match,
+    OfCounts,
+    count,
+    from_table,
+    table,
+)
 from trainables.seeding import generator
 
-Metric = Callable[[Counts], NDArray[np.float64]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NluScores:
-    """Metrics of one set of utterances, as fractions; `_low` and `_high` bound 95 %.
-
-    Intervals are percentile bootstraps over utterances, and equal the estimate where no resample
-    was asked for.
-    """
-
-    ser: float
-    ser_low: float
-    ser_high: float
-    f_ser: float
-    icer: float
-    irer: float
-    intent_accuracy: float
-    intent_accuracy_low: float
-    intent_accuracy_high: float
-    frame_accuracy: float
-    frame_accuracy_low: float
-    frame_accuracy_high: float
-    slot_f1: float
-    slot_f1_low: float
-    slot_f1_high: float
-    slot_f1_strict: float
-    slot_precision: float
-    slot_recall: float
-    num_utterances: int
-    num_reference_slots: int
-    num_hypothesis_slots: int
-    num_intent_errors: int
-    num_slots_correct: int
-    num_slots_substituted: int
-    num_slots_deleted: int
-    num_slots_inserted: int
-
-    def as_dict(self) -> dict[str, float]:
-        """All figures by name, ready for JSON or a tracker."""
-        return asdict(self)
+# Sizes that are reported beside the metrics, by the field of `Counts`.
+_SIZES = {
+    "utterances": "utterances",
+    "reference_slots": "reference_slots",
+    "hypothesis_slots": "hypothesis_slots",
+    "intent_errors": "intent_errors",
+    "slots_correct": "correct",
+    "slots_substituted": "substituted",
+    "slots_deleted": "deleted",
+    "slots_inserted": "inserted",
+}
+FIGURES = (
+    *(
+        Figure(
+            name=f"num_{name}",
+            label=f"{name.replace('_', ' ')} of the test records",
+            task="nlu",
+            audience="public",
+            written="count",
+        )
+        for name in _SIZES
+    ),
+    # `compare`: against the baseline on the same test records.
+    Figure(
+        name="delta_ser_percent",
+        label="change of SER from the baseline's",
+        better="lower",
+        audience="public",
+        task="nlu",
+        unit="%",
+        has_bounds=True,
+    ),
+    Figure(
+        name="delta_ser_significant",
+        label="whether the change of SER leaves 0 out of its 95 % interval",
+        audience="public",
+        task="nlu",
+    ),
+)
 
 
 def score(
@@ -77,8 +78,11 @@ def score(
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
     bootstrap_samples: int = 1_000,
     seed: int = 0,
-) -> NluScores:
-    """Every NLU metric of `hypotheses` against `references`, in the same order.
+) -> dict[str, float]:
+    """Every NLU metric of `hypotheses` against `references`, in the same order, by its name.
+
+    Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by percentile
+    bootstraps over utterances; they equal the estimate with `bootstrap_samples` 0.
 
     `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
     reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
@@ -130,51 +134,31 @@ def count_frames(
     )
 
 
-def summarize(counts: Counts, *, bootstrap_samples: int = 1_000, seed: int = 0) -> NluScores:
-    """The metrics of counts by utterance, shape [n]."""
+def summarize(counts: Counts, *, bootstrap_samples: int = 1_000, seed: int = 0) -> dict[str, float]:
+    """The metrics of counts by utterance, shape [n], as `score` gives them."""
     total = counts.total()
     resampled = None
     if bootstrap_samples:
         rng = generator(seed, "bootstrap", "nlu")
         resampled = from_table(resampled_totals(table(counts), samples=bootstrap_samples, rng=rng))
+    found: dict[str, float] = {}
+    for name, metric in of_counts().items():
+        found[name] = float(metric(total))
+        if f"{name}_low" in figures.registry():
+            low, high = (found[name],) * 2 if resampled is None else interval(metric(resampled))
+            found |= {f"{name}_low": low, f"{name}_high": high}
+    sizes = {f"num_{name}": int(getattr(total, field)) for name, field in _SIZES.items()}
+    return found | sizes
 
-    def bounds(metric: Metric) -> tuple[float, float, float]:
-        estimate = float(metric(total))
-        low, high = (estimate, estimate) if resampled is None else interval(metric(resampled))
-        return estimate, low, high
 
-    ser = bounds(semantic_error_rate.value)
-    intent = bounds(intent_accuracy.value)
-    frame = bounds(frame_accuracy.value)
-    f1 = bounds(slot_f1.value)
-    return NluScores(
-        ser=ser[0],
-        ser_low=ser[1],
-        ser_high=ser[2],
-        f_ser=float(semantic_error_rate.symmetric(total)),
-        icer=int(total.intent_errors) / int(total.utterances),
-        irer=int(total.frame_errors) / int(total.utterances),
-        intent_accuracy=intent[0],
-        intent_accuracy_low=intent[1],
-        intent_accuracy_high=intent[2],
-        frame_accuracy=frame[0],
-        frame_accuracy_low=frame[1],
-        frame_accuracy_high=frame[2],
-        slot_f1=f1[0],
-        slot_f1_low=f1[1],
-        slot_f1_high=f1[2],
-        slot_f1_strict=float(slot_f1_strict.value(total)),
-        slot_precision=float(slot_f1.precision(total)),
-        slot_recall=float(slot_f1.recall(total)),
-        num_utterances=int(total.utterances),
-        num_reference_slots=int(total.reference_slots),
-        num_hypothesis_slots=int(total.hypothesis_slots),
-        num_intent_errors=int(total.intent_errors),
-        num_slots_correct=int(total.correct),
-        num_slots_substituted=int(total.substituted),
-        num_slots_deleted=int(total.deleted),
-        num_slots_inserted=int(total.inserted),
-    )
+def of_counts() -> OfCounts:
+    """Every metric of counts on the shelf by its name, the first of each file."""
+    modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
+    return {
+        name: metric
+        for module in modules
+        for name, metric in getattr(module, "OF_COUNTS", {}).items()
+    }
 
 
 def relative_change(value: float, baseline: float) -> float:

@@ -13,8 +13,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure, text_rate
 
-HIGHER_IS_BETTER = False
+FIGURES = (
+    text_rate(
+        name="chi_square",
+        label="chi-square distance of function types",
+        better="lower",
+        objective=True,
+        is_listed=True,
+        has_ceiling=True,
+    ),
+    Figure(
+        name="chi_square_full",
+        label="chi-square distance, doubled",
+        better="lower",
+        audience="public",
+        task="synthesis",
+        has_ceiling=True,
+    ),
+    text_rate(
+        name="total_variation",
+        label="total variation of function types",
+        better="lower",
+        has_ceiling=True,
+    ),
+    Figure(
+        name="jensen_shannon",
+        label="Jensen-Shannon divergence of function types",
+        better="lower",
+        audience="public",
+        task="synthesis",
+        unit="nats",
+        has_ceiling=True,
+    ),
+)
 
 
 def value(generated: Mapping[str, int], human: Mapping[str, int]) -> float:

@@ -11,9 +11,36 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure, text_rate
 
-HIGHER_IS_BETTER = True
 TOP = (10, 25, 50, 100)
+FIGURES = (
+    text_rate(
+        name="function_type_overlap",
+        label="function-type overlap",
+        better="higher",
+        objective=True,
+        is_listed=True,
+        has_ceiling=True,
+    ),
+    text_rate(name="well_formed_rate", label="well-formed programs", better="higher"),
+    Figure(
+        name="num_function_types",
+        label="function types",
+        audience="public",
+        task="synthesis",
+        written="count",
+    ),
+    *(
+        text_rate(
+            name=f"function_top{k}",
+            label=f"shared of the {k} most frequent function types",
+            better="higher",
+            has_ceiling=True,
+        )
+        for k in TOP
+    ),
+)
 
 
 def count(occurrences: Iterable[Iterable[str]]) -> Counter[str]:

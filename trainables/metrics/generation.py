@@ -14,12 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure
 from trainables.metrics import function_distance, function_overlap, mauve, neighbours, word_overlap
 from trainables.parse.function_types import FnTypes, occurrences
 from trainables.parse.graph import graph
 from trainables.parse.lispress import LispressError
 
-HIGHER_IS_BETTER = True
+FIGURES = tuple(
+    Figure(name=f"num_{name}", label=label, task="synthesis", audience="public", written="count")
+    for name, label in (
+        ("generated", "generated texts"),
+        ("human", "human texts"),
+        ("compared", "texts compared on each side"),
+        ("programs_compared", "programs compared on each side"),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure, text_rate
 
-HIGHER_IS_BETTER = True
+FIGURES = (
+    text_rate(
+        name="mauve",
+        label="MAUVE",
+        better="higher",
+        objective=True,
+        is_listed=True,
+        has_ceiling=True,
+    ),
+    text_rate(name="mauve_smoothed", label="MAUVE*", better="higher", has_ceiling=True),
+    Figure(
+        name="mauve_num_texts",
+        label="texts that MAUVE compared",
+        audience="public",
+        task="synthesis",
+        written="count",
+    ),
+    Figure(
+        name="mauve_num_clusters",
+        label="clusters that MAUVE compared",
+        audience="public",
+        task="synthesis",
+        written="count",
+    ),
+)
 FEATURES = "tfidf-char2-5-svd128"
 SCALE = 5.0  # of the divergence inside the exponential
 _POINTS = 25

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, ndtr
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure
 from trainables.metrics._auc import Auc, Bools, Floats, auc, auc_change, auc_difference, check
 
 __all__ = [
@@ -30,6 +31,48 @@ __all__ = [
     "roc",
     "tpr_at_fpr",
 ]
+
+# What `figures` gives of one attack, by its own names.
+OF_SCORES = (
+    Figure(name="auc", label="AUC", better="lower", written="rate", has_bounds=True),
+    *(
+        figure
+        for name, share in (("tpr_1pct", "1 %"), ("tpr_01pct", "0.1 %"))
+        for figure in (
+            Figure(
+                name=name,
+                label=f"TPR at {share} FPR",
+                better="lower",
+                written="rate",
+                has_bounds=True,
+            ),
+            Figure(
+                name=f"{name}_low_resolution",
+                label=f"whether a handful of records sets the TPR at {share} FPR",
+            ),
+        )
+    ),
+    Figure(name="advantage", label="advantage", better="lower", written="rate"),
+    Figure(name="balanced_accuracy", label="balanced accuracy", better="lower", written="rate"),
+    Figure(name="num_members", label="members", written="count"),
+    Figure(name="num_nonmembers", label="non-members", written="count"),
+)
+# `auc_change`: against the baseline on the same records.
+FIGURES = (
+    Figure(
+        name="delta_mia_percent",
+        label="change of AUC from the baseline's",
+        better="lower",
+        task="nlu",
+        unit="%",
+        has_bounds=True,
+    ),
+    Figure(
+        name="delta_mia_significant",
+        label="whether the change of AUC leaves 0 out of its 95 % interval",
+        task="nlu",
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +163,8 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> tupl
     if not 0 <= hits <= trials or trials < 1:
         raise InvalidInput(f"expected 0 <= hits <= trials and trials >= 1, got {hits} of {trials}")
     tail = (1 - confidence) / 2
-    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, trials - hits + 1))
-    high = 1.0 if hits == trials else float(beta.ppf(1 - tail, hits + 1, trials - hits))
+    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, tail))
+    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - tail))
     return low, high
 
 
@@ -194,7 +237,7 @@ def dp_inconsistencies(
             broken.append(name)
     if gaussian_mu is not None:
         area = auc(scores, member, confidence=confidence)
-        if area.low > float(norm.cdf(gaussian_mu / math.sqrt(2))):
+        if area.low > float(ndtr(gaussian_mu / math.sqrt(2))):
             broken.append("auc")
     return tuple(broken)
 

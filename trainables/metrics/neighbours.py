@@ -14,8 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
+from trainables.figures import text_rate
 
-HIGHER_IS_BETTER = True
+FIGURES = (
+    text_rate(
+        name="neighbour_precision",
+        label="precision by neighbours",
+        better="higher",
+        has_ceiling=True,
+    ),
+    text_rate(
+        name="neighbour_recall", label="recall by neighbours", better="higher", has_ceiling=True
+    ),
+)
 K = 3  # the authors' choice
 Floats = NDArray[np.float64]
 

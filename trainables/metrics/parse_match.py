@@ -17,7 +17,6 @@ from trainables.parse.function_types import occurrences
 from trainables.parse.graph import STRING, Graph, graph, serialize
 from trainables.parse.lispress import LispressError
 
-HIGHER_IS_BETTER = True
 ApiSet = Literal["smcalflow", "treedst"]
 APIS: dict[ApiSet, frozenset[str]] = {
     "smcalflow": frozenset(

@@ -10,8 +10,6 @@ from trainables.metrics import parse_match
 from trainables.metrics.parse_match import APIS, ApiSet, Program
 from trainables.parse.function_types import predicate
 
-HIGHER_IS_BETTER = True
-
 
 @dataclass(frozen=True, kw_only=True)
 class ParseScores:

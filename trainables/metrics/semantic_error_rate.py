@@ -10,9 +10,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.metrics._counts import Counts
+from trainables.figures import nlu_rate
+from trainables.metrics._counts import Counts, OfCounts
 
-HIGHER_IS_BETTER = False
+FIGURES = (
+    nlu_rate(
+        name="ser",
+        label="SER",
+        better="lower",
+        objective=True,
+        is_listed=True,
+        has_bounds=True,
+        is_validated=True,
+    ),
+    nlu_rate(name="f_ser", label="F-SER", better="lower"),
+)
 
 
 def value(counts: Counts) -> NDArray[np.float64]:
@@ -33,3 +45,6 @@ def symmetric(counts: Counts) -> NDArray[np.float64]:
 
 def _errors(counts: Counts) -> NDArray[np.float64]:
     return np.asarray(counts.intent_errors + counts.slot_errors, dtype=np.float64)
+
+
+OF_COUNTS: OfCounts = {"ser": value, "f_ser": symmetric}

@@ -8,9 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.metrics._counts import Counts
+from trainables.figures import nlu_rate
+from trainables.metrics._counts import Counts, OfCounts
 
-HIGHER_IS_BETTER = True
+FIGURES = (
+    nlu_rate(name="slot_f1", label="slot F1", better="higher", has_bounds=True, is_validated=True),
+    *(
+        nlu_rate(name=f"slot_{side}", label=f"slot {side}", better="higher")
+        for side in ("precision", "recall")
+    ),
+)
 
 
 def value(counts: Counts) -> NDArray[np.float64]:
@@ -30,3 +37,6 @@ def recall(counts: Counts) -> NDArray[np.float64]:
 
 def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(part / np.maximum(whole, 1))
+
+
+OF_COUNTS: OfCounts = {"slot_f1": value, "slot_precision": precision, "slot_recall": recall}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.metrics._counts import Counts
+from trainables.figures import nlu_rate
+from trainables.metrics._counts import Counts, OfCounts
 
-HIGHER_IS_BETTER = True
+FIGURES = (nlu_rate(name="slot_f1_strict", label="slot F1, strict tags", better="higher"),)
 
 
 def value(counts: Counts) -> NDArray[np.float64]:
     """F1 of slots that B- starts; 0/0 is 0."""
     whole = counts.strict_reference_slots + counts.strict_hypothesis_slots
     return np.asarray(2 * counts.strict_matched / np.maximum(whole, 1))
+
+
+OF_COUNTS: OfCounts = {"slot_f1_strict": value}

@@ -9,8 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure, text_rate
 
-HIGHER_IS_BETTER = True
+FIGURES = (
+    text_rate(
+        name="word_type_overlap",
+        label="word-type overlap",
+        better="higher",
+        objective=True,
+        is_listed=True,
+        has_ceiling=True,
+    ),
+    Figure(
+        name="num_word_types",
+        label="word types",
+        audience="public",
+        task="synthesis",
+        written="count",
+    ),
+    text_rate(name="distinct_rate", label="distinct texts", better="higher"),
+)
 
 
 def value(generated: Iterable[str], human: Iterable[str]) -> float:

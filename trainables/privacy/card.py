@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trainables.figures import curator_only
 from trainables.privacy import selected_card
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
-from trainables.result import CURATOR_ONLY
 
 _UNITS = {
     "record": "record",
@@ -62,7 +62,7 @@ def make(mechanism: Mechanism, summary: PrivacySummary, *, facts: Facts) -> dict
         "randomness": _randomness(mechanism, facts),
         "workers": _workers(mechanism, facts.processes),
         "not_covered": list(_not_covered(mechanism)),
-        "curator_only": list(CURATOR_ONLY),
+        "curator_only": list(curator_only()),
         "step_audit": None if facts.step_audit is None else plain(dict(facts.step_audit)),
         "sweep_total": None,
         "selection": None,
@@ -141,7 +141,8 @@ def _guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
 def _not_covered(mechanism: Mechanism) -> Sequence[str]:
     found = [
         "curator-only figures, computed from private records without noise: "
-        + ", ".join(CURATOR_ONLY),
+        + ", ".join(curator_only())
+        + ", and every other figure that is not named as public",
         "the validation and test sets: they are other data sets, and metrics on them are released"
         " without noise",
         "the choice of this trial among others, unless the sweep's total below is taken",

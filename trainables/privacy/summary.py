@@ -7,6 +7,43 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trainables.config import NeighboringRelation
+from trainables.figures import Figure
+
+# `sweep plan` knows them before anything is trained.
+FIGURES = (
+    *(
+        Figure(
+            name=name,
+            label=label,
+            better="lower",
+            audience="public",
+            written="epsilon",
+            objective=name == "epsilon",
+            is_listed=name == "epsilon",
+        )
+        for name, label in (
+            ("epsilon", "epsilon"),
+            ("epsilon_paper", "epsilon of the paper's formula, no guarantee"),
+            ("epsilon_rdp", "epsilon by Rényi accounting"),
+            ("epsilon_replace_one", "epsilon when a record is replaced"),
+            ("epsilon_planned", "epsilon of all planned epochs"),
+        )
+    ),
+    *(
+        Figure(
+            name=f"{name}_spent",
+            label=f"{label} spent so far",
+            better="lower",
+            audience="public",
+            per_epoch=True,
+            written="epsilon",
+        )
+        for name, label in (("epsilon", "epsilon"), ("epsilon_paper", "epsilon of the paper"))
+    ),
+    Figure(name="delta", label="delta", audience="public"),
+    Figure(name="noise_multiplier", label="noise multiplier", audience="public", per_epoch=True),
+    Figure(name="steps", label="noisy steps", audience="public", written="count"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

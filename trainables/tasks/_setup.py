@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trainables import catalogue, engines
+from trainables import catalogue, engines, figures
 from trainables.communication import Communicator
 from trainables.config import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch
@@ -19,6 +19,7 @@ from trainables.data.split import Split, make_split
 from trainables.engines import Engine
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
+from trainables.figures import VALIDATION
 from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
@@ -53,8 +54,11 @@ class Setup:
         found = self.scores(
             self.split.validation, self.infer(self.split.validation), bootstrap_samples=0
         )
-        names = ("ser", "intent_accuracy", "slot_f1")
-        return {f"validation_{name}": found[name] for name in names}
+        return {
+            name: found[own]
+            for name in figures.registry()
+            if (own := name.removeprefix(VALIDATION)) != name and own in found
+        }
 
     def scores(
         self, ids: np.ndarray, said: Inference, *, bootstrap_samples: int
@@ -64,7 +68,7 @@ class Setup:
             self.counts(ids, said),
             bootstrap_samples=bootstrap_samples,
             seed=self.config.training.seed,
-        ).as_dict()
+        )
 
     def counts(self, ids: np.ndarray, said: Inference) -> Counts:
         """What is right and wrong in each of `ids`."""

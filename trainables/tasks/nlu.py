@@ -16,6 +16,7 @@ from trainables import catalogue, evidence
 from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
+from trainables.figures import VALIDATION
 from trainables.metrics import summarize
 from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
@@ -57,7 +58,7 @@ def run(
         counts,
         bootstrap_samples=config.evaluation.bootstrap_samples,
         seed=config.training.seed,
-    ).as_dict()
+    )
     leakage = _leakage.measure(
         setup,
         judged,
@@ -93,8 +94,9 @@ def run(
         "best_epoch": float(trained.best_epoch),
         "duplicates_dropped": float(setup.corpus.num_duplicates),
         **{
-            f"validation_{name}": trained.history[trained.best_epoch - 1][f"validation_{name}"]
-            for name in ("ser", "intent_accuracy", "slot_f1")
+            name: value
+            for name, value in trained.history[trained.best_epoch - 1].items()
+            if name.startswith(VALIDATION)
         },
         **{f"seconds_{name}": value for name, value in seconds.items()},
     }

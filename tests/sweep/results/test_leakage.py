@@ -21,7 +21,7 @@ from sweep.runtime import runner
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in
 from trainables import evidence
-from trainables.result import is_curator_only
+from trainables.figures import is_public
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -151,7 +151,7 @@ def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.Swe
         found = runs[record.plan.id].data
         for name, value in record.metrics.items():
             if name.startswith(("mia_", "epsilon_lower", "delta_mia")):
-                assert is_curator_only(name)
+                assert not is_public(name)
                 assert found.metrics[f"curator_only/{name}"] == pytest.approx(value)
         assert found.tags["privacy.violation"] == ""
         kept = client.list_artifacts(runs[record.plan.id].info.run_id, "curator_only")

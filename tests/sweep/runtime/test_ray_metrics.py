@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from dashboards.live_metrics import METRICS, LiveMetric
+from dashboards.live_metrics import LiveMetric, metrics
 from sweep.results.table import Progress
 from sweep.runtime.ray_metrics import Recorder, recorded
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.untracked import run_untracked
-from trainables.result import is_curator_only
+from trainables.figures import is_public
 
 
 class FakeGauge:
@@ -84,9 +84,11 @@ def test_throughput_is_records_over_the_seconds_of_an_epoch(tmp_path: Path) -> N
 
 
 def test_metrics_that_no_epsilon_covers_are_called_so() -> None:
-    for source, metric in METRICS.items():
-        assert metric.name.startswith("curator_") == is_curator_only(source), metric.name
-        assert ("curator" in metric.help) == is_curator_only(source)
+    for source, metric in metrics().items():
+        assert metric.name.startswith("curator_") != (is_public(source) or not metric.source), (
+            metric.name
+        )
+        assert ("curator" in metric.help) != (is_public(source) or not metric.source)
 
 
 def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(

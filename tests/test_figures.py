@@ -1,0 +1,113 @@
+"""The registry of figures: what is not in it is for the curator alone; a metric is one file."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboards import live_metrics
+from search_spaces.parts import Search
+from sweep.results import comparison
+from sweep.tracking.text import metric_key
+from trainables import catalogue, figures
+from trainables.data.records import Frame
+from trainables.metrics import score
+
+METRIC = '''"""Share of utterances without any slot error."""
+
+import numpy as np
+
+from trainables.figures import nlu_rate
+
+FIGURES = (
+    nlu_rate(
+        name="slot_accuracy",
+        label="slot accuracy",
+        better="higher",
+        objective=True,
+        is_listed=True,
+        is_validated=True,
+    ),
+)
+
+
+def value(counts):
+    """1 where all slots are right."""
+    return np.asarray(1.0 - np.minimum(counts.slot_errors, 1) / counts.utterances)
+
+
+OF_COUNTS = {"slot_accuracy": value}
+'''
+
+
+@pytest.fixture
+def new_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder beside the shelf of metrics, which holds one new file."""
+    (tmp_path / "slot_accuracy.py").write_text(METRIC)
+    package = importlib.import_module("trainables.metrics")
+    places = [*package.__path__, str(tmp_path)]
+    monkeypatch.setattr(package, "__path__", places)
+    monkeypatch.setattr(package.__spec__, "submodule_search_locations", places)
+    caches = (catalogue._names, figures.registry, live_metrics.metrics)
+    for each in caches:
+        each.cache_clear()
+    yield
+    for each in caches:
+        each.cache_clear()
+    sys.modules.pop("trainables.metrics.slot_accuracy", None)
+
+
+@pytest.mark.usefixtures("new_metric")
+def test_a_new_metric_is_one_file() -> None:
+    frames = [Frame("a", (("s", 0, 1),)), Frame("b", ())]
+    assert score(frames, frames, bootstrap_samples=0)["slot_accuracy"] == 1.0
+    assert figures.cost("validation_slot_accuracy", 0.5) == -0.5
+    assert metric_key("slot_accuracy") == "slot_accuracy"
+    gauge = live_metrics.metrics()["validation_slot_accuracy"]
+    assert gauge.exposed == "ray_sweep_validation_slot_accuracy"
+    wanted = ("validation_slot_accuracy",)
+    assert Search(strategy="tpe", num_samples=4, objectives=wanted).objectives == wanted
+    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(comparison.shown())
+
+
+def test_what_is_not_registered_is_for_the_curator() -> None:
+    for name in ("train_accuracy", "member_loss_mean", "mia_new_auc", "slot_accuracy", ""):
+        assert not figures.is_public(name)
+        assert metric_key(name) == f"curator_only/{name}"
+        assert metric_key(f"best_{name}") == f"curator_only/best_{name}"
+
+
+def test_nothing_computed_from_gradients_or_by_attacks_is_public() -> None:
+    private = ("train_", "gradient", "clip_", "nonfinite", "mia_", "leakage", "delta_mia")
+    estimates = ("epsilon_lower_bound", "epsilon_estimate")
+    for name, figure in figures.registry().items():
+        if name.startswith((*private, *estimates)):
+            assert not figure.is_public, name
+            assert "curator" in figure.help
+
+
+def test_a_figure_brings_its_kin() -> None:
+    ser = figures.registry()["ser"]
+    assert not ser.objective, "a search by test error would make it optimistic"
+    assert figures.registry()["validation_ser"].objective
+    assert figures.registry()["validation_ser"].per_epoch
+    assert figures.registry()["ser_low"].better == "neither"
+    assert figures.label("mauve_human_ceiling") == "MAUVE of human text"
+
+
+def test_one_name_is_one_figure() -> None:
+    twice = (figures.Figure(name="ser", label="SER"),)
+    module = importlib.import_module("trainables.result")
+    kept = module.FIGURES
+    figures.registry.cache_clear()
+    try:
+        module.FIGURES = (*kept, *twice)  # type: ignore[attr-defined]
+        with pytest.raises(RuntimeError, match="ser is registered twice"):
+            figures.registry()
+    finally:
+        module.FIGURES = kept  # type: ignore[attr-defined]
+        figures.registry.cache_clear()

@@ -1,0 +1,162 @@
+"""The figures of attacks by name, and the one that stands for all: the strongest attack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from trainables import catalogue
+from trainables.figures import ATTACKS, LEAKAGE, Figure
+from trainables.metrics import membership
+
+_ABLATIONS = ("shadow_ic_only", "shadow_ner_only", "shadow_self")
+_CONFIDENCE = 0.95
+_TAIL = (1 - _CONFIDENCE) / 2
+_Z = NormalDist().inv_cdf(1 - _TAIL)
+
+
+def auc_of(attack: str) -> str:
+    """The name of an attack's AUC.
+
+    >>> auc_of("shadow")
+    'mia_shadow_auc'
+    """
+    return f"{ATTACKS}{attack}_auc"
+
+
+def every_auc() -> tuple[str, ...]:
+    """Names of the AUCs of all attacks."""
+    return tuple(auc_of(name) for name in catalogue.names("attacks"))
+
+
+FIGURES = (
+    Figure(
+        name=LEAKAGE,
+        label="AUC of the strongest attack",
+        better="lower",
+        task="nlu",
+        written="rate",
+        objective=True,
+        is_listed=True,
+        has_bounds=True,
+    ),
+    Figure(
+        name="leakage_inverted",
+        label="whether the strongest attack is inverted: members score lower",
+        task="nlu",
+    ),
+    Figure(
+        name="leakage_num_attacks",
+        label="attacks that the strongest was chosen from",
+        task="nlu",
+        written="count",
+    ),
+    *(
+        replace(
+            figure,
+            name=f"{ATTACKS}{attack}_{figure.name}",
+            label=f"{figure.label} of the attack {attack}",
+            task="nlu",
+        )
+        for attack in (*catalogue.names("attacks"), *_ABLATIONS)
+        for figure in membership.OF_SCORES
+    ),
+    Figure(name="mia_num_references", label="other trials that attacks compared with"),
+    Figure(name="mia_one_run_num_units", label="coins of the one-run audit", written="count"),
+    Figure(name="mia_one_run_num_guesses", label="coins that it guessed", written="count"),
+    Figure(name="mia_one_run_num_correct", label="guesses that were right", written="count"),
+    Figure(name="epsilon_lower_bound", label="certified lower bound of epsilon"),
+    Figure(name="epsilon_lower_bound_delta", label="delta of the certified bound"),
+    Figure(name="epsilon_lower_bound_p", label="error probability of the certified bound"),
+    *(
+        Figure(name=f"epsilon_estimate_{name}", label=f"estimated epsilon ({name}), no certificate")
+        for name in ("fdp", "gdp", "cp")
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strongest:
+    """The attack that finds the most members, with its AUC turned so that more is more leakage.
+
+    `low` and `high` hold for all `num_attacks` attacks together with probability 95 %, so they hold
+    for the one that was chosen. `inverted`: its AUC is below 0.5 by more than chance.
+    """
+
+    attack: str
+    value: float
+    low: float
+    high: float
+    inverted: bool
+    num_attacks: int
+
+    def figures(self) -> dict[str, float]:
+        """By the names of the registry."""
+        return {
+            LEAKAGE: self.value,
+            f"{LEAKAGE}_low": self.low,
+            f"{LEAKAGE}_high": self.high,
+            "leakage_inverted": float(self.inverted),
+            "leakage_num_attacks": float(self.num_attacks),
+        }
+
+
+def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
+    """The strongest attack among a trial's figures; None without one. Controls are no attacks.
+
+    An AUC counts as inverted where its interval over all attacks lies below 0.5: whoever knows that
+    much turns the attack around. One that is below 0.5 by chance counts as it is.
+
+    >>> found = strongest({"mia_shadow_auc": 0.132, "mia_shadow_auc_low": 0.1,
+    ...     "mia_shadow_auc_high": 0.164, "mia_loss_threshold_auc": 0.6})
+    >>> found.attack, found.value, found.inverted
+    ('shadow', 0.868, True)
+    """
+    measured = {
+        name: (value, metrics.get(f"{auc_of(name)}_low"), metrics.get(f"{auc_of(name)}_high"))
+        for name in catalogue.names("attacks")
+        if catalogue.kind_of("attacks", name) != "control"
+        and (value := metrics.get(auc_of(name))) is not None
+    }
+    found = []
+    for name, (value, low, high) in measured.items():
+        low, high = widened(value, low, high, num_tests=len(measured))
+        inverted = high < 0.5
+        if inverted:
+            value, low, high = 1 - value, 1 - high, 1 - low
+        found.append(
+            Strongest(
+                attack=name,
+                value=value,
+                low=low,
+                high=high,
+                inverted=inverted,
+                num_attacks=len(measured),
+            )
+        )
+    return max(found, key=lambda one: (one.value, one.attack), default=None)
+
+
+def widened(
+    value: float, low: float | None, high: float | None, *, num_tests: int
+) -> tuple[float, float]:
+    """The 95 % interval of an AUC as one of `num_tests` that hold together (Bonferroni).
+
+    It follows `membership.auc`: DeLong's normal interval, cut to [0, 1], and at an AUC of 0 or 1
+    the exact bound. Without an interval nothing is known: (0, 1).
+
+    >>> [round(bound, 4) for bound in widened(0.6, 0.5412, 0.6588, num_tests=4)]
+    [0.5251, 0.6749]
+    """
+    if low is None or high is None:
+        return 0.0, 1.0
+    tail = _TAIL / num_tests
+    if value in (0.0, 1.0):
+        edge = low if value else 1 - high
+        # The exact bound is tail ** (1 / n): its logarithm grows with that of the tail.
+        edge = edge ** (math.log(tail) / math.log(_TAIL)) if edge > 0 else 0.0
+        return (edge, 1.0) if value else (0.0, 1 - edge)
+    margin = max(value - low, high - value) * NormalDist().inv_cdf(1 - tail) / _Z
+    return max(0.0, value - margin), min(1.0, value + margin)

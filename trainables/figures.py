@@ -1,0 +1,165 @@
+"""Every figure that a trial can yield, as data: its direction, its audience, how it is written.
+
+A module registers figures in its constant `FIGURES`, beside the functions that compute them. Lists
+of figures are derived from the registry: objectives, metrics of a tracking store, gauges, tables.
+What is not registered is for the curator alone: nothing is published by accident.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Literal
+
+from trainables import catalogue
+
+Better = Literal["lower", "higher", "neither"]
+Audience = Literal["public", "curator"]
+Task = Literal["nlu", "synthesis"]
+Written = Literal["number", "epsilon", "rate", "count", "seconds"]
+
+# Modules that register figures, beside every entry of the shelf of metrics.
+_MODULES = (
+    "trainables.result",
+    "trainables.privacy.summary",
+    "trainables.attacks",
+    "trainables.metrics",
+)
+VALIDATION = "validation_"
+ATTACKS = "mia_"
+LEAKAGE = "leakage"
+_BOUNDS = {"low": "lower bound of", "high": "upper bound of"}
+_CEILING = "human_ceiling"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of a trial.
+
+    `task` None: of every task. `audience` is closed by default: a figure computed from private
+    records without noise is covered by no epsilon. `per_epoch` figures are known after each epoch,
+    the others at the end. `objective`: a search may improve it. `is_listed`: shown where figures of
+    trials are put side by side.
+
+    These name further figures that come with it: `has_bounds` its 95 % interval, `has_ceiling`
+    what human text reaches, `is_validated` the same figure of the validation records after each
+    epoch, which is then the one that a search may improve.
+    """
+
+    name: str
+    label: str
+    better: Better = "neither"
+    audience: Audience = "curator"
+    task: Task | None = None
+    unit: str = ""
+    per_epoch: bool = False
+    written: Written = "number"
+    objective: bool = False
+    is_listed: bool = False
+    has_bounds: bool = False
+    has_ceiling: bool = False
+    is_validated: bool = False
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it may leave the curator's hands."""
+        return self.audience == "public"
+
+    @property
+    def help(self) -> str:
+        """What it is, for someone who reads its name elsewhere."""
+        unit = f", in {self.unit}" if self.unit else ""
+        return f"{self.label}{unit}{'' if self.is_public else ' (for the curator only)'}"
+
+    def family(self) -> Iterator[Figure]:
+        """It and the figures that come with it."""
+        alone = replace(self, has_bounds=False, has_ceiling=False, is_validated=False)
+        yield replace(alone, objective=self.objective and not self.is_validated)
+        beside = replace(alone, better="neither", objective=False, is_listed=False)
+        if self.has_bounds:
+            for end, words in _BOUNDS.items():
+                yield replace(beside, name=f"{self.name}_{end}", label=f"{words} {self.label}")
+        if self.has_ceiling:
+            yield replace(
+                beside, name=f"{self.name}_{_CEILING}", label=f"{self.label} of human text"
+            )
+        if self.is_validated:
+            yield replace(
+                alone,
+                name=f"{VALIDATION}{self.name}",
+                label=f"validation {self.label}",
+                per_epoch=True,
+            )
+
+
+# What most metrics are: a share, measured on records that no training has read.
+nlu_rate = partial(Figure, task="nlu", audience="public", written="rate")
+text_rate = partial(Figure, task="synthesis", audience="public", written="rate")
+
+
+@cache
+def registry() -> Mapping[str, Figure]:
+    """Every registered figure by its name."""
+    found: dict[str, Figure] = {}
+    shelf = (f"trainables.metrics.{name}" for name in catalogue.names("metrics"))
+    for module in (*_MODULES, *shelf):
+        for registered in getattr(importlib.import_module(module), "FIGURES", ()):
+            for figure in registered.family():
+                if figure.name in found:
+                    raise RuntimeError(f"the figure {figure.name} is registered twice")
+                found[figure.name] = figure
+    return MappingProxyType(found)
+
+
+def is_public(name: str) -> bool:
+    """Whether a figure may be published: it is registered, and as public.
+
+    >>> is_public("ser"), is_public("mia_shadow_auc"), is_public("nobody_registered_this")
+    (True, False, False)
+    """
+    figure = registry().get(name)
+    return figure is not None and figure.is_public
+
+
+def curator_only() -> tuple[str, ...]:
+    """Names of the registered figures that are for the curator, those of attacks as one pattern."""
+    found = sorted(figure.name for figure in registry().values() if not figure.is_public)
+    return (*(name for name in found if not name.startswith(ATTACKS)), f"{ATTACKS}*")
+
+
+def label(name: str) -> str:
+    """How a figure is called for people.
+
+    >>> label("validation_ser"), label("nobody_registered_this")
+    ('validation SER', 'nobody_registered_this')
+    """
+    figure = registry().get(name)
+    return name if figure is None else figure.label
+
+
+def cost(name: str, value: float) -> float:
+    """`value` with the sign that makes smaller better; lower is better where nothing says so.
+
+    >>> cost("mauve", 0.75), cost("ser", 0.25)
+    (-0.75, 0.25)
+    """
+    figure = registry().get(name)
+    return -value if figure is not None and figure.better == "higher" else value
+
+
+def objectives(task: Task | None = None) -> tuple[str, ...]:
+    """Names of the figures that a search of a task may improve; of any task where it is None."""
+    found = registry().values()
+    return tuple(
+        sorted(f.name for f in found if f.objective and (task is None or f.task in (None, task)))
+    )
+
+
+def listed() -> tuple[str, ...]:
+    """Names of the figures that are shown where trials are put side by side, utility first."""
+    found = [figure for figure in registry().values() if figure.is_listed]
+    found.sort(key=lambda figure: (figure.task is None, not figure.is_public, not figure.per_epoch))
+    return tuple(figure.name for figure in found)

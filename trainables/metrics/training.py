@@ -1,0 +1,62 @@
+"""What an epoch of training shows of itself: losses, gradients and noise. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainables.figures import VALIDATION, Figure
+
+# Computed from private records without noise, all but the norm of the noise.
+FIGURES = (
+    Figure(name="train_loss", label="training loss", better="lower", unit="nats", per_epoch=True),
+    Figure(name="gradient_norm", label="mean gradient norm before clipping", per_epoch=True),
+    Figure(
+        name="clip_fraction",
+        label="share of gradients that were clipped",
+        per_epoch=True,
+        written="rate",
+    ),
+    Figure(
+        name="nonfinite_gradients",
+        label="gradients that were not finite",
+        better="lower",
+        per_epoch=True,
+        written="count",
+    ),
+    Figure(
+        name="noise_norm",
+        label="expected norm of the noise in a mean gradient",
+        audience="public",
+        per_epoch=True,
+    ),
+    *(
+        Figure(
+            name=f"{VALIDATION}loss{stage and f'_{stage}'}",
+            label=f"validation loss{stage and f' of {stage}'}",
+            better="lower",
+            audience="public",
+            task="synthesis",
+            unit="nats a token",
+            per_epoch=True,
+            objective=not stage,
+        )
+        for stage in ("", "parses", "utterances")
+    ),
+)
+SUMS = ("loss", "records", "norm", "clipped", "nonfinite", "units")
+
+
+def of_sums(sums: Sequence[float]) -> dict[str, float]:
+    """The figures of an epoch from the sums over its steps, in the order of `SUMS`. `units` are
+    what is clipped: records or micro-batches.
+
+    >>> of_sums([3.0, 2.0, 8.0, 1.0, 0.0, 4.0])["clip_fraction"]
+    0.25
+    """
+    loss, records, norm, clipped, nonfinite, units = sums
+    return {
+        "train_loss": loss / max(1.0, records),
+        "gradient_norm": norm / max(1.0, units),
+        "clip_fraction": clipped / max(1.0, units),
+        "nonfinite_gradients": nonfinite,
+    }
