@@ -294,7 +294,6 @@ def test_squares_are_as_near_as_they_say(
     """Against the sums of outer products in float64, of rows that cancel, in all three ways."""
     record = np.repeat(np.arange(len(lengths)), lengths)
     draw, units = Cancelling(seed=seed, size=3.0, apart=apart), torch.arange(len(lengths))
-    rows = Units(units, len(lengths)).of(Rows(record, len(lengths)))
     g = draw.opposite(len(record), width)
     terms = [(draw.alike(len(record), w), 0.7) for w in widths]
     exact, sizes = [], []
@@ -311,6 +310,7 @@ def test_squares_are_as_near_as_they_say(
                 patch.setattr(gram, "_compiled", lambda: None)
             if way.endswith("GPU"):
                 patch.setattr(gram, "_is_double", lambda g: False)
+            rows = Units(units, len(lengths)).of(Rows(record, len(lengths)))
             found = gram.gram_norms(rows, terms, g, 0.3)
         right, size = torch.tensor(exact).double(), torch.tensor(sizes).double()
         torch.testing.assert_close(found.size.total, size, rtol=1e-5, atol=0)
