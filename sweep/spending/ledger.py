@@ -8,22 +8,21 @@ records they share.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sweep.spending.data_set_account import DataSetAccount
 from sweep.spending.entries import Entry, entry_from
 from sweep.spending.home_key import HomeKey
 from sweep.spending.record_hashes import RecordHashes
-from sweep.store.append_log import AppendLog
+from sweep.store.chained_log import ChainedLog
 from trainables.accountants import Release, SweepSpend, epsilon_sweep
 from trainables.errors import InvalidInput
 
 FILE = "ledger.jsonl"  # under the sweeps' home
+_DELTA = 1e-5  # where nothing was charged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +52,17 @@ class Spend:
 class Ledger:
     """The ledger at `path`, with the secret key (`.key`) and record hashes (`.records`) beside it.
 
-    Safe for several processes and sweeps at once.
+    Reads what is new before each answer, and no entry twice. Safe for several processes and sweeps
+    at once, not for several threads.
+
+    Raises: InvalidData, by whatever reads it, for a damaged ledger.
     """
 
     def __init__(self, path: Path) -> None:
-        self._log = AppendLog(path)
+        self._log = ChainedLog(path, required=("release",))
         self._key = HomeKey(path.with_suffix(".key"))
         self._hashes = RecordHashes(path.with_suffix(".records"), key=self._key)
+        self._accounts: dict[str, DataSetAccount] = {}  # by `Entry.dataset`, as it is written
 
     def name_of(self, fingerprint: str) -> str:
         """What the ledger calls a data set: its fingerprint's hash under the key of the home.
@@ -70,7 +73,8 @@ class Ledger:
 
     def charge(self, entry: Entry) -> None:
         """Write an entry; it is on the disk when this returns. Only then release."""
-        with self._alone():
+        with self._log.alone():
+            self._read_new()
             self._append(entry)
 
     def charge_within(self, entry: Entry, *, budget_total: float) -> str | None:
@@ -78,17 +82,10 @@ class Ledger:
         nothing written. No other process charges in between, so sweeps that run side by side never
         pass the total together. Baselines do not count.
         """
-        with self._alone():
-            counted, _ = self._counted(entry.dataset)
-            mine = replace(
-                entry, dataset=self.name_of(entry.dataset)
-            )  # as the written ones have it
-            after = _furthest([e for e in (*counted, mine) if not e.baseline])
-            releases = [each.release for each in after]
-            at = _smallest_delta(after)
-            together = epsilon_sweep(releases, delta=at, exact=False)
-            if together.epsilon > budget_total:  # a quick bound may be what is too large
-                together = epsilon_sweep(releases, delta=at, exact=True)
+        with self._log.alone():
+            named = replace(entry, dataset=self.name_of(entry.dataset))
+            releases, delta = self._composed(entry.dataset, after=named)
+            together = _within(releases, delta, budget_total)
             if together.epsilon > budget_total:
                 return (
                     f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
@@ -96,24 +93,6 @@ class Ledger:
                 )
             self._append(entry)
         return None
-
-    def _append(self, entry: Entry) -> None:
-        fields = {**entry.to_dict(), "dataset": self.name_of(entry.dataset)}
-        if not entry.at:
-            fields["at"] = time.time()
-        self._log.append(fields)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Be the only process that charges."""
-        path = self._log.path.with_suffix(".lock")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
         """Make a data set's records known, so that a later one that shares some is recognised.
@@ -124,29 +103,40 @@ class Ledger:
         return self._hashes.register(fingerprint, records)
 
     def entries(self) -> list[Entry]:
-        """All entries, oldest first.
+        """All entries, oldest first, read anew."""
+        log = ChainedLog(self._log.path, required=("release",))
+        return [entry_from(fields) for fields in log.read_new()]
 
-        Raises: InvalidData for a damaged ledger.
-        """
-        return [entry_from(fields) for fields in self._log.read()]
+    def of_sweep(self, sweep: str) -> list[Entry]:
+        """A sweep's entries: of each attempt at a trial the one that reaches furthest."""
+        self._read_new()
+        return [e for a in self._accounts.values() for e in a.entries if e.sweep == sweep]
+
+    def accept(self) -> None:
+        """Take a damaged ledger as it stands: what can be read counts, the rest is lost."""
+        with self._log.alone():
+            self._log.accept()
+        self._accounts = {}
 
     def datasets(self) -> tuple[str, ...]:
         """Names of what anything was charged to, in order of their first charge."""
-        return tuple(dict.fromkeys(self.name_of(entry.dataset) for entry in self.entries()))
+        self._read_new()
+        return tuple(dict.fromkeys(self.name_of(dataset) for dataset in self._accounts))
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
         """What has been released about a data set's records, by composition, at `delta` (default:
         the smallest that any of its trials was charged at, or 1e-5).
         """
-        counted, shared = self._counted(fingerprint)
-        name = self.name_of(fingerprint)
-        mine = (e for e in counted if self.name_of(e.dataset) == name)
-        at = delta or _smallest_delta(counted)
+        self._read_new()
+        name, shared = self.name_of(fingerprint), self._hashes.shared(fingerprint)
+        counted = [e for account in self._about({name, *shared}) for e in account.entries]
+        mine = [e for account in self._about({name}) for e in account.entries]
+        at = delta or min((entry.delta for entry in counted), default=_DELTA)
         releases = [entry.release for entry in counted]
         finite = [what for what in releases if what.is_finite]
         return Spend(
             dataset=name,
-            dataset_name=next((e.dataset_name for e in mine), ""),
+            dataset_name=mine[0].dataset_name if mine else "",
             total=epsilon_sweep(releases, delta=at, exact=exact),
             accounted=epsilon_sweep(finite, delta=at, exact=exact),
             num_trials=len({(entry.sweep, entry.trial) for entry in counted}),
@@ -172,12 +162,9 @@ class Ledger:
 
         Raises: InvalidInput where it would pass `budget_total`.
         """
-        counted, _ = self._counted(fingerprint)
-        at = delta or _smallest_delta(counted)
-        before = [entry.release for entry in counted if not entry.baseline]
-        together = epsilon_sweep([*before, *planned], delta=at, exact=False)
-        if together.epsilon > budget_total:  # a quick bound may be what is too large
-            together = epsilon_sweep([*before, *planned], delta=at, exact=True)
+        before, smallest = self._composed(fingerprint)
+        at = delta or smallest
+        together = _within([*before, *planned], at, budget_total)
         if together.epsilon > budget_total:
             spent = epsilon_sweep(before, delta=at, exact=False).epsilon
             raise InvalidInput(
@@ -187,25 +174,46 @@ class Ledger:
             )
         return together
 
-    def _counted(self, fingerprint: str) -> tuple[list[Entry], dict[str, int]]:
-        """What counts for a data set: its entries and those of data sets that share records."""
-        shared = self._hashes.shared(fingerprint)
-        about = {self.name_of(fingerprint), *shared}
-        return _furthest(e for e in self.entries() if self.name_of(e.dataset) in about), shared
+    def _append(self, entry: Entry) -> None:
+        named = replace(entry, dataset=self.name_of(entry.dataset), at=entry.at or time.time())
+        self._log.append(named.to_dict())
+        self._count(named)
+
+    def _read_new(self) -> None:
+        for fields in self._log.read_new():
+            self._count(entry_from(fields))
+
+    def _count(self, entry: Entry) -> None:
+        self._accounts.setdefault(entry.dataset, DataSetAccount()).add(entry)
+
+    def _about(self, names: set[str]) -> list[DataSetAccount]:
+        """The accounts of these data sets; an earlier version wrote plain fingerprints."""
+        return [a for dataset, a in self._accounts.items() if self.name_of(dataset) in names]
+
+    def _composed(
+        self, fingerprint: str, *, after: Entry | None = None
+    ) -> tuple[list[Release], float]:
+        """(few releases that cost what all that count for a data set do, the smallest delta of
+        any); as if `after` had been charged.
+        """
+        self._read_new()
+        accounts = self._about({self.name_of(fingerprint), *self._hashes.shared(fingerprint)})
+        deltas = [account.delta for account in accounts if account.delta is not None]
+        releases: list[Release] = []
+        if after is not None:
+            mine = self._accounts.get(after.dataset) or DataSetAccount()
+            releases += mine.releases(after)
+            accounts = [account for account in accounts if account is not mine]
+            deltas.append(after.delta)
+        for account in accounts:
+            releases += account.releases()
+        return releases, min(deltas, default=_DELTA)
 
 
-def _furthest(entries: Iterable[Entry]) -> list[Entry]:
-    """Of each attempt at a trial the entry that reaches furthest."""
-    kept: dict[tuple[str, str, str, int, int], Entry] = {}
-    for entry in entries:
-        key = (entry.dataset, entry.sweep, entry.trial, entry.attempt, entry.first_epoch)
-        if key not in kept or kept[key].epochs < entry.epochs:
-            kept[key] = entry
-    return list(kept.values())
-
-
-def _smallest_delta(entries: Iterable[Entry]) -> float:
-    return min((entry.delta for entry in entries), default=1e-5)
+def _within(releases: Sequence[Release], delta: float, limit: float) -> SweepSpend:
+    """The composition; by a finer bound where a quick one is larger than `limit`."""
+    quick = epsilon_sweep(releases, delta=delta, exact=False)
+    return quick if quick.epsilon <= limit else epsilon_sweep(releases, delta=delta, exact=True)
 
 
 def _because(spend: SweepSpend) -> str:

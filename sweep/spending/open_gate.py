@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sweep.spending.budget import EpsilonBudget, SweepBudget
-from sweep.spending.entries import Entry, furthest
+from sweep.spending.entries import Entry
 from sweep.spending.gate import Limits, SpendGate
 from sweep.spending.ledger import Ledger
 from sweep.spending.priced_trial import PricedTrial
@@ -74,7 +74,7 @@ def open_gate(
             ),
         ),
         account=LedgerAccount(ledger, budget_total),
-        spent=furthest(entry for entry in ledger.entries() if entry.sweep == name),
+        spent=ledger.of_sweep(name),
         ended=[record.plan.id for record in records if record.status.is_over],
         time=TimeSpent(
             before=folder.seconds_run(),

@@ -32,6 +32,7 @@ class RecordHashes:
     def __init__(self, folder: Path, *, key: HomeKey) -> None:
         self.folder = folder
         self._home_key = key
+        self._shared: dict[str, tuple[dict[str, Path], dict[str, int]]] = {}
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
         """Keep the hashes of a data set's records; returns how many distinct ones there are.
@@ -69,6 +70,9 @@ class RecordHashes:
         name, files = self._home_key.name_of(fingerprint), self._files()
         if name not in files:
             return {}
+        listed, found = self._shared.get(name, ({}, {}))
+        if listed == files:  # a list is never changed
+            return dict(found)
         mine = self._load(files[name])
         found = {}
         for other, path in files.items():
@@ -76,7 +80,8 @@ class RecordHashes:
                 count = len(np.intersect1d(mine, self._load(path), assume_unique=True))
                 if count:
                     found[other] = count
-        return found
+        self._shared[name] = files, found
+        return dict(found)
 
     def _files(self) -> dict[str, Path]:
         """The list of each data set by its name."""

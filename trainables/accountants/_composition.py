@@ -175,21 +175,19 @@ def _room(order: float, epsilon: float, delta: float) -> float:
 
 def _grouped(releases: Sequence[Release]) -> list[Release]:
     """Releases of equal sampling as one, so that equal phases are composed once."""
-    groups: dict[tuple[str, float], Release] = {}
-    selections = [what for what in releases if what.best_of is not None]
+    groups: dict[tuple[str, float], list[Release]] = {}
     for what in releases:
-        if what.best_of is not None:
-            continue
-        key = (what.sampling, what.sample_rate)
-        before = groups.get(key)
-        if before is not None:
-            what = replace(
-                what,
-                phases=merged((*before.phases, *what.phases)),
-                unsampled=merged((*before.unsampled, *what.unsampled)),
-            )
-        groups[key] = what
-    return [*(group for _, group in sorted(groups.items())), *selections]
+        if what.best_of is None:
+            groups.setdefault((what.sampling, what.sample_rate), []).append(what)
+    together = [
+        replace(
+            alike[0],
+            phases=merged(phase for what in alike for phase in what.phases),
+            unsampled=merged(phase for what in alike for phase in what.unsampled),
+        )
+        for _, alike in sorted(groups.items())
+    ]
+    return [*together, *(what for what in releases if what.best_of is not None)]
 
 
 def _by_divergences(groups: Sequence[Release], delta: float, *, replace_one: bool) -> float:

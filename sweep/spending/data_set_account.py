@@ -1,0 +1,55 @@
+"""What has been charged to one data set, composed as entries come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sweep.spending.composition import Composition
+from sweep.spending.entries import Entry
+from trainables.accountants import Release
+
+_Key = tuple[str, str, int, int]
+
+
+class DataSetAccount:
+    """Of each attempt at a trial the entry that reaches furthest. Baselines are kept and take no
+    part in the composition: they are exempt from totals.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[_Key, Entry] = {}
+        self._composition = Composition()
+        self.delta: float | None = None  # the smallest of any entry that is composed
+
+    @property
+    def entries(self) -> Iterable[Entry]:
+        """In order of the first entry of each attempt."""
+        return self._entries.values()
+
+    def add(self, entry: Entry) -> None:
+        """Count an entry, in the place of what it replaces."""
+        before = self._before(entry)
+        if before is not None and before.epochs >= entry.epochs:
+            return
+        self._entries[_key(entry)] = entry
+        if not entry.baseline:
+            self._composition.exchange(before.release if before else None, entry.release)
+            self.delta = min(entry.delta, self.delta or 1.0)
+
+    def releases(self, after: Entry | None = None) -> Sequence[Release]:
+        """Few releases that cost what all cost; as if `after` had been added."""
+        if after is None or after.baseline:
+            return self._composition.releases()
+        before = self._before(after)
+        if before is not None and before.epochs >= after.epochs:
+            return self._composition.releases()
+        return self._composition.releases(
+            before=before.release if before else None, after=after.release
+        )
+
+    def _before(self, entry: Entry) -> Entry | None:
+        return self._entries.get(_key(entry))
+
+
+def _key(entry: Entry) -> _Key:
+    return entry.sweep, entry.trial, entry.attempt, entry.first_epoch

@@ -1,0 +1,242 @@
+"""A file of records that is only ever added to, by several processes, and survives any crash.
+
+A record is one line: CRC-32 of the JSON in eight hex digits, its length in bytes, the JSON. Each
+record holds, as `previous`, the digest of all lines before it; the head, a file beside the log,
+holds the number and the digest of all lines. A line that was removed, doubled, moved or replaced is
+therefore noticed, the last ones included. Lines of an earlier version have no `previous`; the chain
+begins with the first line that has one, whose digest covers them.
+
+An append ends with fsync and only then returns. A crash can leave a last line without its newline:
+it was never acknowledged, readers leave it out and the next append removes it. A crash can leave
+the head one line behind. Anything else is refused, until a person has it `accept`ed: that adds a
+line which says up to where the log is taken as it stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sweep.store.files import flush_folder
+from trainables.errors import InvalidData
+from trainables.locks import alone
+
+_START = hashlib.sha256(b"").hexdigest()
+_ADVICE = "restore the files from a copy, or see what is missing by `sweep ledger --check`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Position:
+    """How far a log was read. `digest` is of all lines before; `num_chained` of them have a
+    `previous`.
+    """
+
+    inode: int = 0
+    offset: int = 0
+    num_lines: int = 0
+    num_chained: int = 0
+    digest: str = _START
+
+    def after(self, line: bytes, *, chained: bool) -> _Position:
+        digest = hashlib.sha256(bytes.fromhex(self.digest) + line).hexdigest()
+        return replace(
+            self,
+            offset=self.offset + len(line) + 1,
+            num_lines=self.num_lines + 1,
+            num_chained=self.num_chained + chained,
+            digest=digest,
+        )
+
+
+class ChainedLog:
+    """The log at `path`, with its head (`.head`) and its lock (`.lock`) beside it. The files come
+    into being with the first append, readable by their owner. Every record has the fields
+    `required`.
+
+    Remembers how far it has read. Not for several threads.
+    """
+
+    def __init__(self, path: Path, *, required: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self._required = required
+        self._is_alone = False
+        self._head = path.with_suffix(".head")
+        self._position = _Position()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only process that appends."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with alone(self.path.with_suffix(".lock")):
+            self._is_alone = True
+            try:
+                yield
+            finally:
+                self._is_alone = False
+
+    def read_new(self) -> list[dict[str, Any]]:
+        """The records that this object has not read yet, oldest first; none for no file.
+
+        Raises: InvalidData naming what is damaged; nothing counts as read then.
+        """
+        try:
+            return self._read_new()
+        except InvalidData:
+            # An append of another process may have been under way.
+            if self._is_alone or not self.path.with_suffix(".lock").exists():
+                raise
+            with self.alone():
+                return self._read_new()
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add one record; it is on the disk when this returns. Only while `alone`, and when
+        everything has been read.
+
+        Raises: OSError where it could not be written (the log is then as it was).
+        """
+        before = self._position
+        assert self._is_alone
+        assert not self._lines(before), "what was not read would be cut off"
+        line = _line({**record, "previous": before.digest})
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.ftruncate(descriptor, before.offset)  # a cut line was never acknowledged
+            try:
+                _write(descriptor, line)
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before.offset)
+                raise
+            inode = os.fstat(descriptor).st_ino
+        finally:
+            os.close(descriptor)
+        self._position = replace(before.after(line[:-1], chained=True), inode=inode)
+        self._write_head()
+        if before.num_lines == 0:
+            flush_folder(self.path.parent)
+
+    def accept(self) -> None:
+        """Take what the log has now as it stands, whatever is damaged; see `read_new` for the rest.
+        Only while `alone`. Nothing is removed: a line is added that covers all before it.
+        """
+        position = _Position()
+        for line in self._lines(position):
+            position = position.after(line, chained=_fields(line) is not None)
+        self._position = position
+        self.append({"accepted": position.num_lines})
+
+    def _read_new(self) -> list[dict[str, Any]]:
+        position, head = self._position, self._read_head()
+        inode = self._inode()
+        if position.inode != inode:
+            position = _Position(inode=inode)
+        records: list[dict[str, Any]] = []
+        problem, met_head = "", head is None or head[0] < position.num_lines
+        if head is not None and head[0] == position.num_lines:
+            met_head = head[1] == position.digest
+        for line in self._lines(position):
+            fields = _fields(line)
+            wrong = self._wrong(fields, position)
+            if wrong and not problem:
+                problem = f"line {position.num_lines + 1} is {wrong}"
+            elif not wrong and fields is not None and "accepted" in fields:
+                problem = ""
+            position = position.after(line, chained=fields is not None and "previous" in fields)
+            if head is not None and head[0] == position.num_lines:
+                met_head = True
+                if head[1] != position.digest and not problem:
+                    problem = f"line {position.num_lines} is not the one that was written"
+            if fields is not None and fields.keys() >= {*self._required}:
+                records.append(fields)
+        if not problem and not met_head and head is not None:
+            problem = f"{head[0]} lines were written and {position.num_lines} are there"
+        if not problem and head is None and position.num_chained > 1:
+            problem = f"{self._head.name} is gone"
+        if problem:
+            raise InvalidData(f"expected whole records in {self.path}, {problem}: {_ADVICE}")
+        self._position = position
+        return records
+
+    def _wrong(self, fields: dict[str, Any] | None, position: _Position) -> str:
+        """What is wrong with the record after `position`; nothing: it is as it was written."""
+        if fields is None:
+            return "damaged"
+        if "previous" not in fields and position.num_chained:
+            return "not chained to the one before"
+        if fields.get("previous", position.digest) != position.digest:
+            return "not the one that followed the lines before it"
+        missing = [name for name in self._required if name not in fields]
+        return f"without {missing[0]}" if missing and "accepted" not in fields else ""
+
+    def _inode(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except FileNotFoundError:
+            return 0
+
+    def _lines(self, position: _Position) -> list[bytes]:
+        """Whole lines after `position`, without their newlines."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                if size < position.offset:
+                    raise InvalidData(f"expected {self.path} to grow only, it was cut: {_ADVICE}")
+                file.seek(position.offset)
+                *lines, _cut = file.read().split(b"\n")
+                return lines
+        except FileNotFoundError:
+            return []
+
+    def _read_head(self) -> tuple[int, str] | None:
+        """Number and digest of the lines; None for no head."""
+        try:
+            content = self._head.read_bytes()
+        except FileNotFoundError:
+            return None
+        fields = _fields(content.rstrip(b"\n"))
+        if fields is None or not fields.keys() >= {"lines", "digest"}:
+            raise InvalidData(f"expected the head of a log in {self._head}: {_ADVICE}")
+        return int(fields["lines"]), str(fields["digest"])
+
+    def _write_head(self) -> None:
+        """Not flushed: a head that is behind is no damage, and a flush takes as long as another
+        append. Of one length, so that it is replaced at once.
+        """
+        lines = f"{self._position.num_lines:020d}"
+        content = _line({"lines": lines, "digest": self._position.digest})
+        descriptor = os.open(self._head, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(descriptor, content, 0)
+        finally:
+            os.close(descriptor)
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    body = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()
+    return b"%08x %d %b\n" % (zlib.crc32(body), len(body), body)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    written = 0
+    while written < len(content):
+        written += os.write(descriptor, content[written:])
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
+    """The record in a line; None for one that is damaged."""
+    checksum, _, rest = line.partition(b" ")
+    length, _, body = rest.partition(b" ")
+    if length != b"%d" % len(body) or checksum != b"%08x" % zlib.crc32(body):
+        return None
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None
