@@ -12,7 +12,7 @@ from tests.models._texts import EVERY, Letters, encoded
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported
-from trainables.models._hub_lm import HubLm
+from trainables.models._hub_lm import HubLm, refuse_mixing_records
 from trainables.models._lm_folder import load_lm, save_lm
 from trainables.models._lm_source import source_of
 from trainables.privacy.clipping import clipped_sum as definition
@@ -118,7 +118,9 @@ def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path) -> None:  # type: igno
     config = model_part(name="causal_lm", encoder=str(tmp_path))
     with pytest.raises(InvalidInput, match=r"expected synthesis\.lora_rank with model\.encoder"):
         source_of(config, SynthesisConfig(), public=(), seed=0)
-    adapted = SynthesisConfig(lora_rank=2)
+    with pytest.raises(InvalidInput, match=r"expected synthesis\.max_tokens <= 64 with model\.enc"):
+        source_of(config, SynthesisConfig(lora_rank=2, max_tokens=65), public=(), seed=0)
+    adapted = SynthesisConfig(lora_rank=2, max_tokens=64)
     source = source_of(config, adapted, public=(), seed=0)
     assert (source.tokenizer.end, source.tokenizer.separator) == (0, 1)
     # A folder of a trained one holds the adapters alone, and is loaded onto the same base.
@@ -131,3 +133,29 @@ def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path) -> None:  # type: igno
     again, _ = load_lm(tmp_path / "kept", ("utterances",), config, adapted)
     batch = encoded(prompted=False).batch(EVERY)
     torch.testing.assert_close(again["utterances"].losses(batch), model.losses(batch))
+
+
+@pytest.mark.parametrize("kind", ["default", "dynamic"])
+def test_positions_that_depend_on_the_longest_record_are_refused(kind: str) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    about = LlamaConfig(
+        vocab_size=Letters.size, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=3, max_position_embeddings=16, initializer_range=0.3,
+        rope_parameters={"rope_type": kind, "factor": 4.0, "rope_theta": 10_000.0},
+    )  # fmt: skip
+    model = HubLm(LlamaForCausalLM(about), provenance="random")
+    refuse_mixing_records(model, longest=16, name="x")
+    if kind == "default":
+        refuse_mixing_records(model, longest=40, name="x")
+        return
+    with pytest.raises(InvalidInput, match=r"treats each record by itself, got 'x'"):
+        refuse_mixing_records(model, longest=40, name="x")
+
+
+def test_train_mode_leaves_foreign_modules_without_dropout() -> None:
+    model = llama(adapted=True).train()
+    assert model.training
+    assert not any(module.training for module in model.inner.modules())
+    assert not model.eval().training

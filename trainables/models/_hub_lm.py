@@ -2,11 +2,15 @@
 
 The frozen weights run in their own modules; the adapters keep books, so per-record norms are exact.
 Without adapters every unit takes a backward pass of its own: exact too, and slow.
+
+Foreign modules never enter train mode. Their dropout draws one mask for a padded batch from one
+generator, and some leave whole layers out by one coin a batch: a record more would change the mask
+of every other one, and with it the sum by more than the clip's bound.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -25,12 +29,18 @@ class HubLm(nn.Module):
 
     def __init__(self, inner: nn.Module, *, provenance: str) -> None:
         super().__init__()
-        self.inner = inner
+        self.inner = inner.eval()
         self.provenance = provenance
         self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
         # A state holds what is trained: frozen weights are at their source, tied ones are one.
         self.register_state_dict_post_hook(_only_trained)  # type: ignore[no-untyped-call]  # torch's
         self.register_load_state_dict_pre_hook(_add_frozen)  # type: ignore[no-untyped-call]  # torch's
+
+    def train(self, mode: bool = True) -> Self:
+        """Without dropout in either mode (see the module)."""
+        super().train(mode)
+        self.inner.eval()
+        return self
 
     def losses(self, batch: TextBatch) -> Tensor:
         """[B]: -log p of a record's counted tokens together, in nats.
@@ -88,6 +98,35 @@ class HubLm(nn.Module):
         """A decoding of `num_rows` texts side by side."""
         self._name_rows(None)
         return HubContinuation(self)
+
+
+@torch.no_grad()
+def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
+    """Try whether a record's losses change beside another of `longest` tokens.
+
+    So do positions that are scaled by the longest record of a batch, or statistics of a batch.
+
+    Raises: InvalidInput naming the encoder `name`.
+    """
+    short = min(5, longest)
+    tokens = torch.randint(
+        model.vocabulary, (short + longest,), generator=torch.Generator().manual_seed(0)
+    )
+    tokens = tokens.to(next(model.parameters()).device)
+
+    def losses(lengths: list[int]) -> Tensor:
+        rows = tokens[: sum(lengths)]
+        sizes = torch.tensor(lengths, device=rows.device)
+        there = torch.ones_like(rows, dtype=torch.bool)
+        batch = TextBatch(rows, rows, there, sizes, torch.arange(len(lengths), device=rows.device))
+        return model.token_losses(batch)[1][:short].double()
+
+    alone, beside = losses([short]), losses([short, longest])
+    if not torch.allclose(alone, beside, rtol=1e-3, atol=1e-3):
+        raise InvalidInput(
+            f"expected model.encoder to be a model that treats each record by itself, got {name!r}:"
+            " a record's loss changes with the record beside it, so clipping bounds nothing"
+        )
 
 
 def _only_trained(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:

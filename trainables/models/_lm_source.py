@@ -188,6 +188,12 @@ def _require_fit(
             f"expected synthesis.lora_rank with model.encoder={name!r}: only GPT-2's layers keep"
             " books for all their weights"
         )
+    longest = getattr(about, "max_position_embeddings", None) or synthesis.max_tokens
+    if synthesis.max_tokens > longest:
+        raise InvalidInput(
+            f"expected synthesis.max_tokens <= {longest} with model.encoder={name!r}, got"
+            f" {synthesis.max_tokens}"
+        )
     if tokenizer.size > about.vocab_size:
         raise InvalidInput(
             f"expected a tokenizer of at most {about.vocab_size} ids in model.encoder={name!r},"
@@ -223,4 +229,6 @@ def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> 
         raise InvalidInput(_NOWHERE.format(name)) from None
     if found.config.model_type == "gpt2":
         return _gpt2.causal_lm(found, positions=positions)
-    return _hub_lm.HubLm(found, provenance=f"weights of {name}")
+    model = _hub_lm.HubLm(found, provenance=f"weights of {name}")
+    _hub_lm.refuse_mixing_records(model, longest=positions, name=name)
+    return model

@@ -1,0 +1,182 @@
+"""In training, a record's loss and gradient are its own, whatever stands beside it in a batch.
+
+Sensitivity rests on this: one record more changes no other one's gradient. Every model of every
+task is trained on the record alone, with others, in another order, and beside longer ones (more
+padding where a model pads), with dropout on where the model has any.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, trained
+from tests.models._texts import EVERY, Letters, encoded, small_lm
+from trainables.data.batches import PackedBatch
+from trainables.engines._gradient import GradientSource
+from trainables.models._gpt2 import causal_lm
+from trainables.models._hub_lm import HubLm
+from trainables.privacy.flat import FlatGradient, Layout
+
+NUM_RECORDS = len(EVERY)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model in train mode, and `batch(ids)` of its records; the last one is the longest."""
+
+    model: nn.Module
+    batch: Callable[[np.ndarray], Any]
+
+    def losses(self, ids: list[int]) -> Tensor:
+        self.begin()
+        return self.model.losses(self.batch(np.array(ids))).detach()
+
+    def gradient(self, ids: list[int], record: int) -> Tensor:
+        """Of `record`, which is one of `ids`, by a pass in which the others have weight 0."""
+        self.begin()
+        out = FlatGradient(Layout.of(self.model))
+        weights = torch.tensor([float(i == record) for i in ids])
+        GradientSource(self.model).add(self.batch(np.array(ids)), weights, out)
+        return out.data.clone()
+
+    def begin(self) -> None:
+        self.model.train()
+        if hasattr(self.model, "begin_step"):
+            self.model.begin_step(3, 1)
+
+
+def nlu(name: str) -> Trained:
+    model = build_model(name, dropout=0.3)
+    rng = np.random.default_rng(1)
+    lengths = np.array([1, 4, 2, 7, 3, 5, 20])
+    tokens = [rng.integers(0, len(TYPES), n).astype(np.int32) for n in lengths]
+    tags = [rng.integers(0, len(SCHEMA.tags), n) for n in lengths]
+    intents = rng.integers(0, len(SCHEMA.intents), len(lengths))
+    table = model.feature_table(TYPES)
+
+    def batch(ids: np.ndarray) -> PackedBatch:
+        return PackedBatch(
+            inputs=table.collate(np.concatenate([tokens[i] for i in ids]), lengths[ids]),
+            lengths=torch.from_numpy(lengths[ids]),
+            intents=torch.from_numpy(intents[ids]),
+            tags=torch.from_numpy(np.concatenate([tags[i] for i in ids])),
+            records=torch.from_numpy(ids + 100),
+        )
+
+    return Trained(model, batch)
+
+
+def with_adapters(model: Any) -> nn.Module:
+    model.adapt(rank=2, alpha=8.0)
+    for name, parameter in model.named_parameters():
+        if name.endswith("up.weight"):
+            nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def scratch() -> nn.Module:
+    return small_lm(dropout=0.3)
+
+
+def scratch_with_adapters() -> nn.Module:
+    return with_adapters(small_lm(dropout=0.3))
+
+
+def gpt2() -> nn.Module:
+    """Of `transformers`, dropout 0.1 in its config, as this project's own module."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    inner = GPT2LMHeadModel(
+        GPT2Config(vocab_size=Letters.size, n_embd=24, n_layer=2, n_head=3, n_positions=64)
+    )
+    return causal_lm(inner, positions=40)
+
+
+def opt() -> nn.Module:
+    """Dropout in modules and functions, and whole layers left out."""
+    from transformers import OPTConfig, OPTForCausalLM
+
+    torch.manual_seed(0)
+    about = OPTConfig(
+        vocab_size=Letters.size, hidden_size=24, ffn_dim=40, num_hidden_layers=2,
+        num_attention_heads=3, max_position_embeddings=64, word_embed_proj_dim=24, dropout=0.3,
+        attention_dropout=0.3, layerdrop=0.3, pad_token_id=1, bos_token_id=2, eos_token_id=2,
+    )  # fmt: skip
+    return with_adapters(HubLm(OPTForCausalLM(about), provenance="random"))
+
+
+def bloom() -> nn.Module:
+    """Biases of attention by distance, dropout in its blocks."""
+    from transformers import BloomConfig, BloomForCausalLM
+
+    torch.manual_seed(0)
+    about = BloomConfig(
+        vocab_size=Letters.size, hidden_size=24, n_layer=2, n_head=3, hidden_dropout=0.3,
+        attention_dropout=0.3,
+    )  # fmt: skip
+    return with_adapters(HubLm(BloomForCausalLM(about), provenance="random"))
+
+
+def llama() -> nn.Module:
+    """Rotated positions, dropout on attention alone."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    about = LlamaConfig(
+        vocab_size=Letters.size, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=64,
+        attention_dropout=0.3,
+    )  # fmt: skip
+    return with_adapters(HubLm(LlamaForCausalLM(about), provenance="random"))
+
+
+TEXT_MODELS = {f.__name__: f for f in (scratch, scratch_with_adapters, gpt2, opt, bloom, llama)}
+
+
+@functools.cache
+def of(name: str) -> Trained:
+    if name in MODELS:
+        return nlu(name)
+    model, texts = TEXT_MODELS[name](), encoded(prompted=True)
+    return Trained(model, texts.batch)
+
+
+@pytest.mark.parametrize("name", [*MODELS, *TEXT_MODELS])
+@given(
+    order=st.permutations(range(NUM_RECORDS)),
+    number=st.integers(1, NUM_RECORDS),
+    with_longest=st.booleans(),
+)
+@settings(max_examples=12, deadline=None)
+def test_neighbours_change_neither_loss_nor_gradient(
+    name: str, order: list[int], number: int, with_longest: bool
+) -> None:
+    own, ids = of(name), order[:number]
+    if with_longest and NUM_RECORDS - 1 not in ids:
+        ids = [*ids, NUM_RECORDS - 1]
+    record = ids[len(ids) // 2]
+    together, alone = own.losses(ids), own.losses([record])
+    torch.testing.assert_close(together[ids.index(record)], alone[0], rtol=1e-5, atol=1e-5)
+    beside, by_itself = own.gradient(ids, record), own.gradient([record], record)
+    assert float((beside - by_itself).norm()) <= 1e-4 * float(by_itself.norm())
+
+
+@pytest.mark.parametrize("name", [*MODELS, *TEXT_MODELS])
+def test_the_comparison_sees_more_than_nothing(name: str) -> None:
+    """Records differ, and so do their gradients."""
+    own = of(name)
+    losses, gradients = own.losses([0, 3]), [own.gradient([0, 3], record) for record in (0, 3)]
+    assert abs(float(losses[0] - losses[1])) > 1e-3
+    assert float((gradients[0] - gradients[1]).norm()) > 1e-2 * float(gradients[0].norm())
+    assert len(trained(own.model)) > 0
