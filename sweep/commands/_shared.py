@@ -134,6 +134,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
 
 def finish(done: Run, *, as_json: bool, export: bool) -> None:
     """Print what came of a run; exit with 1 where a trial failed."""
+    from sweep.results.selected_trial import sentence_of
     from sweep.results.table import results_table, violations
 
     folder = done.folder
@@ -151,6 +152,8 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
         out.print(results_table(folder.name, records))
         for sentence in violations(records):
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
+        if (about_vault := sentence_of(folder)) is not None:
+            out.print(about_vault, markup=False, soft_wrap=True)
         for sentence in unrun(folder, records):
             out.print(sentence, style="yellow", markup=False, soft_wrap=True)
         out.print(f"results: {folder.path} (`sweep show {folder.name}`)", markup=False)

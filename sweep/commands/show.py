@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     def show(name: Name, as_json: JsonFlag = False) -> None:
         """Show every trial beside the baseline, and the front of SER and epsilon."""
         from sweep.results import select
+        from sweep.results.selected_trial import sentence_of
         from sweep.results.table import (
             figure,
             group_table,
@@ -49,6 +50,8 @@ def register(app: typer.Typer) -> None:
             return
         out = console()
         out.print(results_table(name, records))
+        if (about_vault := sentence_of(folder)) is not None:
+            out.print(about_vault, markup=False, soft_wrap=True)
         groups = group_table(records)
         if groups is not None:
             out.print(groups)

@@ -110,7 +110,7 @@ def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     entries = furthest(entry for entry in mine if entry.trial not in exempt)
     refused = "trials of a sweep are composed unless their number was drawn beforehand"
-    if "unsealed" in folder.about():
+    if folder.is_unsealed:
         refused = "the sweep was unsealed, and all its trials are shown"
     if not entries:
         return None, refused

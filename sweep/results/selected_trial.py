@@ -16,6 +16,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
 from trainables.config import parse
 from trainables.privacy import card as cards
+from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.selected_card import of_selected
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
@@ -68,6 +69,29 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
             write_text(place / MARKDOWN, cards.to_markdown(read_json(place / JSON)))
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
+
+
+def sentence_of(folder: SweepFolder) -> str | None:
+    """Where a private selection stands; None for any other sweep."""
+    space, price = folder.space(), folder.about().get("selection")
+    if not space.search.is_private_selection or price is None:
+        return None
+    if folder.is_unsealed:
+        return "The sweep was unsealed: its trials cost their composition (`sweep ledger`)."
+    selected = Vault(folder).selected()
+    if selected is None:
+        return (
+            "The trials are sealed, and so is their number: the best leaves when all have ended"
+            f" (`sweep resume {folder.name}` goes on with what was interrupted)."
+        )
+    if selected["trial"] is None:
+        return f"No trial was drawn, which a {price['law']} law allows: nothing leaves."
+    return (
+        f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
+        f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"
+        f" {price['delta']:g}. The others are sealed (`sweep unseal {folder.name}` shows them, at"
+        " the price of their composition)."
+    )
 
 
 def _copied(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:

@@ -139,7 +139,7 @@ class Ledger:
             dataset_name=mine[0].dataset_name if mine else "",
             total=epsilon_sweep(releases, delta=at, exact=exact),
             accounted=epsilon_sweep(finite, delta=at, exact=exact),
-            num_trials=len({(entry.sweep, entry.trial) for entry in counted}),
+            num_trials=len({(e.sweep, e.trial) for e in counted if not e.release.is_nothing}),
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple(dict.fromkeys(entry.sweep for entry in counted)),
             shared=shared,

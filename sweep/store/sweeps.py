@@ -204,6 +204,15 @@ class SweepFolder(TrialFiles):
         noted = [*about.get("changes", ()), {"time": time.time(), "what": list(changes)}]
         write_json(self.path / "sweep.json", {**about, "changes": noted})
 
+    def note(self, **facts: Any) -> None:
+        """Add facts to what is known of the sweep as a whole."""
+        write_json(self.path / "sweep.json", {**self.about(), **facts})
+
+    @property
+    def is_unsealed(self) -> bool:
+        """Whether all trials of a private selection are shown."""
+        return "unsealed" in self.about()
+
     def replace_plan(self, space: SearchSpace, plan: plans.Plan) -> None:
         """Put a changed space and its plan in the place of the old ones; trials are kept.
 

@@ -84,6 +84,8 @@ def start(
     with begin(executed) as tracker:
         preflight.require_room(space, packing, trials, settings, executed)
         facts = {**about(command), "budget_total": budget_total}
+        if prepared.price is not None:
+            facts["selection"] = prepared.price.to_dict()
         empty = Plan(name=space.name, trials=())
         folder = store.create(settings.home, space, empty, about=facts)
         mine = _Means(
@@ -114,7 +116,7 @@ def resume(
     Raises: as `start`.
     """
     vault, space = Vault(folder), folder.space()
-    if vault.is_over:
+    if vault.is_over or folder.is_unsealed:
         with track() as tracker:
             return deliver_all(tracker, folder)
     prepared = prepare_space(space, settings=settings)

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from sweep.results.export import spend_of
+from sweep import cli
+from sweep.planning.prepare import prepare_space
+from sweep.results import selected_trial
+from sweep.results.export import card_of, spend_of
+from sweep.runtime import runner, worker_loop
+from sweep.runtime.live import num_expected, watching
+from sweep.runtime.selection import run as selection
+from sweep.runtime.selection.unseal import unseal
 from sweep.search import private_selection as search
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.selection_entry import TRIAL
+from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.store.vault import Vault
-from tests.sweep.untracked import run_untracked
+from tests.sweep import toy_trial
+from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
+from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
+from trainables.accountants import epsilon_sweep
+from trainables.errors import InvalidInput, TrialFailed
 
-_NUMBER = 5
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+_NUMBER = 3
+_ID = "0123456789abcdef0123456789abcdef"
 
 
 def _fields(**fields: Any) -> dict[str, Any]:
@@ -35,26 +65,57 @@ def _fields(**fields: Any) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(autouse=True)
+def _no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy leaves nothing to collect, which would take half of each test."""
+    monkeypatch.setattr(worker_loop, "gc", SimpleNamespace(collect=lambda: None))
+
+
 @pytest.fixture
-def five(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The secret number is five."""
+def three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret number is three."""
     monkeypatch.setattr(search, "draw_number", lambda law, random: _NUMBER)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SweepFolder]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+    """A selection among three, delivered to a real tracking store; what it printed is in a file."""
+    place = tmp_path_factory.mktemp("done")
+    settings, screen = settings_in(place), Console(file=io.StringIO(), width=140)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "draw_number", lambda law, random: _NUMBER)
-        yield run_untracked(tmp_path_factory.mktemp("done") / "toy", **_fields())
+        prepared = prepare_space(space_in(place, **_fields()), settings=settings)
+        expected = num_expected(prepared.space, prepared.plan)
+        with watching("toy", screen, quiet=False, num_expected=expected) as watch:
+            run = runner.start(prepared, settings, command=["test"], function=TOY, watch=watch)
+        assert run.tracking_problem is None
+    (place / "printed.txt").write_text(screen.file.getvalue())  # type: ignore[attr-defined]
+    return run.folder
+
+
+def _losers(folder: SweepFolder) -> list[float]:
+    """Figures and settings of the trials that did not leave."""
+    (best,) = folder.records()
+    found: list[float] = []
+    for record in Vault(folder).draws.records():
+        if record.metrics["ser"] != best.metrics["ser"]:
+            found += [record.plan.config["training"]["learning_rate"], record.metrics["ser"]]
+    assert len(found) == 2 * (_NUMBER - 1)
+    return found
+
+
+def _shows(data: bytes, value: float) -> bool:
+    """Whether bytes hold a number: as text, or as a database keeps it."""
+    return repr(value).encode() in data or struct.pack(">d", value) in data
 
 
 def test_the_best_by_validation_leaves_alone(done: SweepFolder) -> None:
     (record,) = done.records()
     draws = Vault(done).draws.records()
     assert len(draws) == _NUMBER
+    assert len({draw.plan.config["training"]["learning_rate"] for draw in draws}) == _NUMBER
     errors = [draw.metrics["validation_ser"] for draw in draws]
-    assert record.metrics["validation_ser"] == min(e for e in errors if e is not None)
-    assert record.plan.id != next(d for d in draws if d.metrics["ser"] == record.metrics["ser"])
+    assert record.metrics["validation_ser"] == min(error for error in errors if error is not None)
 
 
 def test_the_ledger_is_charged_once_with_the_selection(done: SweepFolder) -> None:
@@ -67,3 +128,360 @@ def test_the_ledger_is_charged_once_with_the_selection(done: SweepFolder) -> Non
     assert total is not None
     assert total.epsilon == record.metrics["epsilon"] == record.plan.epsilon
     assert total.num_releases == 1
+    one = epsilon_sweep(entry.release.best_of.configurations, delta=entry.delta, exact=True)
+    assert one.epsilon < total.epsilon
+
+
+def test_nothing_outside_of_the_vault_tells_of_another_trial(done: SweepFolder) -> None:
+    home, losers, (best,) = done.path.parent, _losers(done), done.records()
+    error = best.metrics["ser"]
+    assert error is not None
+    files = [p for p in home.parent.rglob("*") if p.is_file() and "vault" not in p.parts]
+    assert {"mlflow.db", "ledger.jsonl", "printed.txt"} <= {p.name for p in files}
+    seen = {path: path.read_bytes() for path in files}
+    for path, data in seen.items():
+        assert b"draw-" not in data, path
+        assert not any(_shows(data, value) for value in losers), path
+    # The search finds what is there.
+    assert _shows(seen[home / "mlflow.db"], error)
+    assert _shows(seen[done.trial_folder(best.plan.id) / "result.json"], error)
+
+
+def test_what_is_printed_while_it_runs_tells_neither_results_nor_how_many(
+    done: SweepFolder,
+) -> None:
+    printed = (done.path.parent.parent / "printed.txt").read_text()
+    assert "the best of a secret number of trials" in printed
+    assert printed.count("\n") == 1
+    assert "1 of 1 done" in printed
+
+
+def test_the_vault_is_its_owners_alone(done: SweepFolder) -> None:
+    assert Vault(done).path.stat().st_mode & 0o077 == 0
+
+
+def test_no_command_shows_or_exports_another_trial(
+    done: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for command in (
+        *(["show", "toy"], ["show", "toy", "--json"], ["list", "--json"], ["ledger", "--json"]),
+        ["export", "toy", "--to", str(tmp_path / "export")],
+        ["report", "toy", "--output", str(tmp_path / "report")],
+        ["compare", "toy", "toy"],
+    ):
+        assert cli.run(command) == 0, (command, capfd.readouterr())
+    assert cli.run(["export", "toy", "--trial", "draw-0000"]) == 2
+    out, err = capfd.readouterr()
+    assert "expected the id of a trial of toy, got 'draw-0000': no trial" in err
+    files = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    for value in _losers(done):
+        assert not _shows((out + err).encode() + files, value)
+    assert "epsilon_selected" in out
+
+
+def test_the_exported_card_has_the_selections_epsilon(done: SweepFolder) -> None:
+    (record,) = done.records()
+    price = done.about()["selection"]
+    assert price["epsilon_selected"] == record.metrics["epsilon"]
+    assert (price["law"], price["mean"]) == ("geometric", 4)
+    assert card_of(done, record.plan.id) is None  # the toy has no mechanism to make a card of
+
+
+def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done: SweepFolder) -> None:
+    (record,) = done.records()
+    rows = done.epochs(record.plan.id)
+    assert [row["epochs_done"] for row in rows] == [1, 2]
+    assert all("validation_ser" in row["metrics"] for row in rows)
+    assert not any(name.startswith("epsilon") for row in rows for name in row["metrics"])
+
+
+# ---- crashes
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+def _crash(*args: object, **kwargs: object) -> None:
+    raise Crash
+
+
+def _after(call: Callable[..., Any]) -> Callable[..., None]:
+    def made(*args: object, **kwargs: object) -> None:
+        call(*args, **kwargs)
+        raise Crash
+
+    return made
+
+
+_STEPS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "before the draws": lambda patch: patch.setattr(Vault, "seal", _crash),
+    "between draws and charge": lambda patch: patch.setattr(Vault, "seal", _after(Vault.seal)),
+    "before the charge": lambda patch: patch.setattr(Ledger, "charge", _crash),
+    "after the charge": lambda patch: patch.setattr(Ledger, "charge", _after(Ledger.charge)),
+    "in a trial": lambda patch: patch.setattr(toy_trial, "_fault", _fourth_call(_crash)),
+    "before the best leaves": lambda patch: patch.setattr(selection, "release_best", _crash),
+    "while the best leaves": lambda patch: patch.setattr(
+        selected_trial, "_without_epsilon", _crash
+    ),
+    "before it is noted": lambda patch: patch.setattr(Vault, "select", _crash),
+}
+
+
+def _fourth_call(call: Callable[..., None]) -> Callable[..., None]:
+    calls = iter(range(1_000))
+    return lambda *args: call() if next(calls) == 3 else None
+
+
+def _same_secrets(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """One home key and one sweep id, so that two homes draw the same."""
+    key = settings_in(folder).home / "ledger.key"
+    key.parent.mkdir(parents=True)
+    key.touch(mode=0o600)
+    key.write_bytes(b"k" * 32)
+    patch.setattr(store.uuid, "uuid4", lambda: type("", (), {"hex": _ID}))
+
+
+def _outcome(folder: SweepFolder) -> tuple[object, ...]:
+    (record,) = folder.records()
+    drawn = [(t.id, t.values) for t in Vault(folder).draws.plan().trials]
+    entries = [(e.trial, e.release) for e in Ledger(folder.path.parent / FILE).entries()]
+    figures = {name: record.metrics[name] for name in ("ser", "epsilon")}
+    return record.plan.values, figures, drawn, entries
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+    place = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        _same_secrets(place, patch)
+        patch.setattr(search, "draw_number", lambda law, random: _NUMBER)
+        return _outcome(run_untracked(place, **_fields()))
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("step", _STEPS)
+def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    uninterrupted: tuple[object, ...],
+    step: str,
+) -> None:
+    _same_secrets(tmp_path, monkeypatch)
+    with pytest.MonkeyPatch.context() as patch:
+        _STEPS[step](patch)
+        with pytest.raises(Crash):
+            run_untracked(tmp_path, **_fields())
+    folder = store.open_sweep(settings_in(tmp_path).home, "toy")
+    with without_mlflow():
+        runner.resume(folder, settings_in(tmp_path), function=TOY)
+        assert _outcome(folder) == uninterrupted
+        runner.resume(folder, settings_in(tmp_path), function=TOY)
+    assert _outcome(folder) == uninterrupted
+
+
+@pytest.mark.slow  # a process of its own, which imports everything
+def test_a_killed_process_is_taken_up_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+import os, signal, sys
+from tests.sweep import toy_trial
+from tests.sweep.untracked import run_untracked
+from tests.sweep.runtime.test_private_selection import _fields
+from sweep.search import private_selection as search
+from pathlib import Path
+search.draw_number = lambda law, random: {_NUMBER}
+calls = iter(range(100))
+def fault(*args):
+    if next(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+toy_trial._fault = fault
+run_untracked(Path(sys.argv[1]), **_fields())
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path)]
+    killed = subprocess.run(command, env=os.environ, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    folder = store.open_sweep(settings_in(tmp_path).home, "toy")
+    drawn = Vault(folder).draws.plan()
+    assert folder.records() == []
+    assert len(drawn.trials) == _NUMBER
+    monkeypatch.setattr(search, "draw_number", _crash)  # nothing is drawn again
+    with without_mlflow():
+        runner.resume(folder, settings_in(tmp_path), function=TOY)
+    assert Vault(folder).draws.plan() == drawn
+    assert len(folder.records()) == 1
+    assert len(Ledger(folder.path.parent / FILE).entries()) == 1
+
+
+@pytest.mark.usefixtures("three")
+def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_one(folder: Path, rank: int, epoch: int) -> None:
+        if folder.name == "draw-0002":
+            raise ValueError(f"bad utterance: {toy_trial.PRIVATE}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(toy_trial, "_fault", break_one)
+        with pytest.raises(TrialFailed, match="so nothing leaves") as failure:
+            run_untracked(tmp_path, **_fields())
+    assert toy_trial.PRIVATE not in str(failure.value)
+    folder = store.open_sweep(settings_in(tmp_path).home, "toy")
+    assert folder.records() == []
+    with without_mlflow():
+        runner.resume(folder, settings_in(tmp_path), function=TOY)
+    assert len(folder.records()) == 1
+    assert len(Ledger(folder.path.parent / FILE).entries()) == 1
+
+
+# ---- numbers and budgets
+
+
+def test_where_no_trial_is_drawn_nothing_leaves_and_the_price_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(search, "draw_number", lambda law, random: 0)
+    law = {"strategy": "private_selection", "num_trials": {"law": "poisson", "mean": 2}}
+    folder = run_untracked(tmp_path, **_fields(search=law))
+    assert folder.records() == []
+    assert len(Ledger(folder.path.parent / FILE).entries()) == 1
+    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
+    assert cli.run(["show", "toy"]) == 0
+    assert "No trial was drawn, which a poisson law allows" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("three")
+def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path: Path) -> None:
+    axes = {"privacy.max_grad_norm": [0.5, 1.0]}
+    law = {"strategy": "private_selection", "num_trials": {"law": "geometric", "mean": 2}}
+    folder = run_untracked(tmp_path, **_fields(axes=axes, search=law))
+    draws = Vault(folder).draws.records()
+    assert len(draws) == _NUMBER
+    assert len({draw.plan.group for draw in draws}) < _NUMBER
+    assert [draw.status for draw in draws] == ["done"] * _NUMBER
+    assert len(folder.records()) == 1
+
+
+@pytest.mark.usefixtures("three")
+def test_a_total_over_all_sweeps_is_asked_before_anything_starts(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
+    assert prepared.price is not None
+    room = 1.5 * prepared.price.epsilon_selected
+    with without_mlflow():
+        runner.start(prepared, settings, function=TOY, budget_total=room)
+        other = prepare_space(space_in(tmp_path, **_fields(name="other")), settings=settings)
+        with pytest.raises(InvalidInput, match="total epsilon to stay within"):
+            runner.start(other, settings, function=TOY, budget_total=room)
+    assert store.names(settings.home) == ["toy"]
+    assert len(Ledger(settings.home / FILE).entries()) == 1
+
+
+@pytest.mark.usefixtures("three")
+def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ledger, "charge_within", lambda *args, **kwargs: "no room is left")
+    settings = settings_in(tmp_path)
+    prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
+    with without_mlflow(), pytest.raises(InvalidInput, match="no room is left"):
+        runner.start(prepared, settings, function=TOY, budget_total=1e3)
+    assert store.names(settings.home) == []
+
+
+def test_a_sealed_sweep_takes_no_other_space_and_no_stopped_trial(
+    done: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(done.path.parent))
+    file = tmp_path / "other.yaml"
+    file.write_text(json.dumps(done.space().document()))
+    assert cli.run(["resume", "toy", "--space", str(file), "--accept-changes"]) == 2
+    assert "expected no --space with strategy private_selection" in capsys.readouterr().err
+
+
+# ---- unsealing
+
+
+def test_unsealing_says_yes_and_charges_the_composition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(search, "draw_number", lambda law, random: _NUMBER)
+    folder = run_toy(tmp_path, **_fields()).folder
+    monkeypatch.setenv("SWEEP_HOME", str(folder.path.parent))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert cli.run(["unseal", "toy"]) == 2
+    assert "expected --yes" in capsys.readouterr().err
+    assert len(folder.records()) == 1
+
+    ledger = Ledger(folder.path.parent / FILE)
+    before = ledger.entries()
+    errors = sorted(r.metrics["ser"] or 0.0 for r in Vault(folder).draws.records())
+    assert cli.run(["unseal", "toy", "--yes"]) == 0
+    assert f"{_NUMBER} trials together cost epsilon" in capsys.readouterr().out
+    assert sorted(r.metrics["ser"] or 0.0 for r in folder.records()) == errors
+    assert not Vault(folder).path.exists()
+
+    assert ledger.entries()[: len(before)] == before  # no entry is ever lost
+    (one,) = {e.release for e in ledger.entries() if e.trial != TRIAL and e.epochs == 2}
+    spent = ledger.spend(before[0].dataset)
+    expected = epsilon_sweep([one] * _NUMBER, delta=before[0].delta)
+    assert spent.total.epsilon == pytest.approx(expected.epsilon, rel=1e-12)
+    assert spent.num_trials == _NUMBER
+
+    assert cli.run(["unseal", "toy", "--yes"]) == 2
+    assert "unsealed already" in capsys.readouterr().err
+    assert cli.run(["resume", "toy"]) == 0
+    assert len(folder.records()) == _NUMBER
+    assert len(ledger.entries()) == len(before) + _NUMBER + 1
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("step", ["charge", "files"])
+def test_an_unsealing_that_crashed_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    folder, settings = run_untracked(tmp_path, **_fields()), settings_in(tmp_path)
+    tracker = _Forgetful()
+    with monkeypatch.context() as patch:
+        if step == "charge":
+            patch.setattr(Ledger, "charge", _after(Ledger.charge))
+        else:
+            patch.setattr("sweep.runtime.selection.unseal.release_all", _crash)
+        with pytest.raises(Crash):
+            unseal(folder, settings, tracker=tracker)
+    sealed = spend_of(folder)[0]
+    unseal(folder, settings, tracker=tracker)
+    entries = Ledger(settings.home / FILE).entries()
+    keys = [(e.trial, e.attempt, e.first_epoch, e.epochs) for e in entries]
+    assert len(keys) == len(set(keys))
+    assert len(folder.records()) == _NUMBER
+    total = spend_of(folder)[0]
+    assert total is not None
+    assert sealed is not None
+    assert total.num_releases == _NUMBER
+
+
+class _Forgetful(NoTracker):
+    def delete(self, folder: SweepFolder) -> None:
+        """Nothing was kept."""
+
+
+@pytest.mark.usefixtures("three")
+def test_what_cannot_be_unsealed_is_refused_in_a_line(tmp_path: Path) -> None:
+    plain = run_untracked(tmp_path / "plain")
+    with pytest.raises(InvalidInput, match="its trials are not sealed"):
+        unseal(plain, settings_in(tmp_path / "plain"), tracker=_Forgetful())
+    place = tmp_path / "tight"
+    settings = settings_in(place)
+    place.mkdir()
+    price = prepare_space(space_in(place, **_fields()), settings=settings).price
+    assert price is not None
+    budget = {"total": 1.01 * price.epsilon_selected}
+    folder = run_untracked(place, **_fields(budget=budget))
+    with pytest.raises(InvalidInput, match=r"exceeds budget\.total=.* they stay sealed"):
+        unseal(folder, settings, tracker=_Forgetful())
+    assert len(folder.records()) == 1
+    assert len(Ledger(settings.home / FILE).entries()) == 1

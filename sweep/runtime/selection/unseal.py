@@ -1,0 +1,89 @@
+"""Unsealing a private selection: all its trials are shown, and the ledger is charged for all."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+
+from sweep.results.selected_trial import release_all
+from sweep.runtime.execution import deliver_all
+from sweep.settings import Settings
+from sweep.spending import selection_entry
+from sweep.spending.entries import furthest
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store.sweeps import SweepFolder
+from sweep.store.vault import Vault
+from trainables.accountants import SweepSpend, epsilon_sweep
+from trainables.errors import InvalidInput
+from trainables.privacy.rounding import format_epsilon
+
+
+def require_sealed(folder: SweepFolder) -> Vault:
+    """The vault of a private selection that is over.
+
+    Raises: InvalidInput for a sweep that has none, or that still runs or waits.
+    """
+    space, vault = folder.space(), Vault(folder)
+    if not space.search.is_private_selection:
+        raise InvalidInput(
+            f"expected a sweep with strategy private_selection, got {folder.name} with"
+            f" {space.search.strategy}: its trials are not sealed"
+        )
+    if folder.is_unsealed and not vault.is_sealed:
+        raise InvalidInput(f"expected a sealed sweep, got {folder.name}, which is unsealed already")
+    if not vault.is_over:
+        raise InvalidInput(
+            f"expected a sweep whose trials have ended, got {folder.name}:"
+            f" `sweep resume {folder.name}` first"
+        )
+    return vault
+
+
+def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | None:
+    """Show every trial. The composition of all of them takes the selection's place in the ledger,
+    before anything is shown; why tracking is behind, where it is.
+
+    Raises: InvalidInput as `require_sealed`, or where the composition exceeds `budget.total` or the
+    sweep's `--budget-total`.
+    """
+    vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
+    with folder.locked():
+        _require_room(folder, ledger, vault)
+        selection_entry.charge_composed(ledger, Ledger(vault.ledger_file), sweep=folder.ledger_name)
+        folder.note(unsealed=time.time())
+        release_all(folder, vault)
+        shutil.rmtree(vault.path)
+        try:
+            tracker.delete(folder)  # runs that say what held before
+        except tracker.away as problem:
+            return str(problem).splitlines()[0][:200]
+    return deliver_all(tracker, folder)
+
+
+def composition_of(vault: Vault) -> SweepSpend | None:
+    """What all trials of a vault cost together; None where it has none."""
+    entries = furthest(Ledger(vault.ledger_file).entries())
+    if not entries:
+        return None
+    delta = min(entry.delta for entry in entries)
+    return epsilon_sweep([entry.release for entry in entries], delta=delta)
+
+
+def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
+    together = composition_of(vault)
+    if together is None:
+        return
+    total = folder.space().budget.total
+    if total is not None and together.epsilon > total:
+        raise InvalidInput(
+            f"the trials of {folder.name} cost epsilon {format_epsilon(together.epsilon)} together,"
+            f" which exceeds budget.total={total:g}: they stay sealed"
+        )
+    limit = folder.about().get("budget_total")
+    selection = selection_entry.charged(ledger, folder.ledger_name)
+    if limit is not None and selection is not None:
+        entries = furthest(Ledger(vault.ledger_file).entries())
+        ledger.require_within(
+            selection.dataset, [entry.release for entry in entries], budget_total=limit
+        )
