@@ -21,6 +21,7 @@ from tests.models._builds import (
 from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
 from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported
+from trainables.layers.crf_statistics import within_range
 from trainables.layers.embedding import Embedding
 from trainables.layers.gram import gram_norms
 from trainables.layers.linear import Linear
@@ -81,6 +82,30 @@ def test_the_sum_is_added_and_the_plain_gradient_is_autograds(name: str) -> None
     assert_close_by_parameter(model, ours, flat)
     gradient(model, batch, weights, ours)
     assert_close_by_parameter(model, ours, 2 * flat)
+
+
+@pytest.mark.parametrize("units", ["a record each", "mixed sizes and empty ones"])
+def test_a_crf_of_wide_scores_is_clipped_too(units: str) -> None:
+    """Scores whose range leaves exponential space: their sums have clip factors as the others."""
+    torch.manual_seed(0)
+    model = build_model("clc, one layer, frozen words", dropout=0.0)
+    with torch.no_grad():
+        model.crf.transitions.mul_(500)
+    assert not within_range(model.crf.scores)
+    batch = random_batch(model, NUM_RECORDS, seed=3)
+    of_record, num_units = UNITS[units]
+    size = sum(p.numel() for p in trained(model))
+    arguments = {
+        "unit_of_record": of_record,
+        "num_units": num_units,
+        "weight_of_record": torch.rand(NUM_RECORDS) + 0.1,
+        "group_scale": torch.ones(len(trained(model))),
+        "max_grad_norm": 0.1,
+    }
+    truth, ours = torch.zeros(size), torch.zeros(size)
+    norms = definition(model, batch, out=truth, **arguments)
+    assert_bounds(clipped_sum(model, batch, out=ours, **arguments), norms)
+    assert_close_by_parameter(model, ours, truth)
 
 
 class Tied(nn.Module):
