@@ -120,7 +120,7 @@ def test_a_group_is_sampled_and_clipped_as_one(sampling: str) -> None:
         for unit in range(draw.num_units):
             members = draw.records[draw.unit == unit]
             (group,) = set(groups[members].tolist())
-            assert len(members) == min(3, group % 7 + 1)
+            assert len(set(members.tolist())) == len(members) == min(3, group % 7 + 1)
             assert draw.weights[draw.unit == unit].tolist() == pytest.approx(
                 [1 / len(members)] * len(members)
             )
@@ -140,3 +140,29 @@ def test_which_records_of_a_group_count_does_not_depend_on_other_groups() -> Non
 def test_groups_go_with_the_unit_of_privacy() -> None:
     with pytest.raises(InvalidInput, match=r"exactly with privacy.unit=group"):
         sampler(np.arange(9), mechanism(), seed=0, key=KEY, groups=np.arange(9))
+
+
+def test_records_that_stand_alone_are_spread_over_the_workers() -> None:
+    """As many on each as possible, in the order that they were drawn."""
+    mech = mechanism("dp_sgd", workers=4, batch=8, records=40, sampling="shuffle")
+    draw = sampler(np.arange(40), mech, seed=0, key=KEY).draw(0, 0)
+    assert draw.worker.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_groups_are_as_many_as_records() -> None:
+    with pytest.raises(InvalidInput, match="expected 9 groups, got 8"):
+        Population(np.arange(9), groups=np.arange(8))
+
+
+def test_a_seed_and_a_key_give_the_same_batches_in_every_version() -> None:
+    """Golden values: a trial can be taken up again, and repeated, by a later version."""
+    key = public_key(0, "golden")
+    small = {"records": 40, "batch": 8, "workers": 2}
+    shuffled = sampler(np.arange(40), mechanism(**small), seed=3, key=key).draw(1, 2)
+    assert shuffled.records.tolist() == [31, 33, 10, 7, 16, 6, 32, 19]
+    mech = mechanism(sampling="poisson", **small)
+    drawn = sampler(np.arange(40), mech, seed=0, key=key, trial_id="t", attempt=2).draw(1, 2)
+    assert drawn.records.tolist() == [18, 16, 15, 4, 2, 34]
+    assert drawn.unit.tolist() == [0, 0, 0, 0, 1, 1]
+    grouped = Population(np.arange(30), groups=np.arange(30) // 6, max_records_per_group=2, seed=4)
+    assert grouped.records.tolist() == [0, 5, 7, 6, 14, 13, 23, 22, 28, 27]
