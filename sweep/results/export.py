@@ -1,31 +1,34 @@
 """A trial as a folder to hand on: config, weights, labels, privacy card, metrics, how it was made.
 
-Nothing that only the curator may see leaves: no membership figures, signals or training losses.
+Nothing that only the curator may see leaves: no membership figures, signals, training losses, times
+of steps, or counts and hashes of private records. What is written is named here or is a field of a
+document (`export_documents`, `PrivacyCard`); everything else stays behind.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from sweep.results.export_encoder import write_encoder
+from sweep.results.export_documents import About, write_model
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
 from sweep.spending.filter import total_of
 from sweep.spending.ledger import FILE, Ledger
-from sweep.store.files import read_json, write_json, write_text
+from sweep.store.files import write_json, write_text
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend
-from trainables.data.records import LabelSchema
-from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
 from trainables.figures import LEAKAGE, is_public
 from trainables.privacy import card as cards
+from trainables.privacy.card import PrivacyCard
+from trainables.privacy.card_page import to_markdown
 from trainables.privacy.summary import plain
 
 _MODEL = "model"
@@ -42,52 +45,70 @@ def export_trial(
 
     `chosen_by` is the metric that the choice went by.
 
-    Raises: InvalidInput where `target` exists or the trial has not finished.
+    Raises: InvalidInput where `target` exists, the trial has not finished, or lacks its privacy
+    card or a whole model; InvalidData where the card does not say what the trial ran.
     """
     if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
     if target.exists():
         raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
+    card = _card(folder, record)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
-    source = folder.trial_folder(record.plan.id)
-    write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.config, sort_keys=False))
-    if (source / _MODEL).is_dir():
-        shutil.copytree(source / _MODEL, fresh / _MODEL)
-        _write_model(fresh / _MODEL)
-    _write_card(folder, record, fresh)
-    write_json(fresh / "metrics.json", public_metrics(record))
-    write_json(fresh / "about.json", _about(folder, record, chosen_by=chosen_by))
-    fresh.rename(target)
+    try:
+        write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.config, sort_keys=False))
+        write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
+        write_json(fresh / JSON, card.to_dict())
+        write_text(fresh / MARKDOWN, to_markdown(card))
+        write_json(fresh / "metrics.json", public_metrics(record))
+        about = _about(folder, record, card, chosen_by=chosen_by)
+        write_json(fresh / "about.json", about.to_dict())
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
     return target
 
 
-def _write_model(place: Path) -> None:
-    """What other programs read: label maps, and a BERT's encoder as `transformers` has it."""
-    if not (place / "model.json").exists():
-        return
-    about = read_json(place / "model.json")
-    if "intents" not in about:
-        return
-    schema = LabelSchema(
-        intents=tuple(about["intents"]), slots=tuple(about["slots"]), source=about["schema_source"]
-    )
-    maps = {
-        name: {str(index): label for index, label in enumerate(labels)}
-        for name, labels in (("intents", schema.intents), ("tags", schema.tags))
-    }
-    write_json(place / "labels.json", maps)
-    write_encoder(place)
-
-
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
-    """The trial's figures without those that only the curator may see."""
-    return {name: value for name, value in record.metrics.items() if is_public(name)}
+    """The trial's figures without those that only the curator may see, and without times: how long
+    a step took follows from the records in it.
+    """
+    return {
+        name: value
+        for name, value in record.metrics.items()
+        if is_public(name) and not name.startswith("seconds_")
+    }
 
 
-def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
+def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
+    """The card that an export needs.
+
+    Raises: InvalidInput where there is none, InvalidData where it is not the trial's own.
+    """
+    card = card_of(folder, record.plan.id)
+    place = folder.trial_folder(record.plan.id) / JSON
+    if card is None:
+        raise InvalidInput(f"expected the trial's privacy card in {place}, got none: no export")
+    ran = (record.privacy or {}).get("mechanism")
+    if ran is not None:
+        for name, value in card.mechanism.items():
+            if name in ran and value is not None and plain(ran[name]) != value:
+                raise InvalidData(
+                    f"expected {place} to say what the trial ran, got another mechanism.{name}"
+                )
+    known = {
+        "epsilon": record.metrics.get("epsilon"),
+        "noise_multiplier": card.mechanism.get("noise_multiplier"),
+    }
+    for name, value in known.items():
+        if value is not None and not math.isclose(value, getattr(card, name), rel_tol=1e-6):
+            raise InvalidData(f"expected {place} to say what the trial ran, got another {name}")
+    return card
+
+
+def card_of(folder: SweepFolder, trial_id: str) -> PrivacyCard | None:
     """A trial's privacy card with what the whole sweep has spent; None where it has no card."""
     card = read_card(folder, trial_id)
     if card is None:
@@ -95,9 +116,9 @@ def card_of(folder: SweepFolder, trial_id: str) -> dict[str, Any] | None:
     total, refused = spend_of(folder)
     if total is None:
         return card
-    selection = card["selection"]
-    card = cards.with_sweep(card, total=plain(asdict(total)), refused=refused)
-    return card if selection is None else {**card, "selection": selection}
+    found = cards.with_sweep(card, total=asdict(total), refused=refused)
+    known = card.selection
+    return found if known is None else found.model_copy(update={"selection": known})
 
 
 def spend_of(folder: SweepFolder) -> tuple[SweepSpend | None, str]:
@@ -140,16 +161,12 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
     return found
 
 
-def _write_card(folder: SweepFolder, record: TrialRecord, target: Path) -> None:
-    card = card_of(folder, record.plan.id)
-    if card is not None:
-        write_json(target / JSON, card)
-        write_text(target / MARKDOWN, cards.to_markdown(card))
-
-
-def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -> dict[str, object]:
+def _about(
+    folder: SweepFolder, record: TrialRecord, card: PrivacyCard, *, chosen_by: str | None
+) -> About:
     about = folder.about()
-    notes = list(record.notes)
+    # A trial's own notes speak of its attacks and are for the curator.
+    notes = [card.provenance] if card.provenance else []
     if LEAKAGE in folder.space().search.objectives:
         notes.append(
             "the search went by leakage, which is computed from private records without noise: no"
@@ -160,17 +177,16 @@ def _about(folder: SweepFolder, record: TrialRecord, *, chosen_by: str | None) -
             f"chosen by {chosen_by}, which is computed from private records without noise: the"
             " epsilon does not cover the choice"
         )
-    return {
-        "sweep": folder.name,
-        "trial": record.plan.id,
-        "name": record.plan.name,
-        "chosen_by": chosen_by,
-        "repeat": "sweep run config.yaml",
-        "predict": _USES[record.plan.config.get("task", "nlu")],
-        "command": about["command"],
-        "git_commit": about["git_commit"],
-        "versions": about["versions"],
-        "epochs_done": record.epochs_done,
-        "seconds": record.seconds,
-        "notes": notes,
-    }
+    return About(
+        sweep=folder.name,
+        trial=record.plan.id,
+        name=record.plan.name,
+        chosen_by=chosen_by,
+        repeat="sweep run config.yaml",
+        predict=_USES[record.plan.config.get("task", "nlu")],
+        command=tuple(str(word) for word in about["command"]),
+        git_commit=about["git_commit"],
+        versions=about["versions"],
+        epochs_done=record.epochs_done,
+        notes=tuple(notes),
+    )

@@ -157,7 +157,8 @@ def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | N
     """The card as an export has it: with what the sweep as a whole has spent."""
     from sweep.results.export import card_of
 
-    return None if chosen is None else card_of(folder, chosen.plan.id)
+    card = None if chosen is None else card_of(folder, chosen.plan.id)
+    return None if card is None else card.to_dict()
 
 
 def _delta(records: Sequence[TrialRecord]) -> float | None:

@@ -16,6 +16,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
 from trainables.config import parse
 from trainables.privacy import card as cards
+from trainables.privacy.card_page import to_markdown
 from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.selected_card import of_selected
 
@@ -48,9 +49,10 @@ def release_best(
     )
     _without_epsilon(place / "epochs.jsonl")
     if (place / JSON).exists():
-        card = of_selected({**read_json(place / JSON), "trial_id": trial.id}, price)
-        write_json(place / JSON, card)
-        write_text(place / MARKDOWN, cards.to_markdown(card))
+        own = cards.read({**read_json(place / JSON), "trial_id": trial.id}, where=place / JSON)
+        card = of_selected(own, price)
+        write_json(place / JSON, card.to_dict())
+        write_text(place / MARKDOWN, to_markdown(card))
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
     vault.select(trial=trial.id, draw=best.plan.id)
 
@@ -66,7 +68,8 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
             if (place / name).exists():
                 write_json(place / name, {**read_json(place / name), "trial_id": trial.id})
         if (place / JSON).exists():
-            write_text(place / MARKDOWN, cards.to_markdown(read_json(place / JSON)))
+            card = cards.read(read_json(place / JSON), where=place / JSON)
+            write_text(place / MARKDOWN, to_markdown(card))
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
 

@@ -11,34 +11,41 @@ import pytest
 
 from trainables.accountants import account, epsilon_sweep, release
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.errors import InvalidData
 from trainables.figures import curator_only
-from trainables.privacy.card import Facts, make, to_markdown, with_sweep
+from trainables.privacy.card import Facts, PrivacyCard, make, read, with_sweep
+from trainables.privacy.card_page import to_markdown
 from trainables.privacy.mechanism import Mechanism, build_from
+from trainables.privacy.rounding import format_epsilon
 
 _FACTS = Facts(
     trial_id="0123456789ab",
     datasets={"training": "atis"},
     provenance="trained from scratch",
-    step_audit={"effective_noise_multiplier": 0.177, "low": 0.17, "high": 0.184},
+    step_audit={"verdict": "pass", "measured": 0.177, "low": 0.17, "high": 0.184},
 )
 
 
-def built(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:
+def built(
+    engine: Engine = "edp_sgd", *, undeclared: tuple[str, ...] = (), **privacy: Any
+) -> Mechanism:
     return build_from(
         engine,
-        PrivacyConfig(delta=5e-4, **privacy),
+        PrivacyConfig(**{"delta": 5e-4, **privacy}),
         training=TrainingConfig(num_workers=8),
         num_records=5_000,
+        undeclared=undeclared,
     )
 
 
-def card(mechanism: Mechanism, facts: Facts = _FACTS) -> dict[str, Any]:
+def card(mechanism: Mechanism, facts: Facts = _FACTS) -> PrivacyCard:
     return make(mechanism, account(mechanism), facts=facts)
 
 
 def test_the_card_is_json_and_keeps_every_figure() -> None:
     mechanism = built()
-    made = json.loads(json.dumps(card(mechanism), allow_nan=False))
+    made = json.loads(json.dumps(card(mechanism).to_dict(), allow_nan=False))
+    assert read(made, where="a test") == card(mechanism)
     assert made["epsilon"] == pytest.approx(581.0, rel=1e-4)
     for name in (
         *("epsilon_paper", "epsilon_rdp", "epsilon_replace_one", "delta", "accountant"),
@@ -54,23 +61,23 @@ def test_the_page_says_what_is_not_covered() -> None:
     page = to_markdown(card(built()))
     for words in (
         *("replaced", "delta * n = 2.5", "no guarantee", "validation", "floating-point"),
-        *("choice of this trial", "secret key", "2 C", "atis", "effective_noise_multiplier 0.177"),
+        *("choice of this trial", "secret key", "2 C", "atis", "measured 0.177"),
         *curator_only(),
     ):
         assert words in page
-    assert len(page.splitlines()) < 66, "one page"
+    assert len(page.splitlines()) < 80, "one page"
 
 
 def test_workers_that_were_played_are_called_logical() -> None:
     assert "8 workers were logical, played by 1 process:" in to_markdown(card(built()))
     real = card(built(), replace(_FACTS, processes=8))
-    assert real["workers"] == "8 workers, each a process of its own"
+    assert real.workers == "8 workers, each a process of its own"
 
 
 def test_an_infinite_epsilon_comes_with_its_reasons() -> None:
     made = card(built(group_scale="first_step", reproducible_noise=True))
     page = to_markdown(made)
-    assert made["epsilon"] == "inf"
+    assert made.epsilon == math.inf
     assert "**No finite epsilon holds**" in page
     assert "raw first gradient" in page
     assert "for tests only" in page
@@ -81,8 +88,8 @@ def test_the_stated_epsilon_is_never_rounded_down() -> None:
     for z in (0.3, 0.77, 1.0, 3.1):
         mechanism = built(noise_multiplier=z)
         summary = account(mechanism)
-        stated = float(card(mechanism)["guarantee"].split("(")[1].split(",")[0])
-        assert summary.epsilon <= stated <= summary.epsilon * 1.001
+        stated = float(card(mechanism).guarantee.split("(")[1].split(",")[0])
+        assert summary.epsilon <= stated <= summary.epsilon * 1.002
 
 
 def test_the_sweep_around_the_trial() -> None:
@@ -99,13 +106,45 @@ def test_the_sweep_around_the_trial() -> None:
     infinite = epsilon_sweep([release(built("sgd"))], delta=5e-4)
     assert math.isinf(infinite.epsilon)
     shown = with_sweep(alone, total=asdict(infinite))
-    assert shown["sweep_total"]["epsilon"] == "inf"
+    assert shown.to_dict()["sweep_total"]["epsilon"] == "inf"
     assert "no noise is added (sgd)" in to_markdown(shown)
-    assert alone["sweep_total"] is None, "the first card is left as it was"
+    assert alone.sweep_total is None, "the first card is left as it was"
 
 
 def test_groups_and_records_are_told_apart() -> None:
     grouped = card(built(unit="group", max_records_per_group=5))
-    assert "group of records" in grouped["guarantee"]
-    assert not any("a person with several records" in line for line in grouped["not_covered"])
-    assert any("a person with several records" in line for line in card(built())["not_covered"])
+    assert "group of records" in grouped.guarantee
+    assert not any("a person with several records" in line for line in grouped.not_covered)
+    assert any("a person with several records" in line for line in card(built()).not_covered)
+
+
+def test_what_an_older_card_says_too_much_is_dropped() -> None:
+    made = card(built()).to_dict()
+    made["datasets"]["training"]["fingerprint"] = "f" * 64
+    older = {**made, "num_duplicates": 3, "mechanism": {**made["mechanism"], "records": 7}}
+    found = json.dumps(read(older, where="a test").to_dict())
+    assert not any(word in found for word in ("fingerprint", "ffff", "num_duplicates", "7}"))
+    with pytest.raises(InvalidData, match="expected a privacy card in a test, got a damaged delta"):
+        read({**made, "delta": "much"}, where="a test")
+
+
+def test_a_number_of_records_that_was_counted_is_not_told() -> None:
+    counted = built("dp_sgd", undeclared=("n was counted",))
+    page = to_markdown(card(counted, replace(_FACTS, n_is_declared=False)))
+    assert "counted on private data, for the curator alone" in page
+    shown = card(counted, replace(_FACTS, n_is_declared=False)).to_dict()
+    assert shown["mechanism"]["num_records"] is None
+    assert not {"5000", "0.0128"} & set(page.replace("|", " ").split())
+    told = {str(value) for value in shown.values()}
+    assert not {"5000", str(counted.sample_rate), str(counted.steps)} & told
+
+
+def test_the_claim_says_what_it_allows_an_attacker() -> None:
+    mechanism = built(noise_multiplier=40.0)
+    page = to_markdown(card(mechanism))
+    summary = account(mechanism)
+    assert f"| mu | {format_epsilon(summary.gaussian_mu)} |" in page
+    assert "| largest TPR at 0.1 % FPR |" in page
+    assert "| n | 5000 |" in page
+    assert "sees the weights after every step" in page
+    assert "| reviewer | date | decision |" in page

@@ -13,15 +13,20 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors.torch import save_file
 
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
+from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.seeding import generator
 
+NUM_RECORDS = 90
 PRIVATE = "my account number is 12345"
 
 
@@ -62,13 +67,35 @@ def run(
             time.sleep(float(slow.read_text()))
         seconds = time.perf_counter() - started
         go_on = comm.broadcast(comm.rank == 0 and report(_epoch(epoch, state, seconds)))
+    if comm.rank == 0:
+        _save_model(config, folder / "model", state)
     return TrialResult(
         trial_id=config.id,
         epochs_done=epoch,
         stopped_early=epoch < config.training.epochs,
         metrics={"ser": state, "validation_ser": state, "threads": float(torch.get_num_threads())},
-        privacy={},
+        privacy=_privacy(config, epoch, cache_dir=cache_dir),
     )
+
+
+def _save_model(config: TrialConfig, folder: Path, state: float) -> None:
+    """A model folder as an export reads it; nothing can be built from it."""
+    folder.mkdir(exist_ok=True)
+    save_file({"state": torch.tensor([state])}, str(folder / "weights.safetensors"))
+    about = {
+        "model": config.model.model_dump(mode="json"),
+        "intents": ["call", "text"],
+        "slots": ["contact"],
+        "schema_source": "the toy's own",
+    }
+    (folder / "model.json").write_text(json.dumps(about))
+
+
+def _privacy(config: TrialConfig, epochs: int, *, cache_dir: Path) -> dict[str, Any]:
+    """What a privacy card is made of: the mechanism that the planner accounted for."""
+    number = config.data.num_records or NUM_RECORDS
+    _, mechanism = FigureCache(cache_dir).resolve(config, num_records=number)
+    return {"mechanism": asdict(mechanism.first(epochs)), "corpus": config.data.name}
 
 
 def _epoch(epoch: int, state: float, seconds: float = 0.0) -> EpochReport:

@@ -61,9 +61,9 @@ def measure(
     """
     started = time.perf_counter()
     signals = _signals(setup, judged, said)
-    names = _names(setup)
+    chosen = names(setup)
     shadow_signals, shadow_seconds = None, 0.0
-    if "shadow" in names:
+    if "shadow" in chosen:
         shadow_signals, shadow_seconds = shadow(
             setup.config, setup.corpus, comm=setup.comm, data_dir=data_dir, cache_dir=cache_dir
         )
@@ -73,14 +73,14 @@ def measure(
         known = Knowledge(shadow=shadow_signals, texts=_texts(setup, signals))
         can = set(attacks.possible(signals, known, sampling=setup.mechanism.sampling))
         if setup.config.evaluation.attacks is not None:
-            notes = tuple(f"attack {name}: not possible on this split" for name in names - can)
-        names &= can
-        scores = attacks.record_scores(signals, known, attacks=names)
+            notes = tuple(f"attack {name}: not possible on this split" for name in chosen - can)
+        chosen &= can
+        scores = attacks.record_scores(signals, known, attacks=chosen)
         metrics = attacks.panel(
             signals,
             known,
             delta=setup.mechanism.delta,
-            attacks=sorted(names),
+            attacks=sorted(chosen),
             sampling=setup.mechanism.sampling,
             scores=scores,
         )
@@ -96,11 +96,11 @@ def measure(
     )
 
 
-def _names(setup: Setup) -> set[str]:
+def names(setup: Setup) -> set[str]:
     """The attacks that were asked for and need no other trial; all of them by default."""
     asked = setup.config.evaluation.attacks
-    chosen = attacks.allowed(setup.config.data.split) if asked is None else asked
-    return {name for name in chosen if "references" not in catalogue.entry("attacks", name).NEEDS}
+    allowed = attacks.allowed(setup.config.data.split) if asked is None else asked
+    return {name for name in allowed if "references" not in catalogue.entry("attacks", name).NEEDS}
 
 
 def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:

@@ -129,16 +129,28 @@ def _inference(setup: Setup, ids: np.ndarray) -> Piece:
 
 def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
     """What a privacy card is made of: mechanism, data and processes as plain data."""
+    public_data = bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC)
     return {
         **_facts.privacy_facts(
             setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
         ),
         "corpus": setup.corpus.name,
         "schema_source": setup.corpus.schema.source,
-        "training_records": len(setup.split.train),
-        "public_data": bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC),
+        "public_data": public_data,
         "provenance": setup.model.provenance,
+        "public": _public(setup),
+        "attacks": sorted(_leakage.names(setup)),
+        "n_is_declared": public_data or setup.config.data.num_records is not None,
     }
+
+
+def _public(setup: Setup) -> list[str]:
+    """What was taken for public, a sentence each."""
+    schema = setup.corpus.schema
+    found = [f"the label sets ({schema.source})"] if schema.public else []
+    if setup.config.privacy.group_scale == "public":
+        found.append("made utterances, for the scale of parameter groups")
+    return [*found, f"the starting weights ({setup.model.provenance})"]
 
 
 def save_model(setup: Setup, folder: Path) -> None:

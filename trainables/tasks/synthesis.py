@@ -237,10 +237,23 @@ def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
             setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
         ),
         "corpus": setup.corpus.name,
-        "training_records": len(setup.split.private),
         "public_data": setup.corpus.public,
         "provenance": "; ".join(setup.notes),
+        "public": _public(setup),
+        "n_is_declared": setup.corpus.public or setup.config.data.num_records is not None,
     }
+
+
+def _public(setup: SynthesisSetup) -> list[str]:
+    """What was taken for public, a sentence each."""
+    synthesis = setup.config.synthesis
+    found = [
+        f"a share of {synthesis.public_fraction:g} of the training part, drawn at random",
+        f"the starting weights ({'; '.join(setup.notes)})",
+    ]
+    if setup.method.READS_PROMPTS and synthesis.histogram == "public":
+        found.append("the frequencies of the prompts")
+    return found
 
 
 def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_done: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -282,9 +283,9 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> Non
     stage.driver(replace(event, result=replace(event.result, privacy=facts)))
     card = read_card(stage.folder, stage.first)
     assert card is not None
-    assert (card["epsilon"], card["unaccounted"]) == ("inf", ["labels"])
-    assert card["mechanism"]["epochs"] == 2
-    assert card["datasets"]["training"] == {"name": "mine"}
+    assert (card.epsilon, card.unaccounted) == (math.inf, ("labels",))
+    assert card.mechanism["epochs"] == 2
+    assert card.datasets["training"].name == "mine"
     page = (stage.folder.trial_folder(stage.first) / "privacy_card.md").read_text()
     assert "No finite epsilon holds" in page
 

@@ -1,0 +1,117 @@
+"""The documents of an export. Their fields are the allow list: nothing else is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from safetensors import SafetensorError, safe_open
+
+from sweep.results.export_encoder import write_encoder
+from sweep.store.files import read_json, write_json
+from trainables.data.records import LabelSchema
+from trainables.errors import InvalidInput
+from trainables.privacy.card import Document
+
+MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
+# What a tokenizer and a language model are loaded from (`models._lm_folder`).
+_FILES = ("sizes.json", "base.json", "tokenizer.json")
+_FOLDERS = ("tokenizer",)
+
+
+class ModelFile(Document):
+    """`model.json` of a model of intents and slots: what to build, and its labels."""
+
+    model: dict[str, Any]
+    intents: tuple[str, ...]
+    slots: tuple[str, ...]
+    schema_source: str
+    provenance: str = ""
+
+
+class SynthesisFile(Document):
+    """`synthesis.json` of language models: what to build, what they were trained by, and the
+    prompts' frequencies, which are public or released with noise.
+    """
+
+    model: dict[str, Any]
+    synthesis: dict[str, Any]
+    stages: tuple[str, ...]
+    frequencies: dict[str, float]
+    mechanism: dict[str, Any]
+    corpus: str
+    accountant: str | None = None
+    provenance: tuple[str, ...] = ()
+
+
+class About(Document):
+    """`about.json`: where an export comes from and how it is used."""
+
+    sweep: str
+    trial: str
+    name: str
+    chosen_by: str | None
+    repeat: str
+    predict: str
+    command: tuple[str, ...]
+    git_commit: str | None
+    versions: dict[str, str]
+    epochs_done: int
+    notes: tuple[str, ...]
+
+
+def write_model(source: Path, target: Path) -> None:
+    """Copy the model folder of a trial: weights, tokenizer, and the named fields of its JSON files;
+    beside them label maps, and a BERT's encoder as `transformers` has it.
+
+    Raises: InvalidInput where the trial has no whole model.
+    """
+    _require_weights(source / WEIGHTS)
+    target.mkdir(mode=0o700)
+    kinds: dict[str, type[Document]] = {MODEL: ModelFile, SYNTHESIS: SynthesisFile}
+    known = {name: kind for name, kind in kinds.items() if (source / name).is_file()}
+    if not known:
+        raise InvalidInput(f"expected a model ({' or '.join(kinds)}) in {source}, got none")
+    for name, kind in known.items():
+        try:
+            document = kind.model_validate(read_json(source / name))
+        except ValidationError as problem:
+            field = ".".join(str(part) for part in problem.errors()[0]["loc"])
+            raise InvalidInput(
+                f"expected {source / name} as a trial writes it, got a damaged {field}"
+            ) from None
+        (target / name).write_text(json.dumps(document.to_dict(), indent=1), encoding="utf-8")
+    for name in (WEIGHTS, *_FILES):
+        if (source / name).is_file():
+            shutil.copy2(source / name, target / name)
+    for name in _FOLDERS:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target / name)
+    if MODEL in known:
+        _write_labels(ModelFile.model_validate(read_json(target / MODEL)), target / "labels.json")
+        write_encoder(target)
+
+
+def _require_weights(file: Path) -> None:
+    """Raises: InvalidInput unless the file holds at least one tensor."""
+    if not file.is_file():
+        raise InvalidInput(f"expected the trial's model in {file}, got none: it cannot be exported")
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            names = list(tensors.keys())
+    except (OSError, SafetensorError):
+        names = []
+    if not names:
+        raise InvalidInput(f"expected weights in {file}, got an empty or damaged file")
+
+
+def _write_labels(model: ModelFile, file: Path) -> None:
+    schema = LabelSchema(intents=model.intents, slots=model.slots, source=model.schema_source)
+    maps = {
+        name: {str(index): label for index, label in enumerate(labels)}
+        for name, labels in (("intents", schema.intents), ("tags", schema.tags))
+    }
+    write_json(file, maps)

@@ -1,0 +1,147 @@
+"""A privacy card as one page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainables.privacy.card import PrivacyCard
+from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.selected_card import around
+
+_ATTACKER = "an attacker who tests whether one {unit} was trained on"
+
+
+def to_markdown(card: PrivacyCard) -> str:
+    """The card as one page."""
+    lines = [f"# Privacy card of trial {card.trial_id}", ""]
+    lines += [f"> **Warning.** {warning}." for warning in card.warnings]
+    lines += ["", card.guarantee, "", "| figure | value | meaning |", "| --- | --- | --- |"]
+    lines += [f"| {name} | {value} | {meaning} |" for name, value, meaning in _rows(card)]
+    lines += _section("Why no finite epsilon holds", card.unaccounted)
+    lines += _section("Against whom", [card.adversary] if card.adversary else [])
+    lines += _section("Not covered", card.not_covered)
+    lines += _section("Randomness and workers", [*card.randomness, card.workers])
+    lines += _section("The sweep", _sweep(card))
+    lines += _section("Data", _data(card))
+    lines += _section("Measured", _measured(card))
+    lines += ["", "## Review", "", "| reviewer | date | decision |", "| --- | --- | --- |"]
+    lines.append("| | | |")
+    return "\n".join(lines) + "\n"
+
+
+def _rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
+    """Figures with what they mean; every epsilon is rounded up."""
+    how = f"{card.accountant}{'' if card.tight else ', an upper bound'}"
+    sampling = str(card.mechanism.get("sampling", ""))
+    units = f"{card.unit}s"
+    rows = [
+        ("epsilon", format_epsilon(card.epsilon), f"{how}; {card.neighboring_relation}"),
+        ("delta", _figure(card.delta), "declared"),
+        *_claim(card),
+        ("epsilon_rdp", format_epsilon(card.epsilon_rdp), "Rényi accounting, an upper bound"),
+        ("epsilon_replace_one", format_epsilon(card.epsilon_replace_one), "one record replaced"),
+        (
+            "epsilon_paper",
+            format_epsilon(card.epsilon_paper),
+            "formula of the paper, no guarantee",
+        ),
+        ("noise multiplier", _figure(card.noise_multiplier), "z0, at epoch 0"),
+        (
+            "effective noise multiplier",
+            _range(card.effective_noise_multiplier),
+            "noise over sensitivity, first and last epoch",
+        ),
+        ("sensitivity", f"{_figure(card.sensitivity)} C", "of the sum that a step releases"),
+    ]
+    declared = f"{units} to train on, declared"
+    if card.num_records is None:
+        declared = f"{units} to train on: counted on private data, for the curator alone"
+    rows += [
+        ("n", _figure(card.num_records), declared),
+        ("B", _figure(card.expected_batch_size), f"expected {units} in a step"),
+        ("q", _figure(card.sample_rate), f"share of the {units} in a step, on average"),
+        ("steps", _figure(card.steps), f"{sampling} sampling".strip()),
+    ]
+    return rows
+
+
+def _claim(card: PrivacyCard) -> list[tuple[str, str, str]]:
+    if card.gaussian_mu is None:  # of an earlier version
+        return []
+    attacker = _ATTACKER.format(unit=card.unit)
+    return [
+        (
+            "mu",
+            format_epsilon(card.gaussian_mu),
+            "of the Gaussian mechanism that has this epsilon at this delta",
+        ),
+        ("largest TPR at 0.1 % FPR", _percent(card.max_tpr_01pct), attacker),
+        ("largest TPR at 1 % FPR", _percent(card.max_tpr_1pct), attacker),
+    ]
+
+
+def _sweep(card: PrivacyCard) -> list[str]:
+    total, selection = card.sweep_total, card.selection
+    if selection is not None and selection.law is not None:
+        return around(selection)
+    if total is None:
+        return ["no total was given: whoever saw other trials has learnt more than this card says"]
+    relation = f", {total.neighboring_relation}" if total.neighboring_relation else ""
+    lines = [
+        f"all {total.num_releases} released trials together: epsilon"
+        f" {format_epsilon(total.epsilon)} at delta {_figure(total.delta)}"
+        f" ({total.accountant}{relation})"
+    ]
+    lines += [f"not accounted for in the total: {why}" for why in total.unaccounted]
+    if selection is not None and selection.epsilon_selected is not None:
+        price = format_epsilon(selection.epsilon_selected)
+        lines.append(f"the best trial alone, if no other left: epsilon {price}")
+    elif selection is not None and selection.refused:
+        lines.append(f"no cheaper price for the best trial alone: {selection.refused}")
+    return lines
+
+
+def _data(card: PrivacyCard) -> list[str]:
+    lines = [f"{role}: {data.name}" for role, data in card.datasets.items()]
+    lines.append(f"covered: {card.covers}")
+    if card.provenance:
+        lines.append(f"model: {card.provenance}")
+    return [*lines, *(f"public: {what}" for what in card.public)]
+
+
+def _measured(card: PrivacyCard) -> list[str]:
+    lines = []
+    if card.attacks:
+        lines.append(
+            f"attacked with {', '.join(card.attacks)}: the figures are for the curator alone"
+        )
+    if card.step_audit is not None:
+        figures = card.step_audit.model_dump(exclude_none=True)
+        shown = ", ".join(f"{name} {_figure(value)}" for name, value in figures.items())
+        lines.append(f"effective noise multiplier of the step, audited: {shown}")
+    return lines
+
+
+def _section(title: str, items: Sequence[str]) -> list[str]:
+    return ["", f"## {title}", "", *(f"- {item}" for item in items)] if items else []
+
+
+def _range(values: Sequence[float]) -> str:
+    ends = [_figure(value) for value in (*values[:1], *values[-1:])]
+    return " .. ".join(dict.fromkeys(ends)) or "-"
+
+
+def _percent(share: float | None) -> str:
+    """A share in percent, rounded up: what a guarantee allows is not rounded down."""
+    if share is None:
+        return "-"
+    return f"{format_epsilon(min(100.0, 100 * share), digits=3)} %"
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

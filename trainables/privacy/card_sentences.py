@@ -1,0 +1,97 @@
+"""The sentences of a privacy card: what holds, against whom, and what is left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from trainables.figures import curator_only
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.summary import PrivacySummary
+
+_UNITS = {
+    "record": "record",
+    "group": "group of records",
+    "couple": "couple of records whose programs were exchanged",
+}
+_RELATIONS = {
+    "add_or_remove_one": "one {unit} more or less in the training set",
+    "replace_one": "one {unit} of the training set replaced by any other",
+}
+
+
+def neighbours(unit: str, relation: str) -> str:
+    """What one neighbouring data set has and the other one has not."""
+    return _RELATIONS[relation].format(unit=_UNITS[unit])
+
+
+def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
+    """What the mechanism guarantees, or that nothing finite holds."""
+    change = neighbours(mechanism.unit, mechanism.neighboring_relation)
+    if math.isinf(summary.epsilon):
+        return f"**No finite epsilon holds** for {change}."
+    return (
+        f"The weights after every step are ({format_epsilon(summary.epsilon)}, {summary.delta:g})"
+        f"-differentially private for {change}."
+    )
+
+
+def adversary(mechanism: Mechanism) -> str:
+    """Against whom the guarantee holds: what such a person sees, and what is kept from them."""
+    kept = "the noise key"
+    if mechanism.sampling == "poisson":
+        kept += " and which records took part in a step"
+    return (
+        "sees the weights after every step of this trial, all that is computed from them without"
+        f" private records, the config and the code; knows every {_UNITS[mechanism.unit]} but one;"
+        f" does not see {kept}"
+    )
+
+
+def not_covered(mechanism: Mechanism) -> Sequence[str]:
+    """What the guarantee leaves out."""
+    found = [
+        "curator-only figures, computed from private records without noise: "
+        + ", ".join(curator_only()),
+        "the validation and test sets: they are other data sets, and metrics on them are released"
+        " without noise",
+        "the choice of this trial among others, unless the sweep's total below is taken",
+        "attacks on floating-point noise (Mironov 2012) and on timing",
+        "de-duplication and splitting before training: epsilon is about the realised training set",
+    ]
+    if mechanism.unit == "couple":
+        found.append(
+            "one record more or less, which would couple other records anew: for one record"
+            " replaced, epsilon_replace_one holds"
+        )
+    if mechanism.unit == "record":
+        found.append("a person with several records, beyond what each single record is promised")
+    if mechanism.sampling == "shuffle":
+        found.append("whether a record took part at all: the guarantee is for replacing one")
+    return found
+
+
+def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> list[str]:
+    """Where each kind of randomness comes from, and who may know it."""
+    if mechanism.reproducible_noise:
+        key = "the noise key follows from the public seed: the noise is known, for tests only"
+    else:
+        key = (
+            f"noise, sampling coins and micro-batch assignment come from a secret key of attempt"
+            f" {attempt}, drawn by the operating system and kept out of logs, metrics and"
+            " exports"
+        )
+    generator = "AES-256-CTR" if secure_noise else "a statistical generator (not a cipher)"
+    return [key, f"noise generator: {generator}", "the seed governs initialisation and dropout"]
+
+
+def workers(mechanism: Mechanism, processes: int) -> str:
+    """Whether the N workers were parties of their own."""
+    workers = mechanism.num_workers
+    if processes < workers:
+        return (
+            f"the {workers} workers were logical, played by {processes} process"
+            f"{'' if processes == 1 else 'es'}: not separate parties that hide from each other"
+        )
+    return f"{workers} worker{'' if workers == 1 else 's'}, each a process of its own"
