@@ -25,6 +25,7 @@ def corpus():
     return SimpleNamespace(
         offsets=offsets,
         tokens=rng.integers(0, 99, offsets[-1]).astype(np.int32),
+        types=[f"word{number}" for number in range(99)],
         tags=rng.integers(-3, 7, offsets[-1]).astype(np.int16),
         intents=rng.integers(-3, 5, 500).astype(np.int16),
     )
@@ -40,8 +41,8 @@ def test_a_batch_holds_the_records_asked_for_one_after_another(corpus):
     np.testing.assert_array_equal(batch.tags, np.maximum(tags, -1))
     np.testing.assert_array_equal(batch.intents, np.maximum(corpus.intents[ids], -1))
     np.testing.assert_array_equal(batch.lengths, np.diff(corpus.offsets)[ids])
-    np.testing.assert_array_equal(batch.records, ids)
-    tensors = (batch.tags, batch.intents, batch.lengths, batch.records)
+    np.testing.assert_array_equal(batch.text_keys, Loader(corpus, Echo()).text_keys(ids))
+    tensors = (batch.tags, batch.intents, batch.lengths, batch.text_keys)
     assert {tensor.dtype for tensor in tensors} == {torch.int64}
     assert batch.num_records == 4
 
@@ -57,7 +58,7 @@ def test_evaluation_sees_every_record_once_within_the_token_limit(corpus, monkey
     ids = np.random.default_rng(1).permutation(500)[:333]
     seen = []
     for places, batch in Loader(corpus, Echo()).evaluation_batches(ids, max_tokens=100):
-        np.testing.assert_array_equal(batch.records, ids[places])
+        np.testing.assert_array_equal(batch.intents, np.maximum(corpus.intents[ids[places]], -1))
         assert int(batch.lengths.sum()) <= 100
         seen.append(places)
     assert sorted(np.concatenate(seen).tolist()) == list(range(333))

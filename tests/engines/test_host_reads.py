@@ -132,7 +132,7 @@ def engine_of(name: str, model: nn.Module, loader: Records) -> Engine:
 def reads_of(engine: Engine, loader: Records) -> Counter[str]:
     batch = loader.made
     first = [*engine.layout.parameters, engine._flat.data, engine._flat.message]
-    first += [*batch.inputs.values(), batch.lengths, batch.intents, batch.tags, batch.records]
+    first += [*batch.inputs.values(), batch.lengths, batch.intents, batch.tags, batch.text_keys]
     reads = Reads(first)
     with Methods(reads), reads:
         engine.step(0, 0)

@@ -137,6 +137,21 @@ def test_which_records_of_a_group_count_does_not_depend_on_other_groups() -> Non
     assert set(one.records.tolist()) == set(both.records[:2].tolist())
 
 
+def test_which_records_of_a_group_count_does_not_depend_on_where_they_stand() -> None:
+    """A record more, before all others, moves every id by one and no choice."""
+    keys, groups = np.random.default_rng(0).integers(2**62, size=60), np.arange(60) // 6
+    before = Population(np.arange(60), groups=groups, text_keys=keys, max_records_per_group=2)
+    after = Population(
+        np.arange(61),
+        groups=np.concatenate([[10], groups]),
+        text_keys=np.concatenate([[5], keys]),
+        max_records_per_group=2,
+    )
+    assert (before.records + 1).tolist() == after.records[:20].tolist()
+    by_place = Population(np.arange(60) + 1, groups=groups, max_records_per_group=2)
+    assert by_place.records.tolist() != (before.records + 1).tolist()
+
+
 def test_groups_go_with_the_unit_of_privacy() -> None:
     with pytest.raises(InvalidInput, match=r"exactly with privacy.unit=group"):
         sampler(np.arange(9), mechanism(), seed=0, key=KEY, groups=np.arange(9))

@@ -60,7 +60,7 @@ def random_batch(model: NluModel, num_records: int, *, seed: int) -> PackedBatch
         lengths=torch.from_numpy(lengths),
         intents=torch.from_numpy(rng.integers(0, len(SCHEMA.intents), num_records)),
         tags=torch.from_numpy(rng.integers(0, len(SCHEMA.tags), lengths.sum())),
-        records=torch.arange(100, 100 + num_records),
+        text_keys=torch.arange(100, 100 + num_records),
     )
 
 

@@ -147,7 +147,7 @@ def test_positions_beyond_the_table_share_its_last(tmp_path: Path) -> None:
         lengths=torch.tensor([100]),
         intents=torch.tensor([0]),
         tags=torch.zeros(100, dtype=torch.int64),
-        records=torch.tensor([0]),
+        text_keys=torch.tensor([0]),
     )
     assert model.sizes.positions == 64
     assert model.losses(batch).isfinite().all()

@@ -27,7 +27,7 @@ def subset(model: NluModel, batch: PackedBatch, places: list[int]) -> PackedBatc
         lengths=batch.lengths[places],
         intents=batch.intents[places],
         tags=batch.tags[torch.from_numpy(taken)],
-        records=batch.records[places],
+        text_keys=batch.text_keys[places],
     )
 
 

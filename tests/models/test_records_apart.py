@@ -70,7 +70,7 @@ def nlu(name: str) -> Trained:
             lengths=torch.from_numpy(lengths[ids]),
             intents=torch.from_numpy(intents[ids]),
             tags=torch.from_numpy(np.concatenate([tags[i] for i in ids])),
-            records=torch.from_numpy(ids + 100),
+            text_keys=torch.from_numpy(ids + 100),
         )
 
     return Trained(model, batch)

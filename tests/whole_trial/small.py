@@ -37,7 +37,7 @@ class Utterances:
             lengths=torch.from_numpy(lengths),
             intents=torch.tensor([int(rng.integers(len(SCHEMA.intents))) for rng in each]),
             tags=torch.from_numpy(np.concatenate(tags)),
-            records=torch.from_numpy(np.asarray(ids, dtype=np.int64)),
+            text_keys=torch.from_numpy(np.asarray(ids, dtype=np.int64)),
         )
 
 

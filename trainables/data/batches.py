@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data.storage import token_places
+from trainables.data.text_keys import text_keys, token_numbers
 
 # Ids sorted by length at a time: what evaluation holds does not grow with the corpus.
 _WINDOW = 65_536
@@ -23,14 +24,14 @@ class PackedBatch:
 
     `inputs` is what the model's feature table made of the tokens. `lengths` int64[B], at least 1
     each; `intents` int64[B] and `tags` int64[T] are indices in the label schema, -1 where the
-    schema lacks the label; `records` int64[B] are ids in the corpus.
+    schema lacks the label; `text_keys` int64[B] are the texts' own (see `text_keys`): dropout's.
     """
 
     inputs: dict[str, Tensor] = field(repr=False)
     lengths: Tensor
     intents: Tensor
     tags: Tensor
-    records: Tensor
+    text_keys: Tensor
 
     @property
     def num_records(self) -> int:
@@ -54,7 +55,7 @@ class PackedBatch:
             lengths=moved(self.lengths),
             intents=moved(self.intents),
             tags=moved(self.tags),
-            records=moved(self.records),
+            text_keys=moved(self.text_keys),
         )
 
 
@@ -79,6 +80,10 @@ class Columns(Protocol):
         """[total]: indices of the distinct tokens."""
 
     @property
+    def types(self) -> Sequence[str]:
+        """The distinct tokens."""
+
+    @property
     def intents(self) -> NDArray[np.int16]:
         """[n]."""
 
@@ -93,6 +98,7 @@ class Loader:
     def __init__(self, corpus: Columns, table: FeatureTable) -> None:
         self._corpus = corpus
         self._table = table
+        self._numbers = token_numbers(corpus.types)
 
     def batch(self, ids: NDArray[np.int64]) -> PackedBatch:
         """The records `ids` in that order, at least one; a record may occur twice.
@@ -111,8 +117,18 @@ class Loader:
             lengths=torch.from_numpy(lengths),
             intents=torch.from_numpy(_known(corpus.intents[records])),
             tags=torch.from_numpy(_known(corpus.tags[where])),
-            records=torch.from_numpy(records.copy()),
+            text_keys=torch.from_numpy(text_keys(self._numbers[corpus.tokens[where]], lengths)),
         )
+
+    def text_keys(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[len(ids)]: the keys of these records' texts."""
+        found = np.empty(len(ids), dtype=np.int64)
+        for low in range(0, len(ids), _WINDOW):
+            starts = self._corpus.offsets[ids[low : low + _WINDOW]]
+            lengths = self._corpus.offsets[ids[low : low + _WINDOW] + 1] - starts
+            tokens = self._corpus.tokens[token_places(starts, lengths)]
+            found[low : low + _WINDOW] = text_keys(self._numbers[tokens], lengths)
+        return found
 
     def evaluation_batches(
         self, ids: NDArray[np.int64], *, max_tokens: int

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data.storage import token_places
+from trainables.data.text_keys import text_keys
 from trainables.errors import InvalidInput
 
 
@@ -39,14 +40,15 @@ class TextBatch:
     """B records with n rows in all: a row is a token that has a next one.
 
     `inputs` int64[n]; `targets` int64[n], the next token; `counted` bool[n], whether the loss
-    counts it (at least one a record); `lengths` int64[B] rows of each record; `records` int64[B].
+    counts it (at least one a record); `lengths` int64[B] rows of each record; `text_keys` int64[B]
+    their own (see `text_keys`): dropout's.
     """
 
     inputs: Tensor
     targets: Tensor
     counted: Tensor
     lengths: Tensor
-    records: Tensor
+    text_keys: Tensor
 
     def to(self, device: torch.device | str) -> TextBatch:
         """The same batch on another device."""
@@ -54,7 +56,7 @@ class TextBatch:
             self,
             **{
                 name: getattr(self, name).to(device)
-                for name in ("inputs", "targets", "counted", "lengths", "records")
+                for name in ("inputs", "targets", "counted", "lengths", "text_keys")
             },
         )
 
@@ -86,6 +88,7 @@ class EncodedTexts:
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(lengths)])
         self.tokens: NDArray[np.int64] = np.array([t for row in rows for t in row], dtype=np.int64)
         self.first: NDArray[np.int64] = np.array(first, dtype=np.int64)
+        self._keys = text_keys(self.tokens, lengths)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -116,7 +119,7 @@ class EncodedTexts:
             targets=torch.from_numpy(self.tokens[where + 1]),
             counted=torch.from_numpy(within + 1 >= np.repeat(self.first[records], lengths)),
             lengths=torch.from_numpy(lengths),
-            records=torch.from_numpy(records.copy()),
+            text_keys=torch.from_numpy(self._keys[records]),
         )
 
 

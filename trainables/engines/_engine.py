@@ -67,7 +67,8 @@ class StepStats:
 class Setup:
     """What an engine works with, beside the model and the mechanism.
 
-    `ids` int64[n] are the training records; `groups` int[n] whose record each is, with unit group.
+    `ids` int64[n] are the training records; `groups` int[n] whose record each is, with unit group,
+    `text_keys` int64[n] what the choice of at most so many records of a group hangs on.
     `key` is the attempt's secret, equal on every process, `seed` the public seed. `trial_id` and
     `attempt` keep the streams of noise apart. `physical_batch_size` bounds the records a process
     forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
@@ -85,6 +86,7 @@ class Setup:
     trial_id: str = ""
     attempt: int = 0
     groups: NDArray[np.integer] | None = None
+    text_keys: Ids | None = None
     physical_batch_size: int | None = None
     public_batch: Any | None = None
     secure_noise: bool = False
@@ -101,6 +103,7 @@ class Setup:
             trial_id=self.trial_id,
             attempt=self.attempt,
             groups=self.groups,
+            text_keys=self.text_keys,
             rank=self.comm.rank,
             world_size=self.comm.world_size,
         )

@@ -144,7 +144,7 @@ class CausalLm(nn.Module):
         if not self.training or self.dropout == 0:
             return None
         seed = self._step if self._step is not None else int(torch.randint(2**62, ()))
-        record = batch.records.index_select(0, layout.record)
+        record = batch.text_keys.index_select(0, layout.record)
         return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 
     def begin(self, num_rows: int, max_tokens: int) -> Continuation:

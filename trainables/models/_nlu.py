@@ -91,7 +91,7 @@ class NluModel(nn.Module, ABC):
         """Dropout for the rows of a layout; None where nothing is dropped."""
         if not self.training or self.dropout == 0:
             return None
-        record = batch.records.index_select(0, layout.record)
+        record = batch.text_keys.index_select(0, layout.record)
         seed = int(torch.randint(2**62, ())) if self._step is None else self._step
         return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 

@@ -69,7 +69,8 @@ class Population:
 
     `ids` int64[n] are the training records. With `groups` int[n] (whose record each is) a member is
     a group with at most `max_records_per_group` of its records; which ones is decided beforehand
-    from a public seed and the record's own id, so no group's choice depends on another group.
+    from a public seed and the record's own `text_keys` int64[n] (default: its id), so no group's
+    choice depends on another group, nor on where its records stand.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Population:
         ids: Ids,
         *,
         groups: NDArray[Any] | None = None,
+        text_keys: Ids | None = None,
         max_records_per_group: int = 1,
         seed: int = 0,
     ) -> None:
@@ -88,7 +90,8 @@ class Population:
         if groups is not None:
             if len(groups) != len(ids):
                 raise InvalidInput(f"expected {len(ids)} groups, got {len(groups)}")
-            order = np.lexsort((_priority(ids, seed), groups))
+            keys = ids if text_keys is None else text_keys
+            order = np.lexsort((_priority(keys, seed), groups))
             _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
             place = np.arange(len(ids)) - np.repeat(first, counts)
             self.records = ids[order[place < max_records_per_group]]
@@ -106,10 +109,10 @@ class Population:
         return self.records[self.starts[members][place] + within], place
 
 
-def _priority(ids: Ids, seed: int) -> NDArray[np.uint64]:
-    """A mixed 64-bit number of each id (SplitMix64, Steele et al. 2014)."""
+def _priority(keys: Ids, seed: int) -> NDArray[np.uint64]:
+    """A mixed 64-bit number of each key (SplitMix64, Steele et al. 2014)."""
     with np.errstate(over="ignore"):
-        mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         mixed += np.uint64(stream_seed(seed, "contributions"))
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -229,11 +232,13 @@ def sampler(
     trial_id: str = "",
     attempt: int = 0,
     groups: NDArray[Any] | None = None,
+    text_keys: Ids | None = None,
     rank: int = 0,
     world_size: int = 1,
 ) -> Sampler:
     """The sampler that a mechanism names. `seed` is public, `key` is not; `groups` int[n] say whose
-    record each of `ids` is, where the unit of privacy is a group.
+    record each of `ids` is, where the unit of privacy is a group, `text_keys` int64[n] what their
+    choice hangs on.
     """
     if (mechanism.unit == "record") != (groups is None):
         raise InvalidInput(
@@ -241,7 +246,11 @@ def sampler(
             f" {mechanism.unit} {'without' if groups is None else 'with'} groups"
         )
     population = Population(
-        ids, groups=groups, max_records_per_group=mechanism.max_records_per_group, seed=seed
+        ids,
+        groups=groups,
+        text_keys=text_keys,
+        max_records_per_group=mechanism.max_records_per_group,
+        seed=seed,
     )
     if mechanism.sampling == "shuffle":
         return Shuffle(population, mechanism, seed=seed, rank=rank, world_size=world_size)

@@ -121,6 +121,7 @@ def prepare(
             loader=loader,
             ids=train_ids,
             groups=groups_of(corpus, train_ids) if mechanism.unit == "group" else None,
+            text_keys=loader.text_keys(train_ids) if mechanism.unit == "group" else None,
             learning_rate=config.training.learning_rate,
             comm=comm,
             # Every attempt draws a key of its own: no noise ever meets two different gradients.
@@ -165,7 +166,7 @@ def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> Pac
         lengths=torch.from_numpy(lengths),
         intents=torch.from_numpy(draw.integers(len(schema.intents), size=size)),
         tags=torch.from_numpy(draw.integers(len(schema.tags), size=int(lengths.sum()))),
-        records=torch.arange(size),
+        text_keys=torch.arange(size),
     )
 
 

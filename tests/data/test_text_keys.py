@@ -1,0 +1,71 @@
+"""Keys of texts: of the text alone, and unlike for unlike texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.models._builds import build_model
+from tests.models._texts import PROMPTS, TEXTS, Letters, small_lm
+from trainables.data.batches import Loader
+from trainables.data.text_keys import text_keys, token_numbers
+from trainables.data.texts import EncodedTexts
+
+Texts = list[list[str]]
+texts = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=9)
+
+
+def keys(of: Texts) -> list[int]:
+    numbers = token_numbers(token for text in of for token in text)
+    return text_keys(numbers, np.array([len(text) for text in of])).tolist()
+
+
+@given(texts)
+def test_a_key_is_of_its_own_text(of: Texts) -> None:
+    """Equal where the text is, whatever stands before or behind it; else unlike: order and length
+    count too."""
+    assert keys(of) == [keys([text])[0] for text in of]
+    assert len(set(keys(of))) == len({tuple(text) for text in of})
+
+
+def corpus(of: Sequence[Sequence[str]]) -> SimpleNamespace:
+    """Its distinct tokens in the order in which they are met, as a corpus has them."""
+    types = list(dict.fromkeys(token for text in of for token in text))
+    tokens = [types.index(token) for text in of for token in text]
+    return SimpleNamespace(
+        offsets=np.cumsum([0, *map(len, of)]),
+        tokens=np.array(tokens, dtype=np.int32),
+        types=types,
+        tags=np.zeros(len(tokens), dtype=np.int16),
+        intents=np.zeros(len(of), dtype=np.int16),
+    )
+
+
+@given(texts, st.lists(st.sampled_from("abcxyz"), min_size=1, max_size=4))
+@settings(max_examples=15, deadline=None)
+def test_a_record_more_changes_no_other_records_dropout(of: Texts, more: list[str]) -> None:
+    """It is put before all others, so that every one of them has another number than it had."""
+    model = build_model("clc", dropout=0.5).train()
+    model.begin_step(0, 1)
+    found = []
+    for shift, records in ((0, of), (1, [more, *of])):
+        loader = Loader(corpus(records), model.feature_table(corpus(records).types))
+        found.append(model.losses(loader.batch(np.arange(len(of)) + shift)).detach())
+    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_text_more_changes_no_other_texts_dropout() -> None:
+    model = small_lm(dropout=0.5).train()
+    model.begin_step(0, 1)
+    found = []
+    for shift in (0, 1):
+        own = EncodedTexts(
+            (*["new"] * shift, *TEXTS), Letters(), max_tokens=40, prompts=("p",) * shift + PROMPTS
+        )
+        found.append(model.losses(own.batch(np.arange(len(TEXTS)) + shift)).detach())
+    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
