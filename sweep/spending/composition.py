@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from trainables.accountants import Release
+from trainables.accountants import Release, RunningBound
 
 _Phases = Counter[float]
 
@@ -38,6 +38,7 @@ class Composition:
 
     def __init__(self, releases: Iterable[Release] = ()) -> None:
         self._kinds: dict[Release, _Alike] = {}
+        self._bound = RunningBound()
         for what in releases:
             self.exchange(None, what)
 
@@ -50,6 +51,15 @@ class Composition:
                 alike.count(what, times)
                 if not alike.num_releases:
                     del self._kinds[kind]
+                self._bound.add(what, times=times)
+
+    def bound(self, *, before: Release | None = None, after: Release | None = None) -> RunningBound:
+        """A quick bound of what all cost; as if `exchange` had been called first."""
+        made = self._bound.copy()
+        for what, times in ((before, -1), (after, 1)):
+            if what is not None:
+                made.add(what, times=times)
+        return made
 
     def releases(
         self, *, before: Release | None = None, after: Release | None = None

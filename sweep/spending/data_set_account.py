@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sweep.spending.composition import Composition
 from sweep.spending.entries import Entry
-from trainables.accountants import Release
+from trainables.accountants import Release, RunningBound
 
 _Key = tuple[str, str, int, int]
 
@@ -38,14 +38,20 @@ class DataSetAccount:
 
     def releases(self, after: Entry | None = None) -> Sequence[Release]:
         """Few releases that cost what all cost; as if `after` had been added."""
+        return self._composition.releases(**self._exchange(after))
+
+    def bound(self, after: Entry | None = None) -> RunningBound:
+        """A quick bound of what all cost; as if `after` had been added."""
+        return self._composition.bound(**self._exchange(after))
+
+    def _exchange(self, after: Entry | None) -> dict[str, Release | None]:
+        """What adding `after` takes out and puts in."""
         if after is None or after.baseline:
-            return self._composition.releases()
+            return {}
         before = self._before(after)
         if before is not None and before.epochs >= after.epochs:
-            return self._composition.releases()
-        return self._composition.releases(
-            before=before.release if before else None, after=after.release
-        )
+            return {}
+        return {"before": before.release if before else None, "after": after.release}
 
     def _before(self, entry: Entry) -> Entry | None:
         return self._entries.get(_key(entry))

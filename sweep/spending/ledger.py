@@ -84,13 +84,22 @@ class Ledger:
         """
         with self._log.alone():
             named = replace(entry, dataset=self.name_of(entry.dataset))
-            releases, delta = self._composed(entry.dataset, after=named)
-            together = _within(releases, delta, budget_total)
-            if together.epsilon > budget_total:
-                return (
-                    f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
-                    f" --budget-total {budget_total:g}{_because(together)}"
-                )
+            self._read_new()
+            counted = self._counted(named.dataset)
+            mine = self._accounts.get(named.dataset) or DataSetAccount()
+            others = [account for account in counted if account is not mine]
+            delta = _smallest_delta(counted, entry.delta)
+            bound = mine.bound(named)
+            for account in others:
+                bound.merge(account.bound())
+            if bound.epsilon(delta=delta) > budget_total:
+                releases = [*mine.releases(named), *(r for a in others for r in a.releases())]
+                together = _within(releases, delta, budget_total)
+                if together.epsilon > budget_total:
+                    return (
+                        f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
+                        f" --budget-total {budget_total:g}{_because(together)}"
+                    )
             self._append(entry)
         return None
 
@@ -162,8 +171,10 @@ class Ledger:
 
         Raises: InvalidInput where it would pass `budget_total`.
         """
-        before, smallest = self._composed(fingerprint)
-        at = delta or smallest
+        self._read_new()
+        counted = self._counted(fingerprint)
+        at = delta or _smallest_delta(counted)
+        before = [what for account in counted for what in account.releases()]
         together = _within([*before, *planned], at, budget_total)
         if together.epsilon > budget_total:
             spent = epsilon_sweep(before, delta=at, exact=False).epsilon
@@ -190,24 +201,14 @@ class Ledger:
         """The accounts of these data sets; an earlier version wrote plain fingerprints."""
         return [a for dataset, a in self._accounts.items() if self.name_of(dataset) in names]
 
-    def _composed(
-        self, fingerprint: str, *, after: Entry | None = None
-    ) -> tuple[list[Release], float]:
-        """(few releases that cost what all that count for a data set do, the smallest delta of
-        any); as if `after` had been charged.
-        """
-        self._read_new()
-        accounts = self._about({self.name_of(fingerprint), *self._hashes.shared(fingerprint)})
-        deltas = [account.delta for account in accounts if account.delta is not None]
-        releases: list[Release] = []
-        if after is not None:
-            mine = self._accounts.get(after.dataset) or DataSetAccount()
-            releases += mine.releases(after)
-            accounts = [account for account in accounts if account is not mine]
-            deltas.append(after.delta)
-        for account in accounts:
-            releases += account.releases()
-        return releases, min(deltas, default=_DELTA)
+    def _counted(self, fingerprint: str) -> list[DataSetAccount]:
+        """The accounts of a data set and of those that share records with it."""
+        return self._about({self.name_of(fingerprint), *self._hashes.shared(fingerprint)})
+
+
+def _smallest_delta(accounts: Iterable[DataSetAccount], *others: float) -> float:
+    known = [account.delta for account in accounts if account.delta is not None]
+    return min([*known, *others], default=_DELTA)
 
 
 def _within(releases: Sequence[Release], delta: float, limit: float) -> SweepSpend:

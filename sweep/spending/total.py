@@ -42,9 +42,14 @@ class TotalBudget:
 
     def refusal(self, key: Hashable, what: Release, *, delta: float) -> str | None:
         """Why a release may not be charged; None: it may."""
-        together = self._composition.releases(before=self._charged.get(key), after=what)
+        before, at = self._charged.get(key), min(self._delta, delta)
         if self._filter is None:
-            return self._over(together, min(self._delta, delta))
+            bound = self._composition.bound(before=before, after=what).epsilon(delta=at)
+            if bound <= self._limit:
+                return None
+        together = self._composition.releases(before=before, after=what)
+        if self._filter is None:
+            return self._over(together, at)
         if len({(each.neighboring_relation, each.unit) for each in together}) > 1:
             return self.refusal_of(together, delta=delta)
         others = math.fsum(cost for charged, cost in self._costs.items() if charged != key)

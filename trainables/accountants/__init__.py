@@ -31,11 +31,13 @@ if TYPE_CHECKING:
         epsilon_sweep,
     )
     from trainables.accountants._release import Release, release
+    from trainables.accountants._running import RunningBound
     from trainables.accountants._values import values_of
 
 __all__ = [
     "RdpFilter",
     "Release",
+    "RunningBound",
     "SweepSpend",
     "account",
     "epsilon_adaptive",
@@ -57,6 +59,7 @@ _HOMES = {
     "epsilon_adaptive": "_composition",
     "epsilon_sweep": "_composition",
     "Release": "_release",
+    "RunningBound": "_running",
     "release": "_release",
     "resolve": "_calibration",
     "noise_for": "_calibration",

@@ -216,6 +216,33 @@ def test_a_running_composition_costs_what_all_its_releases_cost(
     )
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(RELEASES, min_size=1, max_size=8), st.sampled_from((1e-5, 1e-3)))
+def test_the_quick_bound_is_one_and_follows_what_comes_and_goes(
+    releases: list[Release], delta: float
+) -> None:
+    """It never says less than the exact composition, and what is taken out leaves no trace."""
+    running = Composition(releases)
+    bound = running.bound().epsilon(delta=delta)
+    assert bound >= epsilon_sweep(releases, delta=delta, exact=True).epsilon
+    grouped = release(mechanism(unit="group"))
+    assert math.isinf(running.bound(after=grouped).epsilon(delta=delta)), "units are mixed"
+    endless = release(build_sgd())
+    running.exchange(None, endless)
+    assert math.isinf(running.bound().epsilon(delta=delta))
+    running.exchange(endless, None)
+    for what in releases[1:]:
+        running.exchange(what, None)
+    alone = Composition(releases[:1]).bound().epsilon(delta=delta)
+    assert running.bound().epsilon(delta=delta) == pytest.approx(alone, rel=1e-6)
+
+
+def build_sgd() -> Mechanism:
+    return build_from(
+        "sgd", PrivacyConfig(delta=1e-5), training=TrainingConfig(epochs=1), num_records=2_560
+    )
+
+
 def test_a_filter_counts_each_release_once_and_refuses_what_is_too_much() -> None:
     what = release(mechanism())
     filter_ = RdpFilter.of(1.0, delta=1e-5)

@@ -1,0 +1,64 @@
+"""A bound of what releases cost together that follows them as they come and go.
+
+One addition a release, whatever came before: quick enough to be asked before every epoch of a long
+history. Where it is too large, `epsilon_sweep` over all of them decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from trainables.accountants import _renyi
+from trainables.accountants._release import Release
+
+_ROUNDING = 1e-9  # relative; sums of a million terms are off by less
+
+
+class RunningBound:
+    """The sum of the releases' Rényi divergences at a few orders, which holds for composition."""
+
+    def __init__(self) -> None:
+        self._finite = np.zeros(len(_renyi.FEW_ORDERS))
+        self._num_infinite = np.zeros(len(_renyi.FEW_ORDERS), dtype=np.int64)
+        self._kinds: Counter[tuple[str, str]] = Counter()
+
+    def add(self, what: Release, *, times: int = 1) -> None:
+        """Count a release; with `times` -1 one that was counted is taken out."""
+        divergences = _renyi.curve(what, _renyi.FEW_ORDERS)
+        infinite = np.isinf(divergences)
+        self._finite += times * np.where(infinite, 0.0, divergences)
+        self._num_infinite += times * infinite
+        kind = (what.neighboring_relation, what.unit)
+        self._kinds[kind] += times
+        if not self._kinds[kind]:
+            del self._kinds[kind]
+
+    def merge(self, other: RunningBound) -> None:
+        """Count all that `other` counts."""
+        self._finite = self._finite + other._finite
+        self._num_infinite = self._num_infinite + other._num_infinite
+        self._kinds = self._kinds + other._kinds
+
+    def copy(self) -> RunningBound:
+        """One that counts the same."""
+        made = RunningBound()
+        made.merge(self)
+        return made
+
+    def epsilon(self, *, delta: float) -> float:
+        """An upper bound of epsilon at `delta`; infinite where units of privacy or neighbouring
+        relations are mixed.
+
+        >>> RunningBound().epsilon(delta=1e-5)
+        0.0
+        """
+        if not self._kinds:
+            return 0.0
+        if len(self._kinds) > 1:
+            return math.inf
+        upper = np.maximum(self._finite, 0.0) * (1 + _ROUNDING) + _ROUNDING
+        divergences = np.where(self._num_infinite > 0, np.inf, upper)
+        return _renyi.to_epsilon(divergences, delta=delta, orders=_renyi.FEW_ORDERS)
