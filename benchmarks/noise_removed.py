@@ -18,7 +18,7 @@ from typing import Any
 
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
-from sweep.results.table import violations
+from sweep.results.leakage_table import violations
 from sweep.runtime import runner
 from sweep.settings import from_environment
 

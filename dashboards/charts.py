@@ -9,10 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from dashboards import comparison, palette, scales
-from dashboards.formats import duration, interval, number, share
 from dashboards.results import Estimate, Sweep, Trial
 from dashboards.svg import Frame, Svg, element, group, mark, path
+from trainables.attacks import auc_of
+from trainables.figures import LEAKAGE
+from trainables.formats import duration, interval, number, share
+from trainables.formats import epsilon as guaranteed
 
+STRONGEST = "strongest"
 WIDTH, HEIGHT = 520.0, 380.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 30.0, 50.0
 _INFINITY = 46.0  # room for trials whose epsilon is infinite
@@ -52,8 +56,11 @@ def frontier(sweep: Sweep, *, epsilon: str = "epsilon") -> Svg:
 
 
 def leakage(sweep: Sweep, attack: str, *, epsilon: str = "epsilon") -> Svg:
-    """An attack's AUC with intervals over `epsilon` or `epsilon_paper`; chance at one half."""
-    points = _points(sweep, f"mia_{attack}_auc", EPSILONS[epsilon])
+    """The AUC with intervals of an attack, or of each trial's `STRONGEST`, over `epsilon` or
+    `epsilon_paper`; chance at one half.
+    """
+    metric = LEAKAGE if attack == STRONGEST else auc_of(attack)
+    points = _points(sweep, metric, EPSILONS[epsilon])
     frame = _frame([*points, *((t, x, Estimate(value=0.5)) for t, x, _ in points[:1])])
     return frame.svg(
         frame.axes(x_label=_X_LABELS[epsilon], y_label=f"AUC of the {attack} attack (95 %)"),
@@ -235,10 +242,11 @@ def _marks(
     drawn = []
     for trial, x, estimate in points:
         across, up = frame.place(x, estimate.value)
-        between = interval(estimate)
+        between = interval(estimate.low, estimate.high)
         spoken = f"{trial.name}: {what} {share(estimate.value)}"
         spoken += f" ({between})" if between else ""
-        spoken += f", epsilon {number(trial.epsilon)}, epsilon_paper {number(trial.epsilon_paper)}"
+        spoken += f", epsilon {guaranteed(trial.epsilon)}"
+        spoken += f", epsilon_paper {guaranteed(trial.epsilon_paper)}"
         parts = []
         if estimate.low is not None and estimate.high is not None:
             low, high = frame.y.place(estimate.low) - up, frame.y.place(estimate.high) - up

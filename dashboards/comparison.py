@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from dashboards import palette
 from dashboards.results import Estimate, Sweep, Trial
 from trainables import catalogue
+from trainables.attacks import auc_of
+from trainables.figures import LEAKAGE
 
+PAPERS_AUC = auc_of("shadow")
 _MOST_EPSILONS = 5
 
 
@@ -34,7 +37,10 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class DecayRow:
-    """The best trial of one engine and decay (by validation SER where every one has it)."""
+    """The best trial of one engine and decay (by validation SER where every one has it).
+
+    `leakage` is of each trial's strongest attack, `auc` of the paper's attack.
+    """
 
     engine: str
     decay: str
@@ -42,6 +48,8 @@ class DecayRow:
     trial: Trial
     ser: Estimate
     ser_change: Change | None
+    leakage: Estimate | None
+    leakage_change: Change | None
     auc: Estimate | None
     auc_change: Change | None
 
@@ -86,7 +94,7 @@ def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
     """
     if base is None or trial.id == base.id:
         return None
-    name = {"ser": "delta_ser", "mia_shadow_auc": "delta_mia"}.get(metric)
+    name = {"ser": "delta_ser", LEAKAGE: "delta_mia"}.get(metric)
     paired = trial.figure(f"{name}_percent") if name else None
     if paired is not None and paired.low is not None and paired.high is not None:
         return Change(
@@ -98,7 +106,7 @@ def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
     return change(trial.figure(metric), base.figure(metric))
 
 
-def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
+def decays(sweep: Sweep) -> list[DecayRow]:
     """The private trials: one row for each decay of an engine whose decays are told apart, for any
     other engine one for each decay and epsilon that it was run at.
     """
@@ -114,11 +122,11 @@ def decays(sweep: Sweep, *, attack: str = "shadow") -> list[DecayRow]:
             same = [t for t in known if t.decay == decay]
             for found in [same] if palette.shows_decay(engine) else _at_one_epsilon(same):
                 if found:
-                    rows.append(_row(found, base, attack))
+                    rows.append(_row(found, base))
     return rows
 
 
-def _row(trials: Sequence[Trial], base: Trial | None, attack: str) -> DecayRow:
+def _row(trials: Sequence[Trial], base: Trial | None) -> DecayRow:
     best = _best(trials)
     ser = best.figure("ser")
     assert ser is not None
@@ -129,8 +137,10 @@ def _row(trials: Sequence[Trial], base: Trial | None, attack: str) -> DecayRow:
         trial=best,
         ser=ser,
         ser_change=against(best, base, "ser"),
-        auc=best.figure(f"mia_{attack}_auc"),
-        auc_change=against(best, base, f"mia_{attack}_auc"),
+        leakage=best.figure(LEAKAGE),
+        leakage_change=against(best, base, LEAKAGE),
+        auc=best.figure(PAPERS_AUC),
+        auc_change=against(best, base, PAPERS_AUC),
     )
 
 

@@ -15,8 +15,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dashboards import charts, comparison, formats, palette, tables
-from dashboards.results import Estimate, Sweep, Trial
+from dashboards import charts, comparison, palette, tables
+from dashboards.results import Sweep, Trial
+from trainables import formats
+from trainables.attacks import strongest
+from trainables.figures import LEAKAGE
 
 _TEMPLATES = Path(__file__).parent / "templates"
 MOST_CURVES = 24  # lines that an ROC chart can carry
@@ -87,7 +90,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "legend": charts.legend(sweep),
         "sentence": sentence(sweep),
         "cost_time": time_factor(sweep),
-        "worst": _worst(sweep.chosen),
+        "worst": strongest(sweep.chosen.metrics) if sweep.chosen else None,
         "total": _total(card or {}),
         "front": sorted(
             (t for t in sweep.finished if t.on_front and t.epsilon is not None),
@@ -96,7 +99,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "frontier": [(kind, charts.frontier(sweep, epsilon=kind)) for kind in kinds],
         "leakage": [
             (name, [(kind, charts.leakage(sweep, name, epsilon=kind)) for kind in kinds])
-            for name in sweep.attacks
+            for name in ((charts.STRONGEST, *sweep.attacks) if sweep.attacks else ())
         ],
         "decay_rows": comparison.decays(sweep),
         "time_rows": comparison.times(sweep),
@@ -118,8 +121,12 @@ def _words() -> dict[str, Any]:
     """What the template calls."""
     return {
         "show": formats.number,
+        "written": formats.figure,
+        "leakage_name": LEAKAGE,
+        "papers_auc": comparison.PAPERS_AUC,
         "share": formats.share,
-        "between": formats.interval,
+        "between": lambda found: formats.interval(found.low, found.high) if found else "",
+        "epsilon": formats.epsilon,
         "percent": formats.percent,
         "log10": formats.log10,
         "duration": formats.duration,
@@ -154,14 +161,6 @@ def _epoch_charts(sweep: Sweep) -> list[str]:
         for name, label, log in named
         if name in have
     ]
-
-
-def _worst(trial: Trial | None) -> tuple[str, Estimate] | None:
-    """The attack of the highest AUC on a trial; the blind baseline sees no model and is none."""
-    if trial is None:
-        return None
-    found = [(n, e) for n in trial.attacks if n != "blind" and (e := trial.figure(f"mia_{n}_auc"))]
-    return max(found, key=lambda pair: pair[1].value, default=None)
 
 
 def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:

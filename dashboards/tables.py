@@ -65,6 +65,11 @@ def decays(sweep: Sweep) -> list[dict[str, Cell]]:
             "ser_high": row.ser.high,
             "ser_change": row.ser_change.relative if row.ser_change else None,
             "ser_change_significant": row.ser_change.significant if row.ser_change else None,
+            "leakage": row.leakage.value if row.leakage else None,
+            "leakage_change": row.leakage_change.relative if row.leakage_change else None,
+            "leakage_change_significant": (
+                row.leakage_change.significant if row.leakage_change else None
+            ),
             "auc": row.auc.value if row.auc else None,
             "auc_change": row.auc_change.relative if row.auc_change else None,
             "auc_change_significant": row.auc_change.significant if row.auc_change else None,

@@ -134,8 +134,9 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
 
 def finish(done: Run, *, as_json: bool, export: bool) -> None:
     """Print what came of a run; exit with 1 where a trial failed."""
+    from sweep.results.leakage_table import violations
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.table import results_table, violations
+    from sweep.results.table import results_table
 
     folder = done.folder
     records = folder.records(running=False)

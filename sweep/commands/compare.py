@@ -27,8 +27,9 @@ def register(app: typer.Typer) -> None:
         from rich.table import Table
 
         from sweep.results import comparison as comparing
-        from sweep.results.table import figure
         from sweep.settings import from_environment
+        from trainables.figures import label
+        from trainables.formats import figure
 
         home = from_environment().home
         a, b = (comparing.side(home, text, epsilon_max=epsilon_max) for text in (first, second))
@@ -48,7 +49,7 @@ def register(app: typer.Typer) -> None:
         table = Table("", a.name, b.name, title="B against A")
         table.add_row("trial", a.record.plan.name, b.record.plan.name)
         for name, (mine, theirs) in found.figures.items():
-            table.add_row(name, figure(mine), figure(theirs))
+            table.add_row(label(name), figure(name, mine), figure(name, theirs))
         out = console()
         out.print(table)
         if found.paired is None:

@@ -20,18 +20,13 @@ def register(app: typer.Typer) -> None:
     def show(name: Name, as_json: JsonFlag = False) -> None:
         """Show every trial beside the baseline, and the front of SER and epsilon."""
         from sweep.results import select
+        from sweep.results.leakage_table import leakage_table, violations
         from sweep.results.selected_trial import sentence_of
-        from sweep.results.table import (
-            figure,
-            group_table,
-            leakage_table,
-            results_table,
-            violations,
-        )
+        from sweep.results.table import group_table, results_table
         from sweep.settings import from_environment
         from sweep.store import sweeps as store
         from sweep.synthesis.table import synthesis_table
-        from trainables import figures
+        from trainables import figures, formats
 
         folder = store.open_sweep(from_environment().home, name)
         records = folder.records()
@@ -65,7 +60,9 @@ def register(app: typer.Typer) -> None:
         _print_answers(folder, records, where)
         for record in select.front(records):
             main = select.headline(records)
-            good, epsilon = (figure(select.value(record, key)) for key in (main, "epsilon"))
+            good, epsilon = (
+                formats.figure(key, select.value(record, key)) for key in (main, "epsilon")
+            )
             out.print(
                 f"front: {record.plan.id} {figures.label(main)} {good} at epsilon {epsilon}:"
                 f" {record.plan.name}",

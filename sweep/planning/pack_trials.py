@@ -9,11 +9,11 @@ from search_spaces.space import SearchSpace
 from sweep.planning.footprints import Footprints
 from sweep.planning.packing import Packing, pack
 from sweep.planning.resources import Machine, this_machine
-from sweep.results.table import duration
 from sweep.settings import Settings
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import parse
 from trainables.errors import InvalidInput
+from trainables.formats import duration
 
 
 def packing_for(

@@ -28,8 +28,6 @@ from trainables.metrics import membership
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"
-# The paper's attack where both trials have it; the strongest simple one otherwise.
-_COMPARED = ("shadow", "loss_threshold")
 
 
 def judge(folder: SweepFolder) -> tuple[str, ...]:
@@ -60,7 +58,7 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
         )
         if not record.plan.baseline:
             try:
-                own["metrics"] |= _against_baseline(folder, record, found, signals)
+                own["metrics"] |= _against_baseline(folder, record, found, signals, panels)
             except InvalidData as problem:
                 own["notes"].append(str(problem))
         folder.write_panel(record.plan.id, own)
@@ -135,6 +133,7 @@ def _against_baseline(
     record: TrialRecord,
     found: Sequence[select.Group],
     signals: dict[str, Signals],
+    panels: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, float]:
     """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records."""
     group = select.baseline_of(record, found)
@@ -145,25 +144,34 @@ def _against_baseline(
     result = evidence.ser_change(mine, theirs) or {}
     if record.plan.id in signals and baseline.plan.id in signals:
         result |= _leakage_change(
-            (signals[record.plan.id], mine), (signals[baseline.plan.id], theirs)
+            (signals[record.plan.id], mine),
+            (signals[baseline.plan.id], theirs),
+            baseline={**baseline.metrics, **panels[baseline.plan.id]["metrics"]},
         )
     return {name: value for name, value in result.items() if math.isfinite(value)}
 
 
 def _leakage_change(
-    trial: tuple[Signals, Path], baseline: tuple[Signals, Path]
+    trial: tuple[Signals, Path],
+    base: tuple[Signals, Path],
+    *,
+    baseline: Mapping[str, float | None],
 ) -> dict[str, float]:
-    rows = [own.judged for own, _ in (trial, baseline)]
-    if not np.array_equal(trial[0].records[rows[0]], baseline[0].records[rows[1]]):
+    """By the attack that is the strongest on the `baseline` among those that both trials have."""
+    rows = [own.judged for own, _ in (trial, base)]
+    if not np.array_equal(trial[0].records[rows[0]], base[0].records[rows[1]]):
         return {}
-    if not all((place / evidence.SCORES).exists() for _, place in (trial, baseline)):
+    if not all((place / evidence.SCORES).exists() for _, place in (trial, base)):
         return {}
-    scores = [evidence.read_scores(place) for _, place in (trial, baseline)]
-    name = next((name for name in _COMPARED if all(name in own for own in scores)), None)
-    if name is None:
+    scores = [evidence.read_scores(place) for _, place in (trial, base)]
+    both = scores[0].keys() & scores[1].keys()
+    known = {f"{attacks.auc_of(name)}{end}" for name in both for end in ("", "_low", "_high")}
+    best = attacks.strongest({name: value for name, value in baseline.items() if name in known})
+    if best is None:
         return {}
+    sign = -1.0 if best.inverted else 1.0
     sides = [
-        (own[name][row], each.member[row])
-        for own, row, (each, _) in zip(scores, rows, (trial, baseline), strict=True)
+        (sign * own[best.attack][row], each.member[row])
+        for own, row, (each, _) in zip(scores, rows, (trial, base), strict=True)
     ]
     return membership.auc_change(sides[0], sides[1], rng=generator(0, "bootstrap", "baseline"))

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweep.store.sweeps import TrialRecord
-from trainables import figures, goals
+from trainables import catalogue, figures, goals
+from trainables.attacks import auc_of
 from trainables.errors import InvalidInput
 
 WAYS = ("ser", "mauve", "leakage", "pareto")
@@ -108,14 +109,13 @@ def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | N
 
 
 def attacks_of(record: TrialRecord) -> list[str]:
-    """Names of the attacks that a trial has figures of, the strongest first, controls left out."""
-    found = {
-        name.removeprefix("mia_").removesuffix("_auc"): area
-        for name, area in record.metrics.items()
-        if name.startswith("mia_") and name.endswith("_auc") and area is not None
-    }
-    found.pop("blind", None)
-    return sorted(found, key=lambda name: (-found[name], name))
+    """Names of the attacks that a trial has an AUC of, sorted, controls left out."""
+    return [
+        name
+        for name in catalogue.names("attacks")
+        if catalogue.kind_of("attacks", name) != "control"
+        and record.metrics.get(auc_of(name)) is not None
+    ]
 
 
 def headline(records: Sequence[TrialRecord]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sweep.results.table import Progress
+from sweep.results.progress import Progress
 from sweep.runtime.events import TrialEvent
 from sweep.runtime.journal import Journal
 from sweep.spending.budget import spent_after

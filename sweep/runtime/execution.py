@@ -14,7 +14,7 @@ from sweep.planning.packing import Packing
 from sweep.planning.plan import plan_point
 from sweep.planning.pricing import price, total_filter
 from sweep.results import leakage
-from sweep.results.table import Progress
+from sweep.results.progress import Progress
 from sweep.runtime import continuation, preflight
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob

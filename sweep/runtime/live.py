@@ -12,9 +12,10 @@ from rich.live import Live
 from rich.table import Table
 
 from search_spaces.space import SearchSpace
-from sweep.results.table import Progress, duration, figure, live_table
+from sweep.results.progress import Progress, live_table
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
+from trainables.formats import duration, number
 
 _LINE_SECONDS = 60.0
 Watch = Callable[[str, Progress], None]
@@ -156,7 +157,7 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
         if due:
             printed = clock()
             words, value = last.get(trial_id, progress).validation
-            known = f", validation {words} {figure(value)}" if value is not None else ""
+            known = f", validation {words} {number(value)}" if value is not None else ""
             why = f": {progress.reason}" if progress.reason else ""
             console.print(
                 f"{progress.status}: {progress.name} ({progress.epochs_done} of {progress.epochs}"

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep.results import select
-from sweep.results.table import figure
 from sweep.store.sweeps import TrialRecord
+from trainables import formats
 
 # Metric, what a column has room for, whether human text has a ceiling of it.
 COLUMNS = (
@@ -48,12 +48,12 @@ def synthesis_table(records: Sequence[TrialRecord]) -> Table | None:
     for record in made:
         table.add_row(
             Text(record.plan.name),
-            *(figure(select.value(record, name)) for name, _, _ in COLUMNS),
+            *(formats.figure(name, select.value(record, name)) for name, _, _ in COLUMNS),
         )
     table.add_row(
         Text("human: one half against the other"),
         *(
-            figure(made[0].metrics.get(f"{name}_human_ceiling")) if ceiling else "-"
+            formats.figure(name, made[0].metrics.get(f"{name}_human_ceiling")) if ceiling else "-"
             for name, _, ceiling in COLUMNS
         ),
         style="dim",

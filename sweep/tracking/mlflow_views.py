@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweep.tracking.text import metric_key
+from trainables import goals
+from trainables.figures import LEAKAGE
 
 TAG = "mlflow.sharedViewState."
-_SER, _AUC = "ser", metric_key("mia_shadow_auc")
+_SER, _AUC = goals.HEADLINE["nlu"], metric_key(LEAKAGE)
 # What people look at first, in this order; params of trials come after the figures.
 COLUMNS = (
     "metrics.`ser`",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sweep.results import select
-from sweep.results.table import duration, figure, markdown
+from sweep.results.table import markdown
 from sweep.store.sweeps import TrialRecord
-from trainables import figures
+from trainables import figures, formats
 
 LONGEST = 5_000  # characters that a store keeps of a description
 _READING = (
@@ -51,9 +51,9 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
     main = select.headline(finished)
     ordered = sorted(front, key=lambda r: select.value(r, "epsilon") or 0.0)
     lines = [
-        f"* epsilon {figure(select.value(r, 'epsilon'))}: **{figures.label(main)}"
-        f" {figure(select.value(r, main))}**,"
-        f" {_words(r.plan.name)}, {duration(r.seconds)}"
+        f"* epsilon {formats.epsilon(select.value(r, 'epsilon'))}: **{figures.label(main)}"
+        f" {formats.figure(main, select.value(r, main))}**,"
+        f" {_words(r.plan.name)}, {formats.duration(r.seconds)}"
         for r in ordered
     ]
     return ["**What a budget buys**\n\n" + "\n".join(lines[:12])]

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dashboards.results import Choice, Roc, Sweep, Trial
+from trainables.attacks import strongest
 
 INJECTED = "<script>alert('x')</script> & \"quoted\""
 
@@ -31,6 +32,8 @@ def trial(trial_id: str, engine: str, ser: float, epsilon: float | None, **field
         "mia_shadow_advantage": 0.08,
         **fields.pop("metrics", {}),
     }
+    best = strongest(metrics)
+    metrics |= {} if best is None else best.figures()
     history = tuple(
         {
             "epochs_done": float(n),

@@ -15,7 +15,7 @@ from trainables import trial
 from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
-from trainables.figures import is_public
+from trainables.figures import is_public, registry
 from trainables.result import EpochReport, TrialResult
 
 SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
@@ -218,6 +218,12 @@ def test_more_processes_than_workers_are_refused(place: Path, tmp_path: Path) ->
             data_dir=place,
             cache_dir=place / "cache",
         )
+
+
+def test_every_figure_that_a_trial_writes_is_registered(place: Path, tmp_path: Path) -> None:
+    result, reports = run(place, tmp_path, config())
+    written = {*result.metrics, *(name for report in reports for name in report.metrics)}
+    assert written - registry().keys() == set()
 
 
 def test_figures_from_private_records_without_noise_are_marked() -> None:

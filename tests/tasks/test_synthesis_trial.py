@@ -17,6 +17,7 @@ from trainables.communication import Alone
 from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.figures import registry
 from trainables.metrics.mauve import of_texts
 from trainables.probing import measure
 from trainables.result import EpochReport
@@ -59,6 +60,8 @@ def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> 
     assert len(lines) == 12
     assert all(set(json.loads(line)) == {"utterance"} for line in lines)
     metrics, mechanism = result.metrics, result.privacy["mechanism"]
+    written = {*metrics, *(name for report in reports for name in report.metrics)}
+    assert written - registry().keys() == set()
     for figure in ("word_type_overlap", "word_type_overlap_human_ceiling", "fluency_loss"):
         assert math.isfinite(metrics[figure] or math.nan), figure
     private = config.engine == "dp_sgd"
@@ -292,7 +295,7 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"engine": "edp_sgd"}, "expected engine sgd or dp_sgd with task=synthesis"),
+        ({"engine": "edp_sgd"}, "expected engine dp_sgd or sgd with task=synthesis"),
         ({"synthesis.method": "two_stage"}, "expected parse_epochs"),
         ({"synthesis.parse_epochs": 1}, "expected parse_epochs with method=two_stage alone"),
         ({"synthesis.method": "three_stage"}, "expected method to be one of one_and_a_half"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trainables.attacks._headline import FIGURES, Strongest, auc_of, every_auc, strongest
+from trainables.attacks._headline import FIGURES, Strongest, auc_of, every_auc, oriented, strongest
 from trainables.attacks._knowledge import Knowledge, allowed, refuse_unless_allowed
 from trainables.attacks._signals import (
     FEATURES,
@@ -61,6 +61,7 @@ __all__ = [
     "every_auc",
     "features_of",
     "gather",
+    "oriented",
     "panel",
     "possible",
     "read_signals",

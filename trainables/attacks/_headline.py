@@ -103,16 +103,11 @@ class Strongest:
         }
 
 
-def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
-    """The strongest attack among a trial's figures; None without one. Controls are no attacks.
+def oriented(metrics: Mapping[str, float | None]) -> list[Strongest]:
+    """Every attack of a trial, turned so that more is more leakage; controls are no attacks.
 
     An AUC counts as inverted where its interval over all attacks lies below 0.5: whoever knows that
     much turns the attack around. One that is below 0.5 by chance counts as it is.
-
-    >>> found = strongest({"mia_shadow_auc": 0.132, "mia_shadow_auc_low": 0.1,
-    ...     "mia_shadow_auc_high": 0.164, "mia_loss_threshold_auc": 0.6})
-    >>> found.attack, found.value, found.inverted
-    ('shadow', 0.868, True)
     """
     measured = {
         name: (value, metrics.get(f"{auc_of(name)}_low"), metrics.get(f"{auc_of(name)}_high"))
@@ -136,7 +131,18 @@ def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
                 num_attacks=len(measured),
             )
         )
-    return max(found, key=lambda one: (one.value, one.attack), default=None)
+    return found
+
+
+def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
+    """The strongest attack among a trial's figures; None without one.
+
+    >>> found = strongest({"mia_shadow_auc": 0.132, "mia_shadow_auc_low": 0.1,
+    ...     "mia_shadow_auc_high": 0.164, "mia_loss_threshold_auc": 0.6})
+    >>> found.attack, found.value, found.inverted
+    ('shadow', 0.868, True)
+    """
+    return max(oriented(metrics), key=lambda one: (one.value, one.attack), default=None)
 
 
 def widened(

@@ -14,20 +14,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
-from trainables.figures import Figure
+from trainables.figures import Figure, text_rate
 from trainables.metrics import function_distance, function_overlap, mauve, neighbours, word_overlap
 from trainables.parse.function_types import FnTypes, occurrences
-from trainables.parse.graph import graph
+from trainables.parse.graph import graph, is_well_formed
 from trainables.parse.lispress import LispressError
 
-FIGURES = tuple(
-    Figure(name=f"num_{name}", label=label, task="synthesis", audience="public", written="count")
-    for name, label in (
-        ("generated", "generated texts"),
-        ("human", "human texts"),
-        ("compared", "texts compared on each side"),
-        ("programs_compared", "programs compared on each side"),
-    )
+FIGURES = (
+    *(
+        Figure(
+            name=f"num_{name}", label=label, task="synthesis", audience="public", written="count"
+        )
+        for name, label in (
+            ("generated", "generated texts"),
+            ("human", "human texts"),
+            ("compared", "texts compared on each side"),
+            ("programs_compared", "programs compared on each side"),
+        )
+    ),
+    text_rate(name="empty_rate", label="empty texts", better="lower"),
+    text_rate(name="parse_valid_rate", label="drawn programs that read", better="higher"),
+    Figure(name="mean_words", label="words a text", task="synthesis", audience="public"),
 )
 
 
@@ -107,6 +114,21 @@ def score(
         found[name] = value
         if "num_" not in name and name not in _ONE_SIDED:
             found[f"{name}_human_ceiling"] = ceiling.get(name)
+    return found
+
+
+def shape(utterances: Sequence[str], programs: Sequence[str] | None) -> dict[str, float]:
+    """What generated texts are by themselves; `programs` are those that they were drawn from.
+
+    >>> shape(["a b", ""], ["(f)", "(f"])
+    {'empty_rate': 0.5, 'mean_words': 1.0, 'parse_valid_rate': 0.5}
+    """
+    found = {
+        "empty_rate": sum(not text for text in utterances) / len(utterances),
+        "mean_words": sum(len(text.split()) for text in utterances) / len(utterances),
+    }
+    if programs is not None:
+        found["parse_valid_rate"] = sum(map(is_well_formed, programs)) / len(programs)
     return found
 
 

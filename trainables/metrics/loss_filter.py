@@ -13,8 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainables.errors import InvalidInput
+from trainables.figures import Figure
 
 THRESHOLD = 2.0
+FIGURES = (
+    Figure(
+        name="fluency_loss",
+        label="loss under a public language model",
+        better="lower",
+        audience="public",
+        task="synthesis",
+        unit="nats a token",
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

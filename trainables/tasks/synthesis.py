@@ -20,7 +20,6 @@ from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
 from trainables.models._lm_folder import save_lm
-from trainables.parse.graph import is_well_formed
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _facts
@@ -202,11 +201,8 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
     figures: dict[str, float | None] = {
         name: None if value is None else float(value) for name, value in found.items()
     }
-    figures["empty_rate"] = sum(not text for text in drawn.utterances) / len(drawn.utterances)
-    figures["mean_words"] = float(np.mean([len(text.split()) for text in drawn.utterances]))
-    if setup.method.READS_PROGRAMS:
-        read = [is_well_formed(program) for program in drawn.prompts]
-        figures["parse_valid_rate"] = sum(read) / len(read)
+    programs = drawn.prompts if setup.method.READS_PROGRAMS else None
+    figures |= scores.shape(drawn.utterances, programs)
     figures["fluency_loss"] = _fluency(setup, drawn, cache_dir=cache_dir)
     return figures
 

@@ -16,7 +16,7 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.results import leakage, select
-from sweep.results.table import leakage_table, violations
+from sweep.results.leakage_table import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from sweep.planning.prepare import prepare_space
-from sweep.results.table import Progress
+from sweep.results.progress import Progress
 from sweep.runtime.live import View, lines, num_expected
 from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import settings_in, space_in
