@@ -5,7 +5,7 @@ comparison all of them. Pure but for `account`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from search_spaces.expansion import axes_of, point_at, searched
@@ -14,9 +14,10 @@ from sweep.search.private_selection import law_of
 from sweep.spending.account import Account
 from sweep.store.plans import PlannedTrial
 from trainables import accountants
-from trainables.accountants import Release, selection
+from trainables.accountants import Release, rdp, selection
 from trainables.config import parse
 from trainables.errors import CannotAnalyze, InvalidInput
+from trainables.privacy.claim import ClaimMeaning, meaning
 from trainables.privacy.rounding import format_epsilon
 
 
@@ -26,7 +27,8 @@ class SelectionPrice:
 
     `epsilon_selected` holds where the best trial alone leaves, `epsilon_composed` is what the mean
     number of trials (rounded) of the dearest configuration cost where all are shown,
-    `epsilon_one_trial` what one of them costs. `release` is what the ledger is charged with,
+    `epsilon_one_trial` what one of them costs. `claim` says what `epsilon_selected` allows an
+    attacker. `release` is what the ledger is charged with,
     `configurations` what a trial of each configuration releases.
     """
 
@@ -37,12 +39,13 @@ class SelectionPrice:
     epsilon_composed: float
     epsilon_one_trial: float
     num_configurations: int
+    claim: ClaimMeaning
     release: Release
     configurations: tuple[Release, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The figures, as JSON and a card have them."""
-        return {name: getattr(self, name) for name in _FIGURES}
+        return {name: getattr(self, name) for name in _FIGURES} | asdict(self.claim)
 
     def sentence(self) -> str:
         """Both prices, for a person."""
@@ -101,6 +104,7 @@ def price_of(
         epsilon_composed=composed,
         epsilon_one_trial=accountants.epsilon_sweep([of_dearest], delta=delta, exact=True).epsilon,
         num_configurations=len(configurations),
+        claim=meaning(selected, delta=delta, profile=rdp.profile(chosen, delta=delta)),
         release=chosen,
         configurations=tuple(dict.fromkeys(releases)),
     )

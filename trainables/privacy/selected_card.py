@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from trainables.privacy.card import PrivacyCard, Selection
 from trainables.privacy.card_sentences import neighbours
-from trainables.privacy.claim import meaning
+from trainables.privacy.claim import ClaimMeaning
 from trainables.privacy.rounding import format_epsilon
 
 _CHOICE = "the choice of this trial among others"
@@ -20,7 +20,8 @@ _CHOICE = "the choice of this trial among others"
 def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
     """The card of a trial that left alone, from the one that it had among the others.
 
-    `price` has `epsilon_selected`, `delta`, `law` and `mean` of the number of trials.
+    `price` has `epsilon_selected`, `epsilon_composed` and `delta`, `law` and `mean` of the number
+    of trials, and what `epsilon_selected` allows an attacker (the fields of a `ClaimMeaning`).
     """
     selection = Selection.model_validate({**price, "refused": None})
     epsilon, delta = float(price["epsilon_selected"]), float(price["delta"])
@@ -33,7 +34,7 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
             "epsilon_rdp": epsilon,
             "epsilon_replace_one": None,
             "epsilon_one_trial": card.epsilon,
-            **asdict(meaning(epsilon, delta=delta)),
+            **{each.name: price[each.name] for each in fields(ClaimMeaning)},
             "guarantee": _guarantee(card, selection),
             "covers": "the training records and the choice among the trials; validation and test"
             " records are not covered",

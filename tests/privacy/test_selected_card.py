@@ -1,0 +1,87 @@
+"""The card of a private selection's best trial: the selection's epsilon stands in every place where
+its own stood.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from trainables.accountants import account
+from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.privacy.card import Facts, PrivacyCard, make, with_sweep
+from trainables.privacy.card_page import to_markdown
+from trainables.privacy.claim import meaning
+from trainables.privacy.mechanism import build_from
+from trainables.privacy.selected_card import of_selected
+
+_OWN = {"expected_batch_size": 64, "epochs": 3}
+
+
+def _card() -> PrivacyCard:
+    mechanism = build_from(
+        "dp_sgd",
+        PrivacyConfig(delta=1e-5, noise_multiplier=2.0),
+        training=TrainingConfig(**_OWN),
+        num_records=4_478,
+    )
+    facts = Facts(trial_id="0123456789ab", datasets={"training": "atis"})
+    return make(mechanism, account(mechanism), facts=facts)
+
+
+def _price(selected: float) -> dict[str, Any]:
+    claim = meaning(selected, delta=1e-5)
+    return {
+        **{"law": "geometric", "mean": 20.0, "delta": 1e-5, "num_configurations": 4},
+        **{"epsilon_selected": selected, "epsilon_composed": 7.7381, "epsilon_one_trial": 0.5},
+        **{name: getattr(claim, name) for name in ("gaussian_mu", "max_tpr_1pct", "max_tpr_01pct")},
+    }
+
+
+def test_every_figure_of_the_guarantee_is_the_selections() -> None:
+    own, made = _card(), of_selected(_card(), _price(3.3421))
+    assert made.epsilon == made.epsilon_rdp == 3.3421
+    assert made.accountant == "selection"
+    assert made.tight is False
+    assert made.epsilon_replace_one is None
+    assert made.epsilon_one_trial == own.epsilon < 3.3421
+    claim = meaning(3.3421, delta=1e-5)
+    for name in ("gaussian_mu", "max_tpr_1pct", "max_tpr_01pct"):
+        assert getattr(made, name) == getattr(claim, name) > getattr(own, name)
+    words = "is (3.343, 1e-05)-differentially private for one record more or less"
+    assert words in made.guarantee
+    assert "geometric law with mean 20" in made.guarantee
+    json.dumps(made.to_dict(), allow_nan=False)
+
+
+def test_the_page_says_what_else_it_would_cost_and_what_is_not_covered() -> None:
+    made = of_selected(_card(), _price(3.3421))
+    total = {"epsilon": 3.3421, "delta": 1e-5, "accountant": "rdp", "num_releases": 1}
+    around = with_sweep(made, total=total).model_copy(update={"selection": made.selection})
+    for page in map(to_markdown, (made, around)):
+        for words in (
+            "epsilon_selected 3.343 at delta 1e-05",
+            "20 trials that were all shown would cost 7.739",
+            "their number, and how long the sweep took",
+            "validation and test",
+        ):
+            assert words in page
+        assert "the choice of this trial among others" not in page
+    assert "the choice of this trial among others" in to_markdown(_card())
+
+
+def test_a_selection_without_a_guarantee_has_none() -> None:
+    made = of_selected(_card(), _price(math.inf))
+    assert made.guarantee.startswith("**No finite epsilon holds**")
+    assert made.to_dict()["epsilon"] == "inf"
+    assert "nan" not in to_markdown(made)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
+def test_the_guarantee_names_the_neighbours(relation: str) -> None:
+    own = _card().model_copy(update={"neighboring_relation": relation})
+    words = {"add_or_remove_one": "more or less", "replace_one": "replaced by any other"}
+    assert words[relation] in of_selected(own, _price(2.0)).guarantee
