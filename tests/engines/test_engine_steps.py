@@ -189,6 +189,14 @@ def test_a_buffer_that_training_replaces_stops_the_trial() -> None:
         engine.step(0, 0)
 
 
+@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
+def test_no_gradient_of_a_record_is_left_on_a_parameter(books: bool) -> None:
+    model = None if books else PlainGradients(WIDTHS)
+    engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1]], model=model)
+    engine.step(0, 0)
+    assert all(parameter.grad is None for parameter in engine.model.parameters())
+
+
 def test_a_missing_worker_aborts_the_step_before_adam_sees_it() -> None:
     class Lossy(Alone):
         """A second process whose share never arrives."""

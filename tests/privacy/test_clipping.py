@@ -248,3 +248,25 @@ def test_the_bound_is_judged_by_calls_that_did_not_choose_it() -> None:
         # Judged by the half that chose it, it would speak.
         chosen_on = [np.concatenate([side[:50], side[:50]]) for side in (left, right)]
         assert distinguish(*chosen_on, **sides) > 0.5
+
+
+def test_the_audits_figures_are_what_they_were() -> None:
+    """Golden values of the estimators, whose laws the tests above check: noise that does not
+    cancel, a shift that is lost in it, groups of unlike scale.
+    """
+    rng = np.random.default_rng(3)
+    two = [slice(0, 3), slice(3, 6)]
+    left = rng.normal(size=(20, 6))
+    right = left * 0.9 + 0.1 * rng.normal(size=(20, 6)) + np.array([3, 0, 0, 1, 0, 0.0])
+    found = effective_multiplier(left, right, groups=two, false_alarm=0.01)
+    expected = (0.2447795230, 0.3232531311, 0.4545942150)
+    assert (found.low, found.estimate, found.high) == pytest.approx(expected, rel=1e-9)
+    lost = left + 0.01 * rng.normal(size=(20, 6))
+    found = effective_multiplier(left, lost, groups=two, false_alarm=0.01)
+    assert found.low == pytest.approx(107.3220425862, rel=1e-9)
+    assert found.estimate == found.high == math.inf
+    left = rng.normal(size=(400, 4)) * [1, 1, 3, 3]
+    right = rng.normal(size=(400, 4)) * [1, 1, 3, 3] + [1.5, 0, 2, 0]
+    halves = [slice(0, 2), slice(2, 4)]
+    bound = distinguish(left, right, groups=halves, delta=0.01, false_alarm=0.05)
+    assert bound == pytest.approx(1.9793651832, rel=1e-9)
