@@ -165,6 +165,13 @@ def test_group_scales_are_normalised_and_floored() -> None:
         assert alpha.tolist() == pytest.approx([len(nothing) ** -0.5] * len(nothing))
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_group_scales_do_not_depend_on_the_size_of_the_gradient(size: float) -> None:
+    """Only on its direction; the floor goes with it."""
+    norms = torch.tensor([3.0, 4.0, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(scaling.from_norms(size * norms), scaling.from_norms(norms))
+
+
 def test_the_multiplier_is_estimated_with_an_interval_that_covers_it() -> None:
     """Noise 2 in one group, 4 in the other, shift (3, 4): mu^2 = 9/4 + 16/16, so 0.5547. In 300
     repetitions at a false-alarm rate of 5 % at most 5 % + 4 sigma (30) miss.

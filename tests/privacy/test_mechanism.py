@@ -181,6 +181,7 @@ def test_sgd_is_no_mechanism_but_is_built() -> None:
     assert not built.is_private
     assert built.effective_noise_multiplier_at(0) == 0.0
     assert built.unaccounted == ("no noise is added (sgd)",)
+    assert mechanism("sgd", group_scale="first_step").unaccounted == built.unaccounted
 
 
 def test_numbers_out_of_range_are_refused() -> None:
@@ -232,6 +233,14 @@ def test_no_way_makes_a_mechanism_with_a_number_out_of_range(field: str, bad: An
         values = {each.name: getattr(built, each.name) for each in fields(built)}
         with pytest.raises(InvalidInput, match=rf"expected .*{named}"):
             Mechanism(**{**values, field: bad})
+
+
+def test_the_smallest_numbers_are_allowed() -> None:
+    """What no epoch has trained yet has a mechanism too."""
+    built = mechanism("dp_sgd", num_records=1, batch=1, workers=1, epochs=1, noise_multiplier=0.0)
+    assert built.first(0).steps == 0
+    assert replace(built, stages=(0, 1), epochs=1).steps == 1
+    assert replace(built, max_group_scale=1.0, delta=1e-300, decay_tau=0.0).sample_rate == 1.0
 
 
 def test_no_way_makes_a_mechanism_that_no_theorem_covers() -> None:

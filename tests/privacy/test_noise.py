@@ -6,6 +6,7 @@ False-alarm rate of each statistical comparison: 1e-6; the streams are fixed.
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.communication import Alone
 from trainables.errors import InvalidData
+from trainables.privacy import _native
 from trainables.privacy.noise import (
     GaussianSource,
     SecretKey,
@@ -118,6 +120,19 @@ def test_a_key_shows_nothing(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(key)
     assert not hasattr(key, "__dict__")
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_key_has_32_bytes(size: int) -> None:
+    with pytest.raises(ValueError, match=f"expected a key of 32 bytes, got {size} bytes"):
+        SecretKey(b"s" * size)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+def test_what_can_be_compiled_is_used() -> None:
+    """A comparison that always fails would leave the slow form without a word."""
+    assert _native.add_normals() is not None
+    assert _native.adam() is not None
 
 
 def test_a_new_key_is_new_and_shared() -> None:
