@@ -36,6 +36,8 @@ from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import epsilon_sweep
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy.card_page import to_markdown
+from trainables.privacy.claim import nearest_gaussian_mu
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -186,7 +188,12 @@ def test_the_exported_card_has_the_selections_epsilon(done: SweepFolder) -> None
     price = done.about()["selection"]
     assert price["epsilon_selected"] == record.metrics["epsilon"]
     assert (price["law"], price["mean"]) == ("geometric", 4)
-    assert card_of(done, record.plan.id) is None  # the toy has no mechanism to make a card of
+    card = card_of(done, record.plan.id)
+    assert card is not None
+    assert (card.epsilon, card.accountant) == (price["epsilon_selected"], "selection")
+    assert card.epsilon_one_trial == pytest.approx(price["epsilon_one_trial"])
+    assert card.gaussian_mu == nearest_gaussian_mu(card.epsilon, delta=price["delta"])
+    assert f"{price['law']} law, mean 4" in to_markdown(card)
 
 
 def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done: SweepFolder) -> None:
