@@ -27,7 +27,7 @@ from trainables import catalogue
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, PositiveFloat, first_problem
 
-Sampling = Literal["shuffle", "poisson"]
+Sampling = Literal["shuffle", "poisson", "random_allocation"]
 NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]

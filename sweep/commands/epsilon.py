@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _ENGINES = ", ".join(catalogue.names("engines"))
 _DECAYS = ", ".join(catalogue.names("schedules"))
 _ACCOUNTANTS = ", ".join(catalogue.names("accountants", kind="guarantee"))
+_SAMPLINGS = "shuffle, poisson or random_allocation"
 _Text = str | None
 _Number = float | None
 _Count = int | None
@@ -43,7 +44,7 @@ def register(app: typer.Typer) -> None:
         max_grad_norm: Annotated[_Number, typer.Option(help="clip norm C")] = None,
         decay: Annotated[_Text, typer.Option(help=_DECAYS)] = None,
         tau: Annotated[_Number, typer.Option(help="decay rate an epoch")] = None,
-        sampling: Annotated[_Text, typer.Option(help="shuffle or poisson")] = None,
+        sampling: Annotated[_Text, typer.Option(help=_SAMPLINGS)] = None,
         noise_calibration: Annotated[_Text, typer.Option(help="paper or central")] = None,
         group_scale: Annotated[
             _Text, typer.Option(help="none, public, first_step_noised or first_step")
@@ -201,11 +202,11 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if num_records is None and "name" in parts["data"]:
         parts["data"]["num_records"] = num_records = _size(parts["data"])
     if num_records is None:
-        poisson = privacy.sampling == "poisson"
-        if poisson or privacy.delta is None:
+        sampled = privacy.sampling not in (None, "shuffle")
+        if sampled or privacy.delta is None:
             raise InvalidInput(
                 "expected --num-records (or data.num_records in the config):"
-                f" {'the sample rate' if poisson else 'the default delta'} depends on it"
+                f" {'the sample rate' if sampled else 'the default delta'} depends on it"
             )
         # Shuffled epochs cost the same whatever the number of records is.
         num_records = training.expected_batch_size

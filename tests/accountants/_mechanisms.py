@@ -47,3 +47,12 @@ def shuffled(sigma: float = 1.0, *, epochs: int = 30) -> Release:
         sample_rate=1.0,
         neighboring_relation="replace_one",
     )
+
+
+def allocated(sigma: float = 1.0, *, epochs: int = 30, steps: int = 40) -> Release:
+    return Release(
+        phases=((sigma, epochs),),
+        sampling="random_allocation",
+        sample_rate=1 / steps,
+        neighboring_relation="add_or_remove_one",
+    )

@@ -18,6 +18,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "decay": mechanism("dp_sgd", decay="exponential", tau=0.2, epochs=4),
     "small noise": mechanism("dp_sgd", noise_multiplier=0.02),
     "histogram": replace(mechanism("dp_sgd", epochs=3), histogram_noise_multiplier=4.0),
+    "allocation": mechanism("dp_sgd", sampling="random_allocation", epochs=3),
     "shuffled histogram": replace(mechanism(epochs=3), histogram_noise_multiplier=4.0),
 }
 GOLDEN: dict[int, dict[str, tuple[float, ...]]] = {
@@ -66,6 +67,15 @@ GOLDEN: dict[int, dict[str, tuple[float, ...]]] = {
             1.745186996,
             1.419112624,
             0.31584,
+        ),
+        "allocation": (
+            1.4001280767,
+            1.4001280767,
+            3.377297183,
+            1.4001280767,
+            1.4001280767,
+            1.4001280767,
+            0.28218,
         ),
         "shuffled histogram": (
             79.46323085,

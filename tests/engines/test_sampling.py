@@ -13,6 +13,7 @@ import pytest
 from engine_checks import mechanism
 
 from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Population, Shuffle, sampler
 
@@ -82,8 +83,91 @@ def test_poisson_coins_come_from_the_key_and_not_from_the_seed() -> None:
     assert drawn() != drawn(attempt=1)
 
 
+def allocated(mech: Mechanism, epochs: int, **how: object) -> np.ndarray:
+    """int[epochs, n]: the step of each record; fails unless each is in exactly one."""
+    given = {"seed": 0, "key": KEY, **how}
+    drawn = sampler(np.arange(mech.num_records), mech, **given)  # type: ignore[arg-type]
+    steps = np.full((epochs, mech.num_records), -1)
+    for epoch in range(epochs):
+        for step in range(mech.steps_in(epoch)):
+            records = drawn.draw(epoch, step).records
+            assert (steps[epoch, records] == -1).all(), "no record twice in an epoch"
+            steps[epoch, records] = step
+    assert (steps >= 0).all(), "every record in every epoch"
+    return steps
+
+
+@pytest.mark.parametrize("microbatch_size", [1, 4])
+def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size: int) -> None:
+    """Uniform over steps, independent between records and between epochs: the pairs of two records
+    in one epoch, and of one record in two epochs, fall as often in the same step as two dice do.
+    """
+    mech = mechanism(
+        records=200, sampling="random_allocation", microbatch_size=microbatch_size, **CENTRAL
+    )
+    epochs, num_steps = 400, mech.steps_in(0)
+    assert num_steps == 13
+    steps = allocated(mech, epochs)
+    for step in range(num_steps):
+        checks._binomial(int((steps == step).sum()), steps.size, 1 / num_steps)
+    for same in (
+        steps[:, :100] == steps[:, 100:],
+        steps[:-1:2] == steps[1::2],
+        steps[:, 0::2] == steps[:, 1::2],
+    ):
+        checks._binomial(int(same.sum()), same.size, 1 / num_steps)
+    # A permutation would put at most ceil(n / steps) records in a step: dice do not.
+    assert max(np.bincount(row, minlength=num_steps).max() for row in steps) > 200 // 13 + 5
+    shuffled = allocated(replace(mech, sampling="shuffle", neighboring_relation="replace_one"), 400)
+    with pytest.raises(AssertionError):  # it rejects a permutation, whose records avoid each other
+        checks._binomial(
+            int((shuffled[:, :, None] == shuffled[:, None, :]).sum() - shuffled.size),
+            200 * 199 * 400,
+            1 / num_steps,
+        )
+
+
+def test_a_record_less_moves_no_other_one() -> None:
+    """What add-or-remove needs, and a permutation has not: the others' dice are their own."""
+    mech = mechanism("dp_sgd", records=200, sampling="random_allocation")
+    key = public_key(3, "sampling")
+    whole = sampler(np.arange(200), mech, seed=0, key=key)
+    less = sampler(np.arange(199), mech, seed=0, key=key)
+    for step in range(mech.steps_in(0)):
+        there = [r for r in whole.draw(0, step).records.tolist() if r != 199]
+        assert there == less.draw(0, step).records.tolist()
+
+
+def test_allocation_comes_from_the_key_and_changes_by_the_epoch() -> None:
+    mech = mechanism("dp_sgd", sampling="random_allocation")
+    first = allocated(mech, 2)
+    assert (first == allocated(mech, 2, seed=1)).all()
+    assert (first[0] != first[1]).any()
+    for other in ({"key": public_key(1, "sampling")}, {"trial_id": "u"}, {"attempt": 1}):
+        assert (first != allocated(mech, 2, **other)).any()
+
+
+def test_poisson_batches_change_by_the_step_and_by_the_epoch() -> None:
+    """No two steps of a trial share their coins: 60 steps, all of them different batches."""
+    mech = mechanism("dp_sgd", epochs=5)
+    drawn = sampler(np.arange(200), mech, seed=0, key=KEY)
+    batches = [
+        tuple(drawn.draw(epoch, step).records.tolist())
+        for epoch in range(5)
+        for step in range(mech.steps_in(epoch))
+    ]
+    assert len(set(batches)) == len(batches) == mech.steps
+    members = np.zeros((len(batches), 200), dtype=bool)
+    for row, batch in zip(members, batches, strict=True):
+        row[list(batch)] = True
+    twice = members[:-1] & members[1:]
+    checks._binomial(int(twice.sum()), twice.size, mech.sample_rate**2)
+    again = members[: mech.steps_in(0)] & members[mech.steps_in(0) : 2 * mech.steps_in(0)]
+    checks._binomial(int(again.sum()), again.size, mech.sample_rate**2)
+
+
 @pytest.mark.parametrize("microbatch_size", [1, 2])
-@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle", "random_allocation"])
 def test_the_processes_parts_make_up_the_step(sampling: str, microbatch_size: int) -> None:
     """Every unit is whole on one process, whatever their number."""
     mech = mechanism(sampling=sampling, microbatch_size=microbatch_size, **CENTRAL)
@@ -105,7 +189,7 @@ def test_a_repeated_record_is_refused() -> None:
         Population(np.array([1, 2, 2]))
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "shuffle"])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffle", "random_allocation"])
 def test_a_group_is_sampled_and_clipped_as_one(sampling: str) -> None:
     """All records of a group, at most 3 of them, in one unit of one step."""
     groups = np.repeat(np.arange(40), np.arange(40) % 7 + 1)
@@ -126,7 +210,7 @@ def test_a_group_is_sampled_and_clipped_as_one(sampling: str) -> None:
             )
             seen.setdefault(group, set()).add(tuple(sorted(members.tolist())))
     assert all(len(choices) == 1 for choices in seen.values()), "chosen beforehand, once"
-    if sampling == "shuffle":
+    if sampling != "poisson":
         assert sorted(seen) == list(range(40))
 
 

@@ -20,7 +20,8 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 Effort = Literal["plan", "running", "exact"]
-_NOISE_GRID = 64  # steps of the noise grid in a factor of 2
+_USUAL = {"shuffle": "gaussian", "poisson": "pld", "random_allocation": "rdp"}
+_NOISE_GRID, _FINE_NOISE_GRID = 64, 256  # steps of the noise grid in a factor of 2
 
 
 def account(
@@ -81,18 +82,25 @@ def spent(mechanism: Mechanism, epochs_done: int) -> tuple[float, ...]:
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
     """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""
     if what.sampling == "shuffle" or not what.is_finite or not what.phases:
-        name = "gaussian" if what.sampling == "shuffle" else "pld"
+        name = _USUAL[what.sampling]
         return gaussian.of_release(what, delta=delta), name, True
-    if not pld.is_dear(what, delta=delta):
+    if what.sampling == "poisson" and not pld.is_dear(what, delta=delta):
         few = len(what.phases) <= pld.FEW_PHASES
         if effort != "plan":
             points = pld.MEDIUM if few and effort == "running" else pld.points_for(what)
             return pld.of_release(what, delta=delta, points=points), "pld", True
         if few:
             return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
+    if what.sampling == "poisson":
+        orders, shared = _renyi.FEW_ORDERS, _on_noise_grid(what)
+    elif effort == "exact":
+        orders, shared = _renyi.ORDERS, what
+    else:  # a vector costs hundredths of a second, whatever the number of its orders
+        grid = _NOISE_GRID if effort == "plan" else _FINE_NOISE_GRID
+        orders, shared = _renyi.ORDERS, _on_noise_grid(what, grid)
     bounds = {
         "gaussian": gaussian.of_release(what, delta=delta),
-        "rdp": _renyi.of_release(_on_noise_grid(what), delta=delta, orders=_renyi.FEW_ORDERS),
+        "rdp": _renyi.of_release(shared, delta=delta, orders=orders),
     }
     name = min(bounds, key=lambda each: bounds[each])
     return bounds[name], name, False
@@ -132,32 +140,34 @@ def _rdp(what: Release, delta: float, *, exact: bool) -> float:
 
 def _one_gaussian(what: Release) -> Release:
     """Shuffled epochs as the single Gaussian mechanism they are: one vector, not one an epoch."""
-    if what.sampling == "poisson" or not what.is_finite or not what.everything:
+    if what.sampling != "shuffle" or not what.is_finite or not what.everything:
         return what
     return replace(what, phases=((1 / composed_mu(what.everything), 1),), unsampled=())
 
 
-def _on_noise_grid(what: Release) -> Release:
+def _on_noise_grid(what: Release, fineness: int = _NOISE_GRID) -> Release:
     """Noise rounded down by at most 1.1 percent, so that thousands of configs share vectors."""
     if len(what.phases) <= pld.FEW_PHASES or not what.is_finite:
         return what
     counts: dict[int, int] = {}
     for sigma, count in what.phases:
-        step = math.floor(math.log2(sigma) * _NOISE_GRID)
+        step = math.floor(math.log2(sigma) * fineness)
         counts[step] = counts.get(step, 0) + count
     return replace(
         what,
-        phases=tuple((2 ** (step / _NOISE_GRID), count) for step, count in sorted(counts.items())),
+        phases=tuple((2 ** (step / fineness), count) for step, count in sorted(counts.items())),
     )
 
 
 def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> float | None:
-    """Epsilon when a record is replaced: the shuffled figure itself, or of the Poisson event."""
+    """Epsilon when a record is replaced: the shuffled figure itself, or that of the sampling."""
     if what.sampling == "shuffle" or not what.is_finite:
         return value
     if not exact:
         return None
     bound = participation_epsilon(terms_of(what, shift=2.0), delta=delta)
+    if what.sampling == "random_allocation":
+        return min(bound, _renyi.to_epsilon(_renyi.replaced(_renyi.curve(what)), delta=delta))
     if pld.is_dear(what, delta=delta):
         return bound
     points = pld.points_for(what)

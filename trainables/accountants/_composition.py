@@ -51,14 +51,14 @@ class SweepSpend:
 def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = False) -> SweepSpend:
     """The composition of all releases, however their settings were chosen beforehand.
 
-    Shuffled trials alone: exact, replace-one. Poisson trials alone: add-or-remove. Both: under
-    replace-one, which a Poisson trial also has (each of its two records moves the sum) while a
-    shuffled trial has no add-or-remove guarantee. A selection (`Release.best_of`) is known by its
-    Rényi divergences alone, and so is then everything beside it. Couples of records, alone or
-    beside records: for one record replaced, as that replaces its couple and nothing else, however
-    often the records are coupled anew. Groups beside records: infinite, because a record that is
-    replaced may carry another group's key, which changes two groups (docs/privacy.md). `exact`
-    composes more loss distributions before it settles for an upper bound.
+    Shuffled trials alone: exact, replace-one. Poisson and allocated trials alone: add-or-remove.
+    Both: under replace-one, which a sampled trial also has (each of its two records moves the sum)
+    while a shuffled trial has no add-or-remove guarantee. A selection (`Release.best_of`) is known
+    by its Rényi divergences alone, and so is then everything beside it. Couples of records, alone
+    or beside records: for one record replaced, as that replaces its couple and nothing else,
+    however often the records are coupled anew. Groups beside records: infinite, because a record
+    that is replaced may carry another group's key, which changes two groups (docs/privacy.md).
+    `exact` composes more loss distributions before it settles for an upper bound.
 
     Raises: InvalidInput unless 0 < delta < 1.
     """
@@ -67,7 +67,7 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     given = [what for what in releases if not what.is_nothing]
     groups = _grouped(given)
     shuffled = any(what.sampling == "shuffle" for what in groups)
-    sampled = any(what.sampling == "poisson" for what in groups)
+    sampled = any(what.sampling != "shuffle" for what in groups)
     units = {what.unit for what in given}
     replaced = shuffled or ("couple" in units and len(given) > 1)
     relation: NeighboringRelation | None = "replace_one" if replaced else None
@@ -115,7 +115,7 @@ def epsilon_adaptive(configurations: Sequence[Release], *, trials: int, delta: f
         return math.inf
     worst = np.max(np.stack([_renyi.curve(what) for what in configurations]), axis=0)
     bound = _renyi.to_epsilon(trials * worst, delta=delta)
-    if all(what.sampling == "shuffle" for what in configurations):
+    if all(what.sampling != "poisson" for what in configurations):
         mu = max(composed_mu(what.everything) for what in configurations) * math.sqrt(trials)
         return min(bound, gaussian_epsilon(mu, delta))
     return bound
@@ -204,12 +204,16 @@ def _by_divergences(groups: Sequence[Release], delta: float, *, replace_one: boo
 def _sampled(
     groups: list[Release], delta: float, *, replace_one: bool, exact: bool
 ) -> tuple[float, str, bool]:
-    """(epsilon, accountant, tight) of groups of which one at least is Poisson-sampled."""
+    """(epsilon, accountant, tight) of groups of which one at least is sampled or allocated."""
     parts: list[Term] = []
     for what in groups:
-        shift = 2.0 if replace_one and what.sampling == "poisson" else 1.0
+        shift = 2.0 if replace_one and what.sampling != "shuffle" else 1.0
         parts += terms_of(what, shift=shift)
     found = {"gaussian": participation_epsilon(parts, delta=delta)}
+    if any(what.sampling == "random_allocation" for what in groups):
+        found["rdp"] = _by_divergences(groups, delta, replace_one=replace_one)
+        name = min(found, key=lambda each: found[each])
+        return found[name], name, False
     num_distributions = sum(len(what.phases) + len(what.unsampled) for what in groups)
     if num_distributions <= (_MANY if exact else _FEW) and found["gaussian"] <= pld.DEAR_EPSILON:
         interval = pld.interval_for(found["gaussian"], pld.QUICK if exact else pld.COARSE)

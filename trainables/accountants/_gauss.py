@@ -58,9 +58,12 @@ def terms(
 
 
 def terms_of(what: Release, *, shift: float = 1.0) -> list[Term]:
-    """All that a release consists of, as terms; `shift` as in `terms`."""
+    """All that a release consists of, as terms; `shift` as in `terms`. In an epoch that is shuffled
+    or allocated each record is in one step for certain.
+    """
+    rate = what.sample_rate if what.sampling == "poisson" else 1.0
     return [
-        *terms(what.phases, sample_rate=what.sample_rate, shift=shift),
+        *terms(what.phases, sample_rate=rate, shift=shift),
         *terms(what.unsampled, sample_rate=1.0, shift=shift),
     ]
 

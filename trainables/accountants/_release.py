@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from trainables.config import NeighboringRelation, Sampling
 from trainables.errors import InvalidInput
@@ -35,7 +35,8 @@ class Release:
 
     `phases` holds pairs (sigma_eff, count), sorted by falling sigma_eff, no sigma_eff twice. With
     sampling poisson a count is of steps, each on a sample of rate `sample_rate`; with shuffle it
-    is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1. `unsampled` has
+    is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1; with
+    random_allocation it is of epochs of 1 / `sample_rate` steps. `unsampled` has
     further pairs that no calibration scales: Gaussian mechanisms on all records beside the training
     steps, a noised histogram say. `unaccounted` says why no finite epsilon holds; then phases do
     not matter.
@@ -61,6 +62,11 @@ class Release:
         if self.best_of is not None:
             return all(each.is_finite for each in self.best_of.configurations)
         return not self.unaccounted and all(_squares(sigma) for sigma, _ in self.everything)
+
+    @property
+    def steps_in_epoch(self) -> int:
+        """Steps among which random allocation chooses one for each record."""
+        return round(1 / self.sample_rate)
 
     @property
     def everything(self) -> tuple[tuple[float, int], ...]:
@@ -113,10 +119,10 @@ class Release:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"expected the fields of a release, got a bad {error}") from None
-        if made.sampling not in ("shuffle", "poisson") or not 0 < made.sample_rate <= 1:
+        if made.sampling not in get_args(Sampling) or not 0 < made.sample_rate <= 1:
             raise InvalidInput(
-                "expected sampling shuffle or poisson and 0 < sample_rate <= 1, got"
-                f" {made.sampling!r} and {made.sample_rate}"
+                f"expected sampling to be one of {', '.join(get_args(Sampling))} and"
+                f" 0 < sample_rate <= 1, got {made.sampling!r} and {made.sample_rate}"
             )
         return made
 
@@ -135,6 +141,7 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
             f" first={first}, last={end}"
         )
     poisson = mechanism.sampling == "poisson"
+    rates = {"poisson": mechanism.sample_rate, "random_allocation": 1 / mechanism.steps_until(1)}
     steps = [
         (
             mechanism.effective_noise_multiplier_at(epoch),
@@ -149,7 +156,7 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
         phases=merged(steps),
         unsampled=merged(histogram),
         sampling=mechanism.sampling,
-        sample_rate=mechanism.sample_rate if poisson else 1.0,
+        sample_rate=rates.get(mechanism.sampling, 1.0),
         neighboring_relation=mechanism.neighboring_relation,
         unit=mechanism.unit,
         unaccounted=mechanism.unaccounted if end > first else (),

@@ -1,4 +1,5 @@
-"""Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by `dp-accounting`.
+"""Rényi divergences of releases (Mironov 2017; Mironov, Talwar & Zhang 2019), by `dp-accounting`;
+those of random allocation by `_allocation`.
 
 They compose by adding vectors: cheap for decaying noise, for whole sweeps and privacy filters.
 """
@@ -15,7 +16,7 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 from numpy.typing import NDArray
 
-from trainables.accountants import _repeat_and_select
+from trainables.accountants import _allocation, _repeat_and_select
 from trainables.accountants._release import BestOf, Release
 
 ORDERS: tuple[float, ...] = tuple(float(order) for order in DEFAULT_RDP_ORDERS)
@@ -44,7 +45,10 @@ def curve(what: Release, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float
     if what.best_of is not None:
         return _of_best(what.best_of, orders)
     for sigma, count in what.phases:
-        total = total + count * _one(sigma, what.sample_rate, orders)
+        if what.sampling == "random_allocation":
+            total = total + count * _epoch(sigma, what.steps_in_epoch, orders)
+        else:
+            total = total + count * _one(sigma, what.sample_rate, orders)
     for sigma, count in what.unsampled:
         total = total + count * _one(sigma, 1.0, orders)
     return total
@@ -83,6 +87,15 @@ def _of_best(what: BestOf, orders: tuple[float, ...]) -> NDArray[np.float64]:
     divergences = _repeat_and_select.divergences(
         worst, orders=orders, mean=what.mean, shape=what.shape
     )
+    divergences.setflags(write=False)
+    return divergences
+
+
+@lru_cache(maxsize=16_384)
+def _epoch(sigma: float, num_steps: int, orders: tuple[float, ...]) -> NDArray[np.float64]:
+    """Divergences of an epoch of random allocation, the larger of both directions."""
+    removed, added = _allocation.divergences(sigma, num_steps=num_steps, orders=orders)
+    divergences: NDArray[np.float64] = np.maximum(removed, added)
     divergences.setflags(write=False)
     return divergences
 

@@ -1,9 +1,10 @@
 """Composition of Gaussian mechanisms, exact for shuffled epochs (Balle & Wang 2018; Dong, Roth & Su
-2022), an upper bound for Poisson sampling.
+2022), an upper bound for Poisson sampling and random allocation.
 
 Shuffled: each record is in one step of an epoch, so an epoch is one Gaussian mechanism and
 mu^2 = sum over epochs of 1 / sigma_eff^2. Poisson: the adversary is granted the coins, so that only
-the number of participations helps; near the truth where noise is small.
+the number of participations helps; near the truth where noise is small. Random allocation: the
+adversary is granted the step of each epoch, so that nothing is gained over shuffling.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def of_release(what: Release, *, delta: float) -> float:
     """Epsilon of a release, under its own neighbouring relation."""
     if not what.is_finite:
         return math.inf
-    if what.sampling == "shuffle":
+    if what.sampling != "poisson":
         return gaussian_epsilon(composed_mu(what.everything), delta)
     return participation_epsilon(terms_of(what), delta=delta)
 

@@ -57,9 +57,8 @@ def of_release(
     bound (gaussian) is had.
     """
     if what.sampling != "poisson":
-        raise CannotAnalyze(
-            f"pld: expected sampling poisson, got {what.sampling} (gaussian is exact for it)"
-        )
+        other = "gaussian is exact" if what.sampling == "shuffle" else "rdp bounds it"
+        raise CannotAnalyze(f"pld: expected sampling poisson, got {what.sampling} ({other})")
     if not what.is_finite:
         return math.inf
     if not what.everything:

@@ -1,6 +1,6 @@
 """Rényi accounting of Gaussian mechanisms, Poisson-sampled or not (Mironov 2017; Mironov, Talwar &
-Zhang 2019), by `dp-accounting`: an upper bound, usually some percent above the exact figure and far
-above it where noise is small.
+Zhang 2019), by `dp-accounting`, and of random allocation (Feldman & Shenfeld 2025): an upper bound,
+usually some percent above the exact figure and far above it where noise is small.
 """
 
 from __future__ import annotations

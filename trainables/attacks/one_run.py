@@ -236,7 +236,7 @@ def comparable(mode: SplitMode, sampling: Sampling) -> bool:
 
     Coins of single records bound the add-or-remove epsilon, which shuffling does not have.
     """
-    return mode == "paired" or (mode == "bernoulli" and sampling == "poisson")
+    return mode == "paired" or (mode == "bernoulli" and sampling != "shuffle")
 
 
 def refuse_unless_comparable(mode: SplitMode, sampling: Sampling) -> None:

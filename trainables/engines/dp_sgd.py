@@ -23,6 +23,7 @@ PAPER_FIGURE = False
 AUDITED = (
     {"privacy.sampling": "poisson"},
     {"privacy.sampling": "shuffle"},
+    {"privacy.sampling": "random_allocation"},
 )
 
 

@@ -88,8 +88,9 @@ class Mechanism:
     def steps_until(self, epoch: int) -> int:
         """Steps taken before epoch t = `epoch` starts.
 
-        Shuffle: every epoch has ceil(n / B) steps. Poisson: an epoch is n / B steps on average,
-        so its last step is rounded up over all epochs together, once for each stage.
+        Shuffle and random allocation: every epoch has ceil(n / B) steps. Poisson: an epoch is n / B
+        steps on average, so its last step is rounded up over all epochs together, once for each
+        stage.
         """
         if self.sampling == "poisson":
             steps, left = 0, epoch
@@ -390,8 +391,8 @@ def _refuse_uncovered(mechanism: Mechanism) -> None:
             "expected neighboring_relation replace_one with sampling shuffle,"
             f" got {mechanism.neighboring_relation}"
         )
-    if mechanism.sampling == "poisson" and mechanism.neighboring_relation != "add_or_remove_one":
+    if mechanism.sampling != "shuffle" and mechanism.neighboring_relation != "add_or_remove_one":
         raise InvalidInput(
-            "expected neighboring_relation add_or_remove_one with sampling poisson"
+            f"expected neighboring_relation add_or_remove_one with sampling {mechanism.sampling}"
             f" (epsilon_replace_one is reported beside it), got {mechanism.neighboring_relation}"
         )

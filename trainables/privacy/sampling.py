@@ -3,7 +3,9 @@
 `shuffle`: a public permutation an epoch; every member in exactly one step, none twice. `poisson`:
 every member in each step with probability q, by coins from the secret key over all workers jointly;
 those drawn join one of the M micro-batches independently of each other, or stand alone where a
-micro-batch holds one record. Every process computes the whole step and keeps its workers' part.
+micro-batch holds one record. `random_allocation`: every member in exactly one step of an epoch,
+each equally likely and independently of the others, by coins from the secret key. Every process
+computes the whole step and keeps its workers' part.
 
 A member is a record, or a group of records where that is the unit of privacy: its records are
 always together in one unit, which is clipped as one.
@@ -223,6 +225,38 @@ class Poisson(_Assigned):
         return self._part(members, microbatch)
 
 
+class RandomAllocation(_Assigned):
+    """Each member in exactly one step of an epoch, chosen uniformly and independently of the others
+    (Feldman & Shenfeld 2025). Unlike a permutation, a member more or less moves no other one.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        mechanism: Mechanism,
+        *,
+        key: SecretKey,
+        trial_id: str = "",
+        attempt: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(population, mechanism, rank=rank, world_size=world_size)
+        self._key, self._names = key, (trial_id, attempt)
+        self._epoch: tuple[int, Ids, Ids] | None = None
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """This process' part of the step."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            rng = self._key.coins(*self._names, self.mechanism.steps_until(epoch))
+            size = len(self.population)
+            steps = rng.integers(self.mechanism.steps_in(epoch), size=size)
+            self._epoch = (epoch, steps, rng.integers(self.mechanism.num_microbatches, size=size))
+        _, steps, microbatch = self._epoch
+        members = np.flatnonzero(steps == step)
+        return self._part(members, microbatch[members])
+
+
 def sampler(
     ids: Ids,
     mechanism: Mechanism,
@@ -254,7 +288,8 @@ def sampler(
     )
     if mechanism.sampling == "shuffle":
         return Shuffle(population, mechanism, seed=seed, rank=rank, world_size=world_size)
-    return Poisson(
+    made = Poisson if mechanism.sampling == "poisson" else RandomAllocation
+    return made(
         population,
         mechanism,
         key=key,

@@ -1,0 +1,194 @@
+"""Random allocation: its Rényi divergences against closed forms, quadrature and the privacy loss
+itself, and what it costs beside the other samplings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from _mechanisms import allocated, mechanism, poisson, shuffled
+
+from trainables.accountants import (
+    Release,
+    _allocation,
+    _renyi,
+    account,
+    epsilon_after,
+    epsilon_sweep,
+    gaussian,
+    noise_for,
+    pld,
+    rdp,
+    release,
+)
+from trainables.accountants._gauss import gaussian_epsilon
+from trainables.errors import CannotAnalyze, InvalidInput
+
+ORDERS = _renyi.ORDERS
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 4.0, 50.0, 1_000.0])
+def test_one_step_is_the_gaussian_mechanism(sigma: float) -> None:
+    """There the moments are known: E[Y^p] = exp(p (p - 1) / (2 sigma^2))."""
+    s = np.array([0.1, 0.5, 1.0, 2.5, 10.0])
+    inverse = _allocation.log_inverse(sigma, 1, s)
+    finite = np.isfinite(inverse)
+    assert finite[:3].all()
+    assert (
+        _allocation.log_inverse(sigma, 1, at_most := np.arange(20.0, 256.0))
+        >= (at_most * (at_most + 1) / (2 * sigma**2) - 1e-9)
+    ).all(), "what the grid does not hold is taken from above"
+    assert inverse[finite] == pytest.approx((s * (s + 1) / (2 * sigma**2))[finite], abs=1e-12)
+    orders = np.array([1.1, 1.5, 2.0, 3.0, 16.0, 256.0])
+    exact = orders * (orders - 1) / (2 * sigma**2)
+    moments = _allocation.log_moments(sigma, 1, orders)
+    assert moments[2:] == pytest.approx(exact[2:], rel=1e-12)
+    assert (exact[:2] <= moments[:2]).all()
+    assert (moments[:2] <= exact[:2] + 1e-6).all()
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
+def test_two_steps_against_quadrature(sigma: float) -> None:
+    """The ratio of two steps, integrated over a grid of the plane."""
+    x = np.linspace(-20, 20, 1_601)
+    weight = np.exp(-x * x / 2)
+    weight /= weight.sum()
+    y = np.exp(x / sigma - 0.5 / sigma**2)
+    mean = (y[:, None] + y) / 2
+    both = weight[:, None] * weight
+    orders = np.array([1.2, 1.7, 2.0, 3.0, 4.0])
+    for order, log_moment in zip(orders, _allocation.log_moments(sigma, 2, orders), strict=True):
+        expected = math.log(float((both * mean**order).sum()))
+        assert expected - 1e-9 <= log_moment
+        assert log_moment == pytest.approx(expected, rel=2e-3 if order % 1 else 1e-9)
+    for s, log_moment in zip(
+        orders - 1, _allocation.log_inverse(sigma, 2, orders - 1), strict=True
+    ):
+        assert log_moment == pytest.approx(math.log(float((both * mean**-s).sum())), abs=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(0.5, 7), (1.0, 40), (3.0, 300)])
+def test_never_above_the_published_bounds(sigma: float, steps: int) -> None:
+    """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and a step known
+    to the adversary costs alpha / (2 sigma^2). Divergences grow with the order.
+    """
+    removed, added = _allocation.divergences(sigma, num_steps=steps, orders=ORDERS)
+    at = np.array(ORDERS)
+    small = at <= 11
+    assert (added[small] <= ((at + steps - 1) / (2 * steps * sigma**2))[small] + 1e-9).all()
+    for found in (removed, added):
+        assert (found > 0).all()
+        assert (found <= at / (2 * sigma**2)).all()
+        assert (np.diff(found) >= -1e-7).all()
+
+
+def delta_by_sampling(
+    release_: Release, epsilon: float, *, added: bool, draws: int, seed: int
+) -> tuple[float, float]:
+    """delta(epsilon) as a mean over drawn privacy losses, and its standard error."""
+    rng, steps = np.random.default_rng(seed), release_.steps_in_epoch
+    loss = np.zeros(draws)
+    for sigma, epochs in release_.phases:
+        for _ in range(epochs):
+            x = rng.normal(0, sigma, (draws, steps))
+            if not added:
+                x[np.arange(draws), rng.integers(steps, size=draws)] += 1
+            ratio = np.log(np.exp((x - 0.5) / sigma**2).mean(axis=1))
+            loss += -ratio if added else ratio
+    values = np.maximum(0.0, -np.expm1(epsilon - loss))
+    return float(values.mean()), float(values.std() / math.sqrt(draws))
+
+
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("phases", [((1.0, 4),), ((0.6, 2),), ((2.0, 3), (1.0, 2))])
+def test_the_figure_covers_the_privacy_loss_itself(
+    phases: tuple[tuple[float, int], ...], added: bool
+) -> None:
+    """False-alarm rate 1e-9 (six standard errors); a claim of 0.6 epsilon is rejected."""
+    what = replace(allocated(steps=20), phases=phases)
+    delta = 2e-3
+    epsilon = rdp.of_release(what, delta=delta)
+    mean, error = delta_by_sampling(what, epsilon, added=added, draws=200_000, seed=1)
+    assert mean - 6 * error <= delta
+    if not added:  # the costlier direction
+        low, error = delta_by_sampling(what, 0.6 * epsilon, added=added, draws=200_000, seed=2)
+        assert low - 6 * error > delta
+
+
+def test_it_costs_as_poisson_and_not_as_shuffle() -> None:
+    """n 2,560, B 64, 30 epochs, sigma 1, delta 5e-4: by the same kind of accountant."""
+    cost = rdp.of_release(allocated(), delta=5e-4)
+    assert cost == pytest.approx(4.4323, abs=1e-3)
+    sampled = rdp.of_release(poisson(steps=1_200, rate=1 / 40), delta=5e-4)
+    assert cost < sampled < gaussian.of_release(shuffled(), delta=5e-4) / 5
+    # Small noise: nothing is gained, and the figure is that of a known step.
+    quiet = account(mechanism("dp_sgd", sampling="random_allocation", noise_multiplier=0.05))
+    assert quiet.accountant == "gaussian"
+    assert quiet.epsilon == gaussian_epsilon(math.sqrt(30) / 0.05, 5e-4)
+
+
+def test_one_step_an_epoch_gains_nothing() -> None:
+    what = allocated(steps=1)
+    assert rdp.of_release(what, delta=1e-5) >= gaussian.of_release(what, delta=1e-5)
+    assert gaussian.of_release(what, delta=1e-5) == gaussian_epsilon(math.sqrt(30), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"noise_multiplier": 1.0},
+        {"noise_multiplier": 2.0, "decay": "linear", "tau": 0.2},
+        {"noise_multiplier": 0.3},
+        {"engine": "edp_sgd", "noise_calibration": "central", "noise_multiplier": 4.0},
+    ],
+)
+def test_every_figure_of_a_trial(privacy: dict[str, Any]) -> None:
+    built = mechanism(**{"engine": "dp_sgd", "sampling": "random_allocation", **privacy})
+    exact, planned = account(built), account(built, exact=False)
+    assert built.steps == 30 * 40
+    assert exact.neighboring_relation == "add_or_remove_one"
+    assert exact.epsilon <= planned.epsilon <= 1.1 * exact.epsilon
+    assert exact.epsilon <= epsilon_after(built, built.epochs) <= 1.005 * exact.epsilon
+    assert exact.epsilon_replace_one is not None
+    assert exact.epsilon < exact.epsilon_replace_one < math.inf
+    assert 0.01 < exact.max_tpr_1pct <= 1
+    if built.sensitivity == 1:
+        shuffled_ = replace(built, sampling="shuffle", neighboring_relation="replace_one")
+        assert exact.epsilon_replace_one <= account(shuffled_).epsilon
+    z = noise_for(built, target_epsilon=3.0)
+    met = account(replace(built, noise_multiplier=z)).epsilon
+    assert 0.99 * 3 <= met <= 3
+
+
+def test_what_has_no_theorem_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="add_or_remove_one with sampling random_allocation"):
+        mechanism(sampling="random_allocation", neighboring_relation="replace_one")
+    with pytest.raises(CannotAnalyze, match=r"pld: .* got random_allocation \(rdp bounds it\)"):
+        pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
+    with pytest.raises(InvalidInput, match="expected sampling to be one of"):
+        Release.from_dict({**allocated().to_dict(), "sampling": "balls"})
+
+
+def test_a_ledger_can_keep_it() -> None:
+    what = release(mechanism("dp_sgd", sampling="random_allocation", num_records=2_600))
+    assert what.steps_in_epoch == 41
+    assert Release.from_dict(what.to_dict()) == what
+
+
+def test_totals_with_other_samplings() -> None:
+    one = allocated(2.0)
+    twice = epsilon_sweep([one, one], delta=1e-5)
+    assert twice.neighboring_relation == "add_or_remove_one"
+    assert twice.epsilon == pytest.approx(rdp.of_release(allocated(2.0, epochs=60), delta=1e-5))
+    with_poisson = epsilon_sweep([one, poisson(2.0)], delta=1e-5)
+    assert with_poisson.neighboring_relation == "add_or_remove_one"
+    parts = [rdp.of_release(what, delta=1e-5) for what in (one, poisson(2.0))]
+    assert max(parts) < with_poisson.epsilon < sum(parts)
+    with_shuffle = epsilon_sweep([one, shuffled(20.0)], delta=1e-5)
+    assert with_shuffle.neighboring_relation == "replace_one"
+    replaced = epsilon_sweep([shuffled(1.0), shuffled(20.0)], delta=1e-5)  # both move by 2 C
+    assert with_poisson.epsilon < with_shuffle.epsilon <= replaced.epsilon
