@@ -15,6 +15,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SerializeAsAny,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -466,9 +467,28 @@ class TrialConfig(Frozen):
             fields.pop("synthesis", None)
         return fields
 
+    # The digest of its fields, and the id that a trial of an earlier version has on disk.
+    _planned: tuple[str, str] | None = PrivateAttr(None)
+
     @property
     def id(self) -> str:
-        """12 hex digits over every field that changes the result's law, and no other."""
+        """12 hex digits over every field that changes the result's law, and no other.
+
+        A config read back from a sweep keeps the id that it was planned with.
+        """
+        digest = self._digest()
+        return self._planned[1] if self._planned and self._planned[0] == digest else digest
+
+    def planned_as(self, trial_id: str) -> TrialConfig:
+        """The same config under the id of its sweep: its files, its split and its noise streams go
+        by it. A copy with another field has the id of its own fields again.
+        """
+        found = self.model_copy()
+        digest = self._digest()
+        found._planned = None if trial_id == digest else (digest, trial_id)
+        return found
+
+    def _digest(self) -> str:
         fields = self.model_dump(mode="json")
         # How the work is cut into pieces changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")

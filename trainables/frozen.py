@@ -48,8 +48,11 @@ class Frozen(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _own_fields_alone(cls, fields: Any) -> Any:
-        for name in fields if isinstance(fields, dict) else ():
-            if name not in cls.fields():
+        if not isinstance(fields, dict):
+            return fields
+        known, lacks = cls.__pydantic_fields__, cls.lacks
+        for name in fields:
+            if name not in known or name in lacks:
                 raise foreign_field(str(name), cls.fields(), title=cls.title())
         return fields
 

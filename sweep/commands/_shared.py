@@ -122,7 +122,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
                 "epsilon_paper": select.value(record, "epsilon_paper"),
                 "ser_ratio": select.ratio(record, "ser", found),
                 "metrics": record.metrics,
-                "config": record.plan.config,
+                "config": record.plan.fields,
                 "notes": list(record.notes),
                 "violation": record.violation,
             }

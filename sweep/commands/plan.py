@@ -35,7 +35,6 @@ def register(app: typer.Typer) -> None:
         from sweep.planning.prepare import prepare
         from sweep.results.table import plan_table
         from sweep.settings import from_environment
-        from trainables.config import parse
         from trainables.figure_cache import FigureCache
 
         settings, given = from_environment(), overrides(assignments)
@@ -44,7 +43,7 @@ def register(app: typer.Typer) -> None:
         if measure:
             trials = (*prepared.plan.to_run, *(t for t in prepared.plan.probes if t.runs))
             Footprints(settings).measure(
-                [parse(trial.config) for trial in trials],
+                [trial.config for trial in trials],
                 say=lambda text: screen.print(text, style="dim", markup=False, soft_wrap=True),
             )
             prepared = prepare(space, overrides=given, settings=settings)

@@ -34,7 +34,7 @@ def estimator(
         for record in records:
             if record.status is TrialStatus.DONE and record.plan.steps and record.seconds > 0:
                 per_step = record.seconds / record.plan.steps
-                seconds.setdefault(kind_of(record.plan.config), []).append(per_step)
+                seconds.setdefault(kind_of(record.plan.fields), []).append(per_step)
 
     def seconds_of(config: TrialConfig, steps: int) -> float | None:
         ran = seconds.get(kind_of(config.model_dump(mode="json")))

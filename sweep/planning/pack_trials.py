@@ -11,7 +11,6 @@ from sweep.planning.packing import Packing, pack
 from sweep.planning.resources import Machine, this_machine
 from sweep.settings import Settings
 from sweep.store.plans import Plan, PlannedTrial
-from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.formats import duration
 
@@ -37,7 +36,7 @@ def packing_for(
         logical=logical_workers(trials),
         trials=len(trials) + chosen,
         machine=machine,
-        footprint=Footprints(settings).largest(parse(trial.config) for trial in trials),
+        footprint=Footprints(settings).largest(trial.config for trial in trials),
     )
 
 
@@ -48,7 +47,7 @@ def machine_for(resources: Resources) -> Machine:
 
 def logical_workers(trials: Sequence[PlannedTrial]) -> int:
     """The smallest number of logical workers among trials; 1 without any."""
-    return min((int(trial.config["training"]["num_workers"]) for trial in trials), default=1)
+    return min((trial.config.training.num_workers for trial in trials), default=1)
 
 
 def sentence(plan: Plan, resources: Resources, packing: Packing) -> str:

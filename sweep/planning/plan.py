@@ -85,7 +85,8 @@ def plan_point(
         variant=point.variant,
         baseline=point.baseline,
         values=point.values,
-        config=fields,
+        origin=config or fields,
+        config_id=config.id if config is not None else "",
         group=group_of(fields),
         engine=config.engine if config is not None else str(fields.get("engine", "")),
         seed=config.training.seed if config is not None else 0,
@@ -158,7 +159,7 @@ def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
     """The reasons of the broken constraints over what only the plan knows."""
     mine = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
     known = {name: getattr(trial, name) for name in PLANNED_NAMES}
-    return [constraint.why for constraint in broken_of(mine, {**trial.config, **known})]
+    return [constraint.why for constraint in broken_of(mine, {**trial.fields, **known})]
 
 
 def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:

@@ -13,7 +13,6 @@ from sweep.spending.account import Account
 from sweep.spending.filter import admits, filter_delta, filter_of
 from sweep.store.plans import Plan, PlannedTrial
 from trainables import accountants
-from trainables.config import parse
 from trainables.errors import CannotAnalyze
 from trainables.figure_cache import FigureCache, key_of
 
@@ -50,7 +49,7 @@ def together(
     if not trials:
         return None, ""
     mechanisms = [
-        account(parse(trial.config), accountant=None, careful=False).mechanism for trial in trials
+        account(trial.config, accountant=None, careful=False).mechanism for trial in trials
     ]
     delta = min(mechanism.delta for mechanism in mechanisms)
     key = key_of(*mechanisms, together=True, delta=delta)
@@ -87,7 +86,7 @@ class _Room:
 
     def take(self, trial: PlannedTrial, *, must: bool) -> str | None:
         """Let a trial in, or say why not; one that `must` is let in whatever it costs."""
-        mechanism = self._account(parse(trial.config), accountant=None, careful=False).mechanism
+        mechanism = self._account(trial.config, accountant=None, careful=False).mechanism
         delta = min(self._smallest_delta, mechanism.delta)
         with_it = [*self._taken, accountants.release(mechanism)]
         reason = None if must else self._over(with_it, delta=delta)

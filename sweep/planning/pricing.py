@@ -14,7 +14,6 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.training_data import training_data
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import RdpFilter, Release, release
-from trainables.config import parse
 
 
 def price(
@@ -28,7 +27,7 @@ def price(
     for trial in trials:
         if not trial.runs:
             continue
-        config = parse(trial.config)
+        config = trial.config
         data = training_data(config, settings)
         ledger.register(data.fingerprint, data.texts())
         processes = packing.processes(config.training.num_workers)

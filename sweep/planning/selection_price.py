@@ -15,7 +15,6 @@ from sweep.spending.account import Account
 from sweep.store.plans import PlannedTrial
 from trainables import accountants
 from trainables.accountants import Release, rdp, selection
-from trainables.config import parse
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.claim import ClaimMeaning, meaning
 from trainables.privacy.rounding import format_epsilon
@@ -78,8 +77,7 @@ def price_of(
     law = law_of(space)
     _require_points(space, configurations, mean=law.mean)
     mechanisms = [
-        account(parse(trial.config), accountant=None, careful=False).mechanism
-        for trial in configurations
+        account(trial.config, accountant=None, careful=False).mechanism for trial in configurations
     ]
     releases = [accountants.release(mechanism) for mechanism in mechanisms]
     for trial, release in zip(configurations, releases, strict=True):

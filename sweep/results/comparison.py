@@ -126,7 +126,7 @@ def paired(
     """
     from trainables import evidence
 
-    if first.plan.config.get("data") != second.plan.config.get("data"):
+    if first.plan.config.data != second.plan.config.data:
         return None
     places = [
         folder.trial_folder(record.plan.id)

@@ -58,7 +58,7 @@ def export_trial(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     try:
-        write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.config, sort_keys=False))
+        write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.fields, sort_keys=False))
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
         write_json(fresh / JSON, card.to_dict())
         write_text(fresh / MARKDOWN, to_markdown(card))
@@ -183,7 +183,7 @@ def _about(
         name=record.plan.name,
         chosen_by=chosen_by,
         repeat="sweep run config.yaml",
-        predict=_USES[record.plan.config.get("task", "nlu")],
+        predict=_USES[record.plan.task],
         command=tuple(str(word) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],

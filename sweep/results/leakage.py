@@ -54,7 +54,7 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
     for record in finished:
         own = panels[record.plan.id]
         own["violation"] = violation(
-            {**record.metrics, **own["metrics"]}, record.plan.config["data"].get("split", "paper")
+            {**record.metrics, **own["metrics"]}, record.plan.config.data.split
         )
         if not record.plan.baseline:
             try:

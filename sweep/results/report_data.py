@@ -56,8 +56,8 @@ def gather(
     choice, chosen = _choice(records, epsilon_max)
     return results.Sweep(
         name=folder.name,
-        dataset=_most_common([str(r.plan.config["data"]["name"]) for r in finished]),
-        model=_most_common([str(r.plan.config["model"]["name"]) for r in finished]),
+        dataset=_most_common([r.plan.config.data.name for r in finished]),
+        model=_most_common([r.plan.config.model.name for r in finished]),
         trials=trials,
         choice=choice,
         description=" ".join((space.description or "").split()),
@@ -67,7 +67,7 @@ def gather(
         git_commit=str(about["git_commit"] or ""),
         versions={str(key): str(value) for key, value in about["versions"].items()},
         space=(folder.path / "space.yaml").read_text(encoding="utf-8"),
-        config=yaml.safe_dump(chosen.plan.config, sort_keys=False) if chosen else "",
+        config=yaml.safe_dump(chosen.plan.fields, sort_keys=False) if chosen else "",
         card=_card(folder, chosen),
         delta=_delta(finished),
     )
@@ -82,8 +82,8 @@ def _trial(
     public: bool,
 ) -> results.Trial:
     plan = record.plan
-    privacy = plan.config["privacy"]
-    noisy = claims_privacy(plan.engine)
+    noisy = claims_privacy(plan.engine) and plan.is_config
+    privacy = plan.config.privacy if noisy else None
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
         | _known(row["metrics"], public=public)
@@ -94,7 +94,7 @@ def _trial(
         id=plan.id,
         name=plan.name,
         engine=plan.engine,
-        decay=str(privacy["noise_decay"]["kind"]) if noisy else "none",
+        decay=privacy.noise_decay.kind if privacy else "none",
         status=record.status,
         baseline=plan.baseline,
         group=plan.group,
@@ -104,8 +104,8 @@ def _trial(
         epsilon=select.value(record, "epsilon"),
         epsilon_paper=select.value(record, "epsilon_paper"),
         noise_multiplier=plan.noise_multiplier if noisy else None,
-        max_grad_norm=float(privacy["max_grad_norm"]) if noisy else None,
-        decay_tau=float(privacy["noise_decay"]["tau"]) if noisy else None,
+        max_grad_norm=privacy.max_grad_norm if privacy else None,
+        decay_tau=privacy.noise_decay.tau if privacy else None,
         metrics={
             name: value for name, value in record.metrics.items() if not public or is_public(name)
         },

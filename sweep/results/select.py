@@ -91,19 +91,24 @@ def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
     """The baseline to compare a trial with: of its data and model where there is one."""
     candidates = [group for group in found if group.is_baseline]
 
+    if not record.plan.is_config:
+        return None
+
     def kin(group: Group) -> bool:
         mine, theirs = record.plan.config, group.records[0].plan.config
-        return all(mine[part] == theirs[part] for part in ("data", "model"))
+        return (mine.data, mine.model) == (theirs.data, theirs.model)
 
     return next((group for group in candidates if kin(group)), None)
 
 
 def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:
     """The trial's metric over its baseline's mean; None without either, or over zero."""
+    mine = value(record, metric)
+    if mine is None:
+        return None
     baseline = baseline_of(record, found)
     reference = baseline.spread(metric) if baseline is not None else None
-    mine = value(record, metric)
-    if mine is None or reference is None or reference.mean == 0:
+    if reference is None or reference.mean == 0:
         return None
     return mine / reference.mean
 
@@ -120,7 +125,7 @@ def attacks_of(record: TrialRecord) -> list[str]:
 
 def headline(records: Sequence[TrialRecord]) -> str:
     """What says how good these trials are: `ser`, or `mauve` where they generate text."""
-    task = records[0].plan.config.get("task", "nlu") if records else "nlu"
+    task = records[0].plan.task if records else "nlu"
     return goals.HEADLINE[task]
 
 

@@ -14,7 +14,6 @@ from sweep.store.files import dump, flush_folder, read_json, read_lines, write_j
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
-from trainables.config import parse
 from trainables.privacy import card as cards
 from trainables.privacy.card_page import to_markdown
 from trainables.privacy.rounding import format_epsilon
@@ -35,7 +34,7 @@ def release_best(
     epsilon = float(price["epsilon_selected"])
     trial = replace(
         best.plan,
-        id=parse(best.plan.config).id,
+        id=best.plan.config.id,
         epsilon=epsilon,
         epsilon_budget=epsilon,
         accountant="selection",

@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from sweep.spending.verdict import Verdict
+from trainables.config import TrialConfig
 from trainables.result import EpochReport, TrialResult
 
 EventKind = Literal["started", "epoch", "finished", "failed"]
@@ -36,13 +37,13 @@ MAX_FAILURES = 3
 class TrialJob:
     """One trial to run.
 
-    `config` holds the fields of a TrialConfig as plain JSON data; `folder` is on storage that the
+    `folder` is on storage that the
     driver and every worker share; `workers` is how many processes W train it together (no part of
     its identity); `epochs_done` counts the epochs that were acknowledged in earlier runs.
     """
 
     trial_id: str
-    config: dict[str, Any]
+    config: TrialConfig
     folder: Path
     workers: int = 1
     epochs_done: int = 0

@@ -49,7 +49,7 @@ class Journal:
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
             spent_after(priced.mechanism, epochs)
-        accountant = priced.trial.config.get("privacy", {}).get("accountant")
+        accountant = priced.trial.config.privacy.accountant
         self._figures.account(priced.mechanism, accountant=accountant)
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:

@@ -16,8 +16,6 @@ from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
 from sweep.store.plans import PlannedTrial
 from trainables import goals
-from trainables.config import parse
-from trainables.errors import InvalidInput
 
 
 def require_executor(space: SearchSpace, address: str | None) -> None:
@@ -27,19 +25,6 @@ def require_executor(space: SearchSpace, address: str | None) -> None:
             executor=space.resources.executor, scheduler=space.search.scheduler, address=address
         )
     )
-
-
-def require_ids(trials: Sequence[PlannedTrial]) -> None:
-    """Raises: InvalidInput for a trial that an earlier version planned: its results, its split and
-    its checkpoint go by an id that its config does not have today.
-    """
-    for trial in trials:
-        if parse(trial.config).id != trial.id:
-            raise InvalidInput(
-                "expected a sweep that this version planned, got one of an earlier version, whose"
-                " trials have other ids: `sweep show` and `sweep export` read it, `sweep run` of"
-                " its space.yaml under a new name trains its trials anew"
-            )
 
 
 def require_resources(
@@ -77,7 +62,7 @@ def require_room(
 
 def workers(packing: Packing, trial: PlannedTrial) -> int:
     """Processes of a trial."""
-    return packing.processes(int(trial.config["training"]["num_workers"]))
+    return packing.processes(trial.config.training.num_workers)
 
 
 def run_settings(

@@ -25,7 +25,6 @@ from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
 from sweep.store.provenance import about
 from sweep.store.sweeps import SweepFolder
-from trainables.config import parse
 from trainables.errors import InvalidInput
 
 _TRIAL_FUNCTION = "trainables.trial:run"
@@ -75,7 +74,7 @@ def start(
     packing = packing_for(prepared.space, prepared.plan.to_run, settings, address=address)
     preflight.require_resources(prepared.space, packing, prepared.plan.to_run, address=address)
     for trial in prepared.plan.to_run:
-        training_data(parse(trial.config), settings)
+        training_data(trial.config, settings)
     if budget_total is not None:
         ledger = Ledger(settings.home / FILE)
         priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
@@ -140,7 +139,6 @@ def resume(
         return Run(folder=folder, tracking_problem=problem)
     waiting = [record.plan for record in folder.records() if record.status.is_resumed]
     waiting += stopped
-    preflight.require_ids(waiting)
     space = folder.space()
     preflight.require_executor(space, address)
     planned = folder.plan().to_run

@@ -16,7 +16,7 @@ from typing import Protocol
 from sweep.runtime.broker import Assignment
 from sweep.spending.verdict import Verdict
 from trainables.communication import Communicator
-from trainables.config import TrialConfig, parse
+from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 
@@ -111,7 +111,7 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
     try:
         run = load_function(place.function)
         result = run(
-            parse(job.config),
+            job.config,
             folder=job.folder,
             comm=team.for_trial(),
             report=report,

@@ -222,7 +222,7 @@ def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
     config.
     """
     for branch in branches(space):
-        values = {path: _at(record.plan.config, path) for path in branch.domains}
+        values = {path: _at(record.plan.fields, path) for path in branch.domains}
         if branch.variant.name == record.plan.variant:
             values |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
         if branch.params(values) is None:
@@ -230,7 +230,7 @@ def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
         if any(
             _same_law(
                 p.fields if p.config is None else p.config.model_dump(mode="json"),
-                record.plan.config,
+                record.plan.fields,
             )
             for p in point_at(space, branch.variant, values)
         ):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import SkipValidation, TypeAdapter
 
 from trainables import catalogue
+from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
 from trainables.old_configs import migrated
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
-_FIGURES = ("noise_multiplier", "delta", "epsilon", "epsilon_paper", "epsilon_budget")
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 
 
@@ -23,9 +27,12 @@ class PlannedTrial:
     """One trial of a plan. `reason` says why it is refused; None: it will run. `broken` has each
     limit that refuses it, with its reason, as far as they were asked.
 
-    `group` is equal for trials that differ by their seed alone. `epsilon` is the sound figure
-    (`accountant` names whose), `epsilon_budget` the one a budget goes by; of all epochs.
-    `seconds` is an estimate, None where nothing like it has been measured.
+    `origin` is the config as it was planned, or its fields: those of a point that makes no config,
+    or as `plan.json` has them; `config_id` is the id that the config had then, which is not `id`
+    where one config is several trials. `group` is equal for trials that differ by their seed
+    alone. `epsilon` is the sound figure (`accountant` names whose), `epsilon_budget` the one a
+    budget goes by; of all epochs. `seconds` is an estimate, None where nothing like it has been
+    measured.
     """
 
     id: str
@@ -33,7 +40,8 @@ class PlannedTrial:
     variant: str
     baseline: bool
     values: dict[str, Any]
-    config: dict[str, Any]
+    origin: Annotated[TrialConfig | dict[str, Any], SkipValidation] = field(compare=False)
+    config_id: str = ""
     group: str
     engine: str
     seed: int
@@ -56,6 +64,44 @@ class PlannedTrial:
     def runs(self) -> bool:
         """Whether the trial is not refused."""
         return self.reason is None
+
+    @property
+    def is_config(self) -> bool:
+        """Whether the fields make a config at all."""
+        return self.refused_by != "config"
+
+    @property
+    def task(self) -> str:
+        """What the trial does, as far as its fields say."""
+        if isinstance(self.origin, TrialConfig):
+            return self.origin.task
+        return str(self.origin.get("task", "nlu"))
+
+    @cached_property
+    def config(self) -> TrialConfig:
+        """The trial's config under its planned id; parsed once, at its first use.
+
+        Raises: InvalidInput where the fields make none (not `is_config`).
+        """
+        if isinstance(self.origin, TrialConfig):
+            return self.origin
+        return parse(self.fields).planned_as(self.config_id)
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """The config as plain data in the form of today."""
+        if isinstance(self.origin, TrialConfig):
+            return self.origin.model_dump(mode="json")
+        return migrated(self.origin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, the config's fields among it; infinity is the string "inf"."""
+        own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        own["origin"] = self.fields
+        found: dict[str, Any] = plain(
+            {"config" if name == "origin" else name: value for name, value in own.items()}
+        )
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,21 +149,24 @@ class Plan:
             "num_refused": len(self.refused),
             "to_choose": self.to_choose,
             "seconds": self.seconds,
-            "trials": [plain(asdict(trial)) for trial in self.trials],
+            "trials": [trial.to_dict() for trial in self.trials],
         }
 
 
-def from_dict(fields: Any) -> Plan:
+_TRIAL = TypeAdapter(PlannedTrial)
+
+
+def from_dict(document: Any) -> Plan:
     """The plan that `to_dict` wrote.
 
     Raises: InvalidData for anything else.
     """
     try:
         return Plan(
-            name=str(fields["name"]),
-            merged=int(fields["merged"]),
-            trials=tuple(trial_from(row) for row in fields["trials"]),
-            to_choose=int(fields.get("to_choose", 0)),
+            name=str(document["name"]),
+            merged=int(document["merged"]),
+            trials=tuple(trial_from(row) for row in document["trials"]),
+            to_choose=int(document.get("to_choose", 0)),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidData(
@@ -132,12 +181,9 @@ def trial_from(row: Any) -> PlannedTrial:
     Raises: InvalidData for anything else.
     """
     try:
-        read = {key: float(row[key]) for key in _FIGURES if isinstance(row[key], str)}
-        broken = tuple((kind, str(reason)) for kind, reason in row.get("broken", ()))
-        lists: dict[str, Any] = {"warnings": tuple(row["warnings"]), "broken": broken}
-        lists["config"] = migrated(row["config"])
-        return PlannedTrial(**{**row, **read, **lists})
-    except (AttributeError, KeyError, TypeError, ValueError):
+        row = {"config_id": row["id"], **row, "origin": dict(row["config"])}
+        return _TRIAL.validate_python(row)
+    except (KeyError, TypeError, ValueError):
         raise InvalidData("expected the fields of a planned trial, got damaged ones") from None
 
 
@@ -152,7 +198,7 @@ def noise_at(plan: PlannedTrial, epochs_done: int) -> dict[str, float]:
     """`noise_multiplier` of the epoch that ended as number `epochs_done`; nothing without noise."""
     if not claims_privacy(plan.engine) or plan.noise_multiplier is None:
         return {}
-    decay = plan.config["privacy"]["noise_decay"]
-    factor = catalogue.entry("schedules", decay["kind"]).factor
-    noise = plan.noise_multiplier * float(factor(epochs_done - 1, tau=decay["tau"]))
+    decay = plan.config.privacy.noise_decay
+    factor = catalogue.entry("schedules", decay.kind).factor
+    noise = plan.noise_multiplier * float(factor(epochs_done - 1, tau=decay.tau))
     return {"noise_multiplier": noise}

@@ -29,7 +29,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +161,8 @@ class SweepFolder(TrialFiles):
 
     def keep_earlier_trials(self, records: Sequence[TrialRecord]) -> None:
         """Keep what was known of other sweeps' trials when this one began."""
-        write_json(self.path / _EARLIER, [asdict(record) for record in records])
+        rows = [{**vars(record), "plan": record.plan.to_dict()} for record in records]
+        write_json(self.path / _EARLIER, rows)
 
     def earlier_trials(self) -> list[TrialRecord] | None:
         """What `keep_earlier_trials` kept; None: nothing."""

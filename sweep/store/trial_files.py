@@ -74,7 +74,7 @@ class TrialFiles:
         """The trial's folder, with its config in it; what an earlier failure left is removed."""
         folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
-            write_text(folder / "config.yaml", to_yaml(trial.config))
+            write_text(folder / "config.yaml", to_yaml(trial.fields))
         for earlier in ("failed.json", _DENIED):
             (folder / earlier).unlink(missing_ok=True)
         return folder

@@ -61,25 +61,22 @@ def params_of(plan: PlannedTrial) -> dict[str, Any]:
     """A trial's config as flat parameters; C, z0, decay and tau also by the paper's letters, which
     fit into a column.
     """
-    config = plan.config
-    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
-        config = {key: value for key, value in config.items() if key != "privacy"}
-    params = dict(flat(config))
+    params = dict(flat(plan.fields))
     if not claims_privacy(plan.engine):
         return params
-    privacy = config["privacy"]
+    privacy = plan.config.privacy
     if plan.noise_multiplier is not None:
         params["noise_multiplier"] = params["z0"] = plan.noise_multiplier
-    decay = privacy["noise_decay"]
-    return {**params, "C": privacy["max_grad_norm"], "decay": decay["kind"], "tau": decay["tau"]}
+    decay = privacy.noise_decay
+    return {**params, "C": privacy.max_grad_norm, "decay": decay.kind, "tau": decay.tau}
 
 
 def tags_of(plan: PlannedTrial, about: Mapping[str, Any]) -> dict[str, str]:
     """What a trial's run is searched by."""
     return {
         "engine": plan.engine,
-        "dataset": plan.config["data"]["name"],
-        "model": plan.config["model"]["name"],
+        "dataset": plan.config.data.name,
+        "model": plan.config.model.name,
         "variant": plan.variant,
         "baseline": str(plan.baseline).lower(),
         "group": plan.group,

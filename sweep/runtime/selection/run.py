@@ -38,7 +38,6 @@ from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
 from trainables import accountants, goals
-from trainables.config import parse
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
 
@@ -76,7 +75,7 @@ def start(
     space, trials = prepared.space, prepared.plan.to_run
     store.require_free(settings.home, space.name)
     packing, executed = _prepare(space, trials, settings, address=address, function=function)
-    data = training_data(parse(trials[0].config), settings)
+    data = training_data(trials[0].config, settings)
     if budget_total is not None and prepared.price is not None:
         Ledger(settings.home / FILE).require_within(
             data.fingerprint, [prepared.price.release], budget_total=budget_total
@@ -155,7 +154,7 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
     with folder.locked():
         if not vault.is_sealed:
             _draw(folder, vault, prepared, means.settings)
-        data = training_data(parse(prepared.plan.to_run[0].config), means.settings)
+        data = training_data(prepared.plan.to_run[0].config, means.settings)
         _charge(folder, ledger, data, prepared.price)
         try:
             records = _run(folder, vault, ledger, means, prepared)
@@ -188,7 +187,7 @@ def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settin
     """Raises: InvalidInput for a trial that releases something that the price knows nothing of."""
     if trial.runs:
         account = accounting(settings)
-        found = account(parse(trial.config), accountant=None, careful=False).mechanism
+        found = account(trial.config, accountant=None, careful=False).mechanism
         if accountants.release(found) in price.configurations:
             return
     raise InvalidInput(

@@ -112,7 +112,7 @@ def test_measured_steps_become_the_plan_of_later_commands(tmp_path: Path) -> Non
     space = space_in(tmp_path, base=base, resources={"workers": "auto"})
     before = prepare.prepare_space(space, settings=settings)
     assert before.plan.seconds is None
-    configs = [parse(trial.config) for trial in before.plan.to_run]
+    configs = [trial.config for trial in before.plan.to_run]
     heard: list[str] = []
     found = Footprints(settings).measure(configs, say=heard.append)
     assert len(found) == len(heard) == 2  # SGD, and two noises of one cost

@@ -27,9 +27,9 @@ def record(
     task: str = "nlu",
     **metrics: float | None,
 ) -> TrialRecord:
-    config: dict[str, Any] = {"task": task, "data": data, "model": "clc"}
+    config: dict[str, Any] = {"task": task, "data": {"name": data}}
     plan = PlannedTrial(
-        id=name, name=name, variant=name, baseline=baseline, values={}, config=config,
+        id=name, name=name, variant=name, baseline=baseline, values={}, origin=config,
         group=group or name, engine="edp_sgd", seed=0, epochs=1,
     )  # fmt: skip
     return TrialRecord(

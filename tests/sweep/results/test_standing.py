@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from sweep.results.standing import OWN, PAIRED, SEEDS, interval_of, standing
 from sweep.results.table import results_table
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
+from trainables.config import parse
 
 
 def trial(name: str, *, validation: float, ser: float, half: float, **fields: Any) -> TrialRecord:
@@ -94,8 +96,8 @@ def test_nothing_is_claimed_where_nothing_can_be_compared() -> None:
 def test_a_trial_that_drew_no_bootstrap_has_no_interval() -> None:
     made = trial("a", validation=0.1, ser=0.2, half=0.0)
     assert interval_of(made) == (0.2, 0.2)
-    made.plan.config["evaluation"] = {"bootstrap_samples": 0}
-    assert interval_of(made) is None
+    origin = parse({"evaluation": {"bootstrap_samples": 0}})
+    assert interval_of(replace(made, plan=replace(made.plan, origin=origin))) is None
 
 
 def test_a_table_has_the_interval_of_ser_beside_it() -> None:

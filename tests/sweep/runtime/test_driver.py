@@ -51,7 +51,7 @@ class Stage:
         trials = [
             PricedTrial(
                 trial=trial,
-                mechanism=account(parse(trial.config), accountant=None, careful=False).mechanism,
+                mechanism=account(trial.config, accountant=None, careful=False).mechanism,
                 dataset="f1",
                 dataset_name="mine",
                 gpus=self._gpus,
@@ -275,7 +275,7 @@ def test_what_is_said_to_be_spent_is_never_too_little() -> None:
 def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     trial = stage.folder.plan().trials[1]
-    ran = build(parse(trial.config), num_records=90, undeclared=("labels",)).first(2)
+    ran = build(trial.config, num_records=90, undeclared=("labels",)).first(2)
     stage.driver(started(stage.first))
     event = finished(stage.first, 2)
     assert event.result is not None

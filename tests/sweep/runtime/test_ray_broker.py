@@ -12,13 +12,16 @@ from typing import Any
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import TrialEvent, TrialJob
 from sweep.spending.verdict import GO_ON, Verdict
+from trainables.config import parse
 from trainables.result import EpochReport, TrialResult
 
 WAIT = 0.05
 
 
 def jobs(count: int) -> list[TrialJob]:
-    return [TrialJob(trial_id=f"t{i}", config={}, folder=Path(f"t{i}")) for i in range(count)]
+    return [
+        TrialJob(trial_id=f"t{i}", config=parse({}), folder=Path(f"t{i}")) for i in range(count)
+    ]
 
 
 def epoch(number: int) -> EpochReport:

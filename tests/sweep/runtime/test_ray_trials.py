@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,6 +23,7 @@ from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings, TrialEvent, TrialJob
 from sweep.runtime.execute import run_trials
 from sweep.spending.verdict import GO_ON, Verdict
+from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
@@ -54,12 +56,18 @@ def make_jobs(folder: Path, *, count: int = 2, workers: int = 2, epochs: int = 3
         jobs.append(
             TrialJob(
                 trial_id=f"t{index}",
-                config={"training": training},
+                config=parse({"training": training}),
                 folder=place,
                 workers=workers,
             )
         )
     return jobs
+
+
+def fields_of(job: TrialJob) -> dict[str, Any]:
+    """A job as JSON data, for the driver in another process."""
+    config = job.config.model_dump(mode="json")
+    return {"id": job.trial_id, "config": config, "folder": str(job.folder)}
 
 
 class Diary:
@@ -127,8 +135,10 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
 
 def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Path) -> None:
     jobs, diary = make_jobs(tmp_path, count=3, workers=1, epochs=8), Diary()
-    for job, rate in zip(jobs, (1e-3, 1e-1, 1.0), strict=True):
-        job.config["training"]["learning_rate"] = rate
+    for index, rate in enumerate((1e-3, 1e-1, 1.0)):
+        fields = jobs[index].config.model_dump(mode="json")
+        fields["training"]["learning_rate"] = rate
+        jobs[index] = replace(jobs[index], config=parse(fields))
     settings = replace(SETTINGS, scheduler="asha", slots=1, reduction_factor=2.0, max_epochs=100)
     run_trials(jobs, events=diary, settings=settings)
     assert trained_epochs(jobs[0]) == list(range(1, 9)), "the best so far is never stopped"
@@ -222,7 +232,7 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
 ) -> None:
     (job,) = make_jobs(tmp_path, count=1, epochs=50)
     (job.folder / "slow").write_text("0.3")
-    fields = [{"trial_id": job.trial_id, "config": job.config, "folder": str(job.folder)}]
+    fields = [fields_of(job)]
     mark = f"SWEEP_TEST_{tmp_path.name}"
     driver = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],
@@ -285,7 +295,8 @@ SMALL = {
     reason="needs ATIS in $SWEEP_DATA_DIR",
 )
 def test_a_real_trial_gives_the_same_bits_in_reused_workers(cluster: None, tmp_path: Path) -> None:
-    jobs, diary = [replace(job, config=SMALL) for job in make_jobs(tmp_path, count=2)], Diary()
+    jobs = [replace(job, config=parse(SMALL)) for job in make_jobs(tmp_path, count=2)]
+    diary = Diary()
     settings = replace(
         SETTINGS,
         function="trainables.trial:run",
@@ -336,8 +347,9 @@ DRIVER = """
     from sweep.runtime.events import RunSettings, TrialJob
     from sweep.spending.verdict import Verdict
     from sweep.runtime.execute import run_trials
+    from trainables.config import parse
     jobs = [
-        TrialJob(trial_id=f["trial_id"], config=f["config"], folder=Path(f["folder"]), workers=2)
+        TrialJob(trial_id=f["id"], config=parse(f["config"]), folder=Path(f["folder"]), workers=2)
         for f in json.loads(sys.argv[1])
     ]
     def events(event):
@@ -355,9 +367,7 @@ def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(
 ) -> None:
     jobs = make_jobs(tmp_path, count=2, epochs=6)
     (jobs[1].folder / "slow").write_text("0.5")
-    fields = [
-        {"trial_id": job.trial_id, "config": job.config, "folder": str(job.folder)} for job in jobs
-    ]
+    fields = [fields_of(job) for job in jobs]
     mark = f"SWEEP_TEST_{tmp_path.name}"
     driver = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(DRIVER), json.dumps(fields)],

@@ -130,7 +130,7 @@ def test_every_trial_has_ended_with_its_epochs_on_disk(toy: SweepFolder) -> None
     for record in toy.records():
         assert [row["epochs_done"] for row in toy.epochs(record.plan.id)] == [1, 2, 3]
         config = yaml.safe_load((toy.trial_folder(record.plan.id) / "config.yaml").read_text())
-        assert config == record.plan.config
+        assert config == record.plan.fields
 
 
 def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFolder) -> None:

@@ -84,8 +84,8 @@ def test_the_noise_of_an_epoch_follows_the_decay(toy: SweepFolder) -> None:
     [base, noisy, _] = [record.plan for record in records(toy)]
     assert noise_at(base, 1) == {}
     assert noise_at(noisy, 5) == {"noise_multiplier": 0.5}
-    config = {**noisy.config["privacy"], "noise_decay": {"kind": "linear", "tau": 1.0}}
-    decayed = replace(noisy, config={**noisy.config, "privacy": config})
+    fields = {**noisy.fields["privacy"], "noise_decay": {"kind": "linear", "tau": 1.0}}
+    decayed = replace(noisy, origin={**noisy.fields, "privacy": fields})
     assert [noise_at(decayed, epoch)["noise_multiplier"] for epoch in (1, 2)] == [0.5, 0.25]
 
 
