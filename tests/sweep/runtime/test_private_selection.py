@@ -101,7 +101,7 @@ def _losers(folder: SweepFolder) -> list[float]:
     found: list[float] = []
     for record in Vault(folder).draws.records():
         if record.metrics["ser"] != best.metrics["ser"]:
-            found += [record.plan.config["training"]["learning_rate"], record.metrics["ser"]]
+            found += [record.plan.config.training.learning_rate, record.metrics["ser"]]
     assert len(found) == 2 * (_NUMBER - 1)
     return found
 
@@ -115,7 +115,7 @@ def test_the_best_by_validation_leaves_alone(done: SweepFolder) -> None:
     (record,) = done.records()
     draws = Vault(done).draws.records()
     assert len(draws) == _NUMBER
-    assert len({draw.plan.config["training"]["learning_rate"] for draw in draws}) == _NUMBER
+    assert len({draw.plan.config.training.learning_rate for draw in draws}) == _NUMBER
     errors = [draw.metrics["validation_ser"] for draw in draws]
     assert record.metrics["validation_ser"] == min(error for error in errors if error is not None)
 
