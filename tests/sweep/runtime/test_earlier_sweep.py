@@ -32,6 +32,8 @@ def settings(tmp_path: Path) -> Settings:
     shutil.copytree(_WRITTEN, made.home)
     for file in (*made.home.rglob("*.json"), *made.home.rglob("*.yaml")):
         file.write_text(file.read_text().replace("@FOLDER@", str(tmp_path)))
+    for file in made.home.rglob("*"):
+        file.chmod(0o700 if file.is_dir() else 0o600)  # as it was written: for its owner alone
     write_corpus(tmp_path)
     return made
 
