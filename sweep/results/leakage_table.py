@@ -50,7 +50,7 @@ def leakage_table(records: Sequence[TrialRecord]) -> Table | None:
             _change(record, "mia"),
         ]
         if certified:
-            paired = record.plan.config["data"].get("split") == "paired"
+            paired = record.plan.config.data.split == "paired"
             claim = "epsilon_replace_one" if paired else "epsilon"
             cells += [
                 formats.number(record.metrics.get("epsilon_lower_bound")),
