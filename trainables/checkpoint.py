@@ -12,14 +12,15 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors.torch import load_file, save_file
+from typing import TYPE_CHECKING, Any
 
 from trainables.errors import InvalidData
 
+if TYPE_CHECKING:
+    import torch
+
 _CURRENT = "checkpoint"
+_PREVIOUS = f".{_CURRENT}.previous"  # stands alone between the two renames of `save`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Replace the checkpoint of `folder` by this one, atomically."""
+    from safetensors.torch import save_file
+
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = folder / f".{_CURRENT}.{os.getpid()}"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -50,7 +53,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     (fresh / "state.json").write_text(json.dumps(checkpoint.state), encoding="utf-8")
     for file in fresh.iterdir():
         _flush(file)
-    previous = folder / f".{_CURRENT}.previous"
+    previous = folder / _PREVIOUS
     current = folder / _CURRENT
     shutil.rmtree(previous, ignore_errors=True)
     if current.exists():
@@ -59,15 +62,21 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
+def is_there(folder: Path) -> bool:
+    """Whether a trial goes on from a checkpoint in `folder`, readable or not."""
+    return any(folder.glob(f"{_CURRENT}*")) or (folder / _PREVIOUS).exists()
+
+
 def load(folder: Path) -> Checkpoint | None:
     """The checkpoint of `folder`, or None where there is none yet.
 
     Raises: InvalidData where its files cannot be read.
     """
-    # Between the two renames of `save` only the previous one stands.
-    for name in (_CURRENT, f".{_CURRENT}.previous"):
+    from safetensors.torch import load_file
+
+    for name in (_CURRENT, _PREVIOUS):
         place = folder / name
-        if not (place / "state.json").exists():
+        if not place.exists():
             continue
         try:
             state = json.loads((place / "state.json").read_text(encoding="utf-8"))

@@ -26,10 +26,11 @@ State = Literal["ready", "starting", "running", "over"]
 
 @dataclass(frozen=True)
 class Assignment:
-    """A trial handed to a gang."""
+    """A trial handed to a gang, which goes on from a checkpoint where `epochs_done` is not 0."""
 
     job: TrialJob
     attempt: int
+    epochs_done: int = 0
 
 
 @dataclass(frozen=True)
@@ -337,7 +338,7 @@ class Broker:
         trial.state = "running"
         self._renew(trial)  # the Tune trial has as long to appear
         trial.serial += 1  # so that reports of an older attempt are not taken for this one's
-        return Assignment(trial.job, trial.attempt)
+        return Assignment(trial.job, trial.attempt, verdict.epochs_done)
 
     async def _heard_by_scheduler(self, trial: _Trial, serial: int) -> None:
         def heard() -> bool:

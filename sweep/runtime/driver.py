@@ -72,6 +72,7 @@ class Driver:
         else:
             done = self._journal.begin(priced.trial)
             verdict = self._gate.begin(event.trial_id, attempt=event.attempt, epochs_done=done)
+            verdict = replace(verdict, epochs_done=done)
         if not verdict.go_on:
             self._journal.deny(event.trial_id, reason=verdict.reason)
             self._show(priced, TrialStatus.PLANNED)

@@ -12,6 +12,7 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
+from trainables import checkpoint
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 
@@ -32,8 +33,7 @@ class Journal:
     def begin(self, trial: PlannedTrial) -> int:
         """Make the trial's folder; epochs that it has done and whose checkpoint is there."""
         place = self._folder.start_trial(trial)
-        kept = any(place.glob("checkpoint*")) or any(place.glob(".checkpoint*"))
-        return self.epochs_done(trial.id) if kept else 0
+        return self.epochs_done(trial.id) if checkpoint.is_there(place) else 0
 
     def epochs_done(self, trial_id: str) -> int:
         """Epochs of a trial that are written down."""

@@ -73,8 +73,9 @@ class _LocalDesk:
                 job = self.source.next()
             if job is None:
                 return None
-            if self._tell("started", job.trial_id).go_on:
-                return Assignment(job, attempt=1)
+            verdict = self._tell("started", job.trial_id)
+            if verdict.go_on:
+                return Assignment(job, attempt=1, epochs_done=verdict.epochs_done)
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
         verdict = self._tell("epoch", trial_id, report=report)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from sweep.runtime.broker import Assignment
 from sweep.spending.verdict import Verdict
+from trainables import checkpoint
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
@@ -110,6 +111,12 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
 
     try:
         run = load_function(place.function)
+        if assignment.epochs_done and not checkpoint.is_there(job.folder):
+            # Begun anew, epochs would be trained that nobody paid for.
+            raise TrialFailed(
+                f"expected the checkpoint after epoch {assignment.epochs_done} to go on from, got"
+                " none: it was lost since the trial was begun"
+            )
         result = run(
             job.config,
             folder=job.folder,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainables import catalogue
+from trainables import catalogue, checkpoint
 from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples, num_private_records, split_pairs
@@ -219,7 +219,7 @@ def _frequencies(
     if not method.READS_PROMPTS:
         return {}
     kept = folder / _HISTOGRAM
-    if (folder / "checkpoint").exists():
+    if checkpoint.is_there(folder):
         try:
             read: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
         except (OSError, ValueError):

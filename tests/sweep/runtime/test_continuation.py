@@ -104,3 +104,27 @@ def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> N
     with pytest.raises(InvalidInput, match=f"trial {loser} has no checkpoint"):
         _resume(stopped, loser)
     assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
+
+
+def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
+    stopped: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Begun anew it would train its first epoch, which nobody paid for again."""
+    loser = stopped.plan().trials[1].id
+    place = stopped.trial_folder(loser)
+    before = (place / "trained.txt").read_text()
+    answer = Driver.__call__
+
+    def lose_it(self: Driver, event: TrialEvent) -> Verdict:
+        verdict = answer(self, event)
+        if event.kind == "started":
+            (place / "checkpoint.json").unlink()
+        return verdict
+
+    monkeypatch.setattr(Driver, "__call__", lose_it)
+    _resume(stopped, loser)
+    record = stopped.records()[1]
+    assert record.status == "failed"
+    assert "expected the checkpoint after epoch 1 to go on from, got none" in str(record.reason)
+    assert (place / "trained.txt").read_text() == before
+    assert _paid(stopped, loser) == [(1, 0, 1), (2, 1, 2)]

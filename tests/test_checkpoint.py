@@ -1,0 +1,42 @@
+"""A checkpoint that is there is read or refused, never passed over: a trial would begin anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainables import checkpoint
+from trainables.checkpoint import Checkpoint
+from trainables.errors import InvalidData
+
+
+def saved(folder: Path, epoch: int) -> None:
+    checkpoint.save(folder, Checkpoint(tensors={"model.w": torch.ones(2)}, state={"epoch": epoch}))
+
+
+def test_without_one_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / ".checkpoint.123").mkdir()  # of a save that was interrupted
+    assert not checkpoint.is_there(tmp_path)
+    assert checkpoint.load(tmp_path) is None
+
+
+def test_between_its_two_renames_the_previous_one_counts(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.previous")
+    assert checkpoint.is_there(tmp_path)
+    found = checkpoint.load(tmp_path)
+    assert found is not None
+    assert found.state == {"epoch": 1}
+    saved(tmp_path, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
+
+
+@pytest.mark.parametrize("lost", ["state.json", "tensors.safetensors"])
+def test_one_that_lost_a_file_is_refused(lost: str, tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    (tmp_path / "checkpoint" / lost).unlink()
+    assert checkpoint.is_there(tmp_path)
+    with pytest.raises(InvalidData, match="expected a readable checkpoint in"):
+        checkpoint.load(tmp_path)
