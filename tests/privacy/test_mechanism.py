@@ -255,6 +255,19 @@ def test_no_way_makes_a_mechanism_that_no_theorem_covers() -> None:
             replace(built, **change)
 
 
+def test_a_micro_batch_is_within_a_workers_batch() -> None:
+    with pytest.raises(InvalidInput, match=r"divide a worker's batch \(8\), got 16"):
+        mechanism(batch=64, workers=8, microbatch_size=16, noise_calibration="central")
+
+
+def test_without_noise_nothing_is_private() -> None:
+    silent = mechanism(noise_multiplier=0.0)
+    assert not silent.is_private
+    assert silent.effective_noise_multiplier_at(0) == 0.0
+    assert silent.unaccounted == ("no noise is added (noise_multiplier 0)",)
+    assert mechanism(noise_multiplier=1e-3).is_private
+
+
 def test_reasons_add_up() -> None:
     built = replace(
         mechanism(noise_multiplier=0.0, reproducible_noise=True, group_scale="first_step"),

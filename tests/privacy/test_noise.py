@@ -16,7 +16,7 @@ from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.communication import Alone
 from trainables.errors import InvalidData
-from trainables.privacy import _native
+from trainables.privacy import _native, noise
 from trainables.privacy.noise import (
     GaussianSource,
     SecretKey,
@@ -101,10 +101,28 @@ def test_segments_never_share_their_noise() -> None:
     fused, apart = torch.zeros(2000), torch.zeros(2000, dtype=torch.float64)
     add_noise_(fused, stream=KEY.stream("h"), segments=halves)
     add_noise_(apart, stream=KEY.stream("h"), segments=halves)
-    for noise in (fused.double(), apart):
-        correlation = float(noise[:1000] @ noise[1000:]) / (1000 * 4)
+    for found in (fused.double(), apart):
+        correlation = float(found[:1000] @ found[1000:]) / (1000 * 4)
         assert abs(correlation) * 1000**0.5 < norm.isf(5e-7)
     torch.testing.assert_close(fused.double(), apart, rtol=1e-6, atol=1e-6)
+
+
+def test_a_devices_own_generator_gives_each_segment_its_scale() -> None:
+    """What a GPU does without `secure`, on the CPU's generator: scale, and independence of segments
+    and streams.
+    """
+    where = [(slice(0, 50_000), 1.0), (slice(50_000, 100_000), 3.0)]
+    first, again, other = (torch.full((100_000,), 7.0) for _ in range(3))
+    for target, name in ((first, "d"), (again, "d"), (other, "e")):
+        noise._add_device_noise_(target, KEY.stream(name), where)
+    assert torch.equal(first, again)
+    left, right = first[:50_000].double() - 7, first[50_000:].double() - 7
+    n = 50_000
+    for part, std in ((left, 1.0), (right, 3.0)):
+        assert chi2.ppf(5e-7, n) < float(part.square().sum()) / std**2 < chi2.isf(5e-7, n)
+    for one, two in ((left, right), (left, other[:n].double() - 7)):
+        correlation = float(one @ two / (one.norm() * two.norm()))
+        assert abs(correlation) * n**0.5 < norm.isf(5e-7)
 
 
 def test_a_target_is_multiplied_once_whichever_pass_it_takes() -> None:
@@ -147,9 +165,10 @@ def test_a_key_is_kept_for_its_owner_only(tmp_path: Path) -> None:
     assert load_key(path).stream("a") == key.stream("a")
     with pytest.raises(FileExistsError):
         save_key(path, key)
-    path.chmod(0o644)
-    with pytest.raises(InvalidData, match="mode 600, got 644"):
-        load_key(path)
+    for mode in (0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601):
+        path.chmod(mode)
+        with pytest.raises(InvalidData, match=f"mode 600, got {mode:o}"):
+            load_key(path)
     short = tmp_path / "short"
     short.touch(mode=0o600)
     short.write_bytes(b"x")
