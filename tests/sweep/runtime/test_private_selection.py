@@ -194,6 +194,11 @@ def test_the_exported_card_has_the_selections_epsilon(done: SweepFolder) -> None
     assert card.epsilon_one_trial == pytest.approx(price["epsilon_one_trial"])
     assert card.gaussian_mu == nearest_gaussian_mu(card.epsilon, delta=price["delta"])
     assert f"{price['law']} law, mean 4" in to_markdown(card)
+    assert card.max_tpr_1pct == price["max_tpr_1pct"]
+    assert card.selection is not None
+    assert card.selection.epsilon_selected == price["epsilon_selected"]
+    assert card.sweep_total is not None
+    assert card.sweep_total.num_releases == 1
 
 
 def test_epochs_of_the_best_say_nothing_of_what_one_trial_had_spent(done: SweepFolder) -> None:
