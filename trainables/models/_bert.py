@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,8 +16,8 @@ from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
-from trainables.models._nlu import Encoded, NluModel
-from trainables.models._pieces import PieceTable, hashed_pieces, piece_table
+from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -105,6 +105,26 @@ class Bert(NluModel):
     def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
         """Top layer's rows [P, width], one a piece."""
         layout = by_length(batch.inputs["piece_lengths"])
+        *_, top = self._states(batch, layout)
+        return top, layout
+
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
+        """The embeddings, then each layer. A token is its first piece, a record the mean of its
+        pieces."""
+        layout = by_length(batch.inputs["piece_lengths"])
+        first = layout.place.index_select(0, batch.inputs["first_piece"])
+        states = tuple(self._states(batch, layout))
+        lengths = batch.inputs["piece_lengths"].unsqueeze(1)
+        return LayerStates(
+            tokens=tuple(x.index_select(0, first) for x in states),
+            records=tuple(
+                x.new_zeros(len(lengths), x.shape[1]).index_add(0, layout.record, x) / lengths
+                for x in states
+            ),
+        )
+
+    def _states(self, batch: PackedBatch, layout: ByLength) -> Iterator[Tensor]:
+        """Rows [P, width] of the embeddings and of each layer, in the order of `layout`."""
         rows = layout.rows
         pieces = batch.inputs["pieces"].index_select(0, layout.source)
         # Pieces beyond the table's end share its last position.
@@ -114,9 +134,10 @@ class Bert(NluModel):
         masks = self.masks(batch, layout)
         if masks is not None:
             x = masks.drop(x, 0)
+        yield x
         for number, layer in enumerate(self.layers):
             x = layer(x, layout, masks, 1 + number * _SITES)
-        return x, layout
+            yield x
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """A token is its first piece, a record its [CLS]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import TimeMajor, time_major
-from trainables.models._nlu import Encoded, NluModel
-from trainables.models._word_vectors import Pretrained, VectorFile, bucket
+from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.encoders.word_vectors import Pretrained, VectorFile, bucket
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -114,6 +114,20 @@ class Clc(NluModel):
     def encode(self, batch: PackedBatch) -> Encoded:
         """Top biLSTM states; a record's vector is their mean."""
         layout = time_major(batch.lengths)
+        *_, top = self._states(batch, layout)
+        return Encoded(top, self.pool(top, layout), layout)
+
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
+        """Word vectors with the character CNN's, then each biLSTM layer."""
+        layout = time_major(batch.lengths)
+        states = tuple(self._states(batch, layout))
+        return LayerStates(
+            tokens=tuple(x.index_select(0, layout.place) for x in states),
+            records=tuple(self.pool(x, layout) for x in states),
+        )
+
+    def _states(self, batch: PackedBatch, layout: TimeMajor) -> Iterator[Tensor]:
+        """Rows [T, .] of each layer in the order of `layout`, dropout behind the top one."""
         inputs, source = batch.inputs, layout.source
         parts = []
         if self.word_table is not None:
@@ -126,7 +140,6 @@ class Clc(NluModel):
         x = torch.cat(parts, dim=1)
         masks = self.masks(batch, layout)
         for site, layer in enumerate(self.layers):
+            yield x
             x = layer(x if masks is None else masks.drop(x, site), layout)
-        if masks is not None:
-            x = masks.drop(x, len(self.layers))
-        return Encoded(x, self.pool(x, layout), layout)
+        yield x if masks is None else masks.drop(x, len(self.layers))

@@ -38,6 +38,18 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
+class LayerStates:
+    """What each layer of an encoder makes of a batch, the lowest first.
+
+    `tokens[k]` [T, D_k], rows in the batch's own order; `records[k]` [B, E_k], a mean over the
+    record's rows.
+    """
+
+    tokens: tuple[Tensor, ...]
+    records: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Predictions:
     """What a model says of a batch; records and tokens in the batch's order, tokens packed.
 
@@ -82,6 +94,11 @@ class NluModel(nn.Module, ABC):
     @abstractmethod
     def encode(self, batch: PackedBatch) -> Encoded:
         """Vectors of tokens and records."""
+
+    @abstractmethod
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
+        """What every layer makes of tokens and records: features for heads that are trained on a
+        fixed encoder, and for pretraining."""
 
     def begin_step(self, *names: str | int) -> None:
         """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.models._word_vectors import bucket
+from trainables.encoders.word_vectors import bucket
 
 MAX_PIECES = 8  # of one token; the rest of a very long token is not read
 _PARTS = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")

@@ -1,5 +1,7 @@
 """Where word vectors come from: hashed and trained, or a public file; never the private records.
 
+A file is GloVe's package, lines of text, or the compact table (`.npz`) that `shorten` makes of one.
+
 Which rows of a pretrained table are trained is decided by the file's own (frequency) order.
 """
 
@@ -40,9 +42,23 @@ class Pretrained:
     vectors: np.ndarray  # float32[n, dim]
 
 
+def shorten(source: str, target: Path, *, words: int) -> None:
+    """Write the first `words` words of a file, in its order, as a compact table of float16.
+
+    Raises: InvalidInput where `source` names nothing that is there.
+    """
+    rows = list(zip(range(words), VectorFile(source).lines(), strict=False))
+    np.savez_compressed(
+        target,
+        words=np.frombuffer("\n".join(word for _, (word, _) in rows).encode(), dtype=np.uint8),
+        vectors=np.stack([vector for _, (_, vector) in rows]).astype(np.float16),
+    )
+
+
 @dataclass(frozen=True)
 class VectorFile:
-    """GloVe from the package of that name, or a text file of `word number number ...` lines."""
+    """GloVe from the package of that name, a text file of `word number number ...` lines, or a
+    table that `shorten` made (`.npz`)."""
 
     source: str
 
@@ -54,7 +70,29 @@ class VectorFile:
             )
         return Path(found.submodule_search_locations[0]) / "data"
 
-    def _lines(self) -> Iterator[tuple[str, np.ndarray]]:
+    def lines(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Each word with its vector, float32[dim], in the file's order.
+
+        Raises: InvalidInput where there is no such file, InvalidData where it is damaged.
+        """
+        if self.source == "glove":
+            words, table = self._of_package()
+            yield from zip(words, (np.array(row, dtype=np.float32) for row in table), strict=False)
+        elif self.source.endswith(".npz"):
+            yield from self._of_table()
+        else:
+            yield from self._of_text()
+
+    def _of_table(self) -> Iterator[tuple[str, np.ndarray]]:
+        try:
+            with np.load(self.source) as table:
+                words = table["words"].tobytes().decode().split("\n")
+                vectors = table["vectors"].astype(np.float32)
+        except (OSError, ValueError, KeyError):
+            raise InvalidData(f"expected a table of word vectors in {self.source}") from None
+        yield from zip(words, vectors, strict=True)
+
+    def _of_text(self) -> Iterator[tuple[str, np.ndarray]]:
         path = Path(self.source)
         if not path.is_file():
             raise InvalidInput(
@@ -85,7 +123,7 @@ class VectorFile:
         if self.source == "glove":
             table = np.load(self._package() / "glove_6B_50d_emb.npy", mmap_mode="r")
             return np.array(table[:count], dtype=np.float32)
-        rows = [vector for _, vector in zip(range(count), self._lines(), strict=False)]
+        rows = [vector for _, vector in zip(range(count), self.lines(), strict=False)]
         return np.stack([vector for _, vector in rows])
 
     def wanted(self, words: Sequence[str]) -> Pretrained:
@@ -111,18 +149,23 @@ class VectorFile:
         return int(self.first(1).shape[1])
 
     def _from_package(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
+        names, table = self._of_package()
+        ranks = {name: rank for rank, name in enumerate(names) if name in words}
+        return {word: (rank, np.array(table[rank])) for word, rank in ranks.items()}
+
+    def _of_package(self) -> tuple[list[str], np.ndarray]:
+        """GloVe's words and its table, a map of the file."""
         import pandas as pd
 
         folder = self._package()
         vocabulary = pd.read_parquet(folder / "glove_6B_index.parquet")
         table = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")
         names = vocabulary.index if vocabulary.shape[1] == 0 else vocabulary.iloc[:, 0]
-        ranks = {str(name): rank for rank, name in enumerate(names) if name in words}
-        return {word: (rank, np.array(table[rank])) for word, rank in ranks.items()}
+        return [str(name) for name in names], table
 
     def _scan(self, words: set[str]) -> dict[str, tuple[int, np.ndarray]]:
         found: dict[str, tuple[int, np.ndarray]] = {}
-        for rank, (word, vector) in enumerate(self._lines()):
+        for rank, (word, vector) in enumerate(self.lines()):
             if word in words and word not in found:
                 found[word] = (rank, vector)
         return found

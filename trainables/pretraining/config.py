@@ -1,0 +1,74 @@
+"""What a pretraining is: one frozen configuration of an encoder and its public corpora."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+
+from trainables import catalogue
+from trainables.config import DataConfig, ModelConfig, entry_config
+from trainables.errors import InvalidInput
+from trainables.frozen import Frozen, PositiveFloat, first_problem
+
+
+def _corpus(fields: Any) -> Any:
+    return fields if isinstance(fields, DataConfig) else entry_config("data", fields, kind="frames")
+
+
+def _encoder(fields: Any) -> Any:
+    if isinstance(fields, ModelConfig):
+        return fields
+    return entry_config("model", fields, kind="frames")
+
+
+Corpus = Annotated[SerializeAsAny[DataConfig], BeforeValidator(_corpus)]
+Encoder = Annotated[SerializeAsAny[ModelConfig], BeforeValidator(_encoder)]
+
+
+class PretrainingConfig(Frozen):
+    """An encoder, the public corpora it learns from, and how long."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="of the encoder's folder")
+    encoder: Encoder = Field(description="the fields of `model`: clc or bert, and where it starts")
+    corpora: tuple[Corpus, ...] = Field(min_length=1, description="each with the fields of `data`")
+    leave_out: tuple[str, ...] = Field(
+        (), description="corpora whose shared texts are left out by the lists in the repository"
+    )
+    word_table: int | None = Field(
+        None, ge=100, description="clc with glove: keep this many words beside the encoder"
+    )
+    epochs: int = Field(2, ge=1, description="over all corpora together")
+    batch_size: int = Field(64, ge=1, description="records of one corpus a step")
+    learning_rate: PositiveFloat = Field(1e-4, description="of the encoder, at the first step")
+    head_learning_rate: PositiveFloat = Field(1e-3, description="of the heads")
+    tag_weight: PositiveFloat = Field(
+        0.3, description="weight of a record's summed tag loss beside its intent loss"
+    )
+    weight_decay: float = Field(0.01, ge=0)
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _corpora_are_public(self) -> PretrainingConfig:
+        for corpus in self.corpora:
+            if not catalogue.entry("datasets", corpus.name).PUBLIC:
+                raise ValueError(
+                    f"expected public corpora in corpora, got {corpus.name}: pretraining has no"
+                    " epsilon, so it must not read private records"
+                )
+            if corpus.name in self.leave_out:
+                raise ValueError(
+                    f"expected corpora without those of leave_out, got {corpus.name} in both"
+                )
+        return self
+
+
+def parse(fields: dict[str, Any]) -> PretrainingConfig:
+    """A pretraining from plain data.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    try:
+        return PretrainingConfig.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None

@@ -1,0 +1,210 @@
+"""The loop of a pretraining: steps over all corpora, checkpoints, what is reported meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from trainables import catalogue, checkpoint
+from trainables.config import ModelConfig
+from trainables.encoders.word_vectors import shorten
+from trainables.errors import InvalidInput
+from trainables.models._nlu import NluModel
+from trainables.pretraining.config import PretrainingConfig
+from trainables.pretraining.corpora import PublicCorpus, open_corpora
+from trainables.pretraining.model import SMALL, MultiCorpus, Scores
+from trainables.seeding import generator, stream_seed
+
+_SECONDS_BETWEEN_CHECKPOINTS = 60.0
+_MAX_NORM = 1.0
+WORD_TABLE = "words.npz"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a pretraining is: `step` of `steps`, the mean loss since the last report."""
+
+    step: int
+    steps: int
+    loss: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """The result: encoder, corpora, and for each corpus its held-out (intent, tag) accuracy."""
+
+    encoder: NluModel
+    corpora: tuple[PublicCorpus, ...]
+    accuracy: tuple[tuple[float, float], ...]
+    seconds: float
+
+
+def pretrain(
+    config: PretrainingConfig,
+    *,
+    folder: Path,
+    data_dir: Path,
+    cache_dir: Path,
+    report: Callable[[Progress], None],
+) -> Pretrained:
+    """Train; goes on from the checkpoint in `folder` where there is one.
+
+    Raises: InvalidInput for an encoder or a corpus that cannot be used.
+    """
+    build = catalogue.entry("models", config.encoder.name).build
+    encoder: NluModel = build(encoder_config(config, folder), schema=SMALL, seed=config.seed)
+    corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
+    width = encoder.intent_head.in_features
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(config.seed, "pretraining heads"))
+        model = MultiCorpus(encoder, [each.corpus.schema for each in corpora], width=width)
+    seconds = _train(model, corpora, config, folder=folder, report=report)
+    model.eval()
+    accuracy = tuple(_accuracy(model, each, k) for k, each in enumerate(corpora))
+    return Pretrained(encoder, corpora, accuracy, seconds)
+
+
+def encoder_config(config: PretrainingConfig, folder: Path) -> ModelConfig:
+    """The encoder's fields; with `word_table` its vectors are a table in `folder`, made once.
+
+    Raises: InvalidInput for a word_table with an encoder that reads no file of vectors.
+    """
+    source = getattr(config.encoder, "word_vectors", "hashed")
+    if config.word_table is None:
+        return config.encoder
+    if source == "hashed":
+        raise InvalidInput("expected word_table with model clc and a file of word vectors")
+    table = folder / WORD_TABLE
+    if not table.is_file():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = table.with_name(f".{WORD_TABLE}")
+        shorten(source, partial, words=config.word_table)
+        partial.replace(table)
+    return config.encoder.model_copy(update={"word_vectors": str(table)})
+
+
+def _train(
+    model: MultiCorpus,
+    corpora: Sequence[PublicCorpus],
+    config: PretrainingConfig,
+    *,
+    folder: Path,
+    report: Callable[[Progress], None],
+) -> float:
+    """All steps; the seconds they took, those before an interruption included."""
+    steps = config.epochs * sum(_batches(each, config) for each in corpora)
+    optimizer = _optimizer(model, config)
+    rates = [group["lr"] for group in optimizer.param_groups]
+    done, seconds = _restore(model, optimizer, folder)
+    started = saved = time.perf_counter()
+    first, losses = done, []
+    model.train()
+    for number, (corpus, ids) in enumerate(_schedule(corpora, config)):
+        if number < done:
+            continue
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * (1 - number / steps)
+        model.encoder.begin_step(number)
+        loss = model.loss(corpora[corpus].loader.batch(ids), corpus, tag_weight=config.tag_weight)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), _MAX_NORM)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+        now = time.perf_counter()
+        if number % 20 == 0 or number + 1 == steps:
+            left = (now - started) / (number + 1 - first) * (steps - number - 1)
+            report(Progress(number + 1, steps, float(np.mean(losses)), left))
+            losses = []
+        if now - saved > _SECONDS_BETWEEN_CHECKPOINTS or number + 1 == steps:
+            _save(model, optimizer, folder, step=number + 1, seconds=seconds + now - started)
+            saved = now
+    return seconds + time.perf_counter() - started
+
+
+def _batches(each: PublicCorpus, config: PretrainingConfig) -> int:
+    return -(-len(each.train) // config.batch_size)
+
+
+def _schedule(
+    corpora: Sequence[PublicCorpus], config: PretrainingConfig
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(corpus, record ids) of every step: in an epoch each record once, corpora mixed."""
+    for epoch in range(config.epochs):
+        draw = generator(config.seed, "pretraining", "epoch", epoch)
+        parts = [
+            (k, ids)
+            for k, each in enumerate(corpora)
+            for ids in np.array_split(draw.permutation(each.train), _batches(each, config))
+        ]
+        for place in draw.permutation(len(parts)):
+            yield parts[place]
+
+
+def _optimizer(model: MultiCorpus, config: PretrainingConfig) -> torch.optim.AdamW:
+    unused = {id(p) for head in _own_heads(model.encoder) for p in head.parameters()}
+    trained = [p for p in model.encoder.parameters() if p.requires_grad and id(p) not in unused]
+    heads = [*model.intent_heads.parameters(), *model.tag_heads.parameters()]
+    return torch.optim.AdamW(
+        [
+            {"params": trained, "lr": config.learning_rate},
+            {"params": heads, "lr": config.head_learning_rate},
+        ],
+        weight_decay=config.weight_decay,
+    )
+
+
+def _own_heads(encoder: NluModel) -> tuple[nn.Module, ...]:
+    return encoder.intent_head, encoder.tag_head, encoder.crf
+
+
+def _restore(model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path) -> tuple[int, float]:
+    """The step to go on from and the seconds spent before it; (0, 0) without a checkpoint."""
+    saved = checkpoint.load(folder)
+    if saved is None:
+        return 0, 0.0
+    model.load_state_dict(saved.part("model"))
+    moments = saved.part("optimizer")
+    for number, parameter in enumerate(_parameters(optimizer)):
+        if f"{number}.exp_avg" in moments:
+            optimizer.state[parameter] = {
+                name: moments[f"{number}.{name}"] for name in ("step", "exp_avg", "exp_avg_sq")
+            }
+    return saved.state["step"], saved.state["seconds"]
+
+
+def _save(
+    model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path, *, step: int, seconds: float
+) -> None:
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for number, parameter in enumerate(_parameters(optimizer)):
+        for name, tensor in optimizer.state.get(parameter, {}).items():
+            tensors[f"optimizer.{number}.{name}"] = tensor
+    checkpoint.save(
+        folder,
+        checkpoint.Checkpoint(tensors=tensors, state={"step": step, "seconds": seconds}),
+    )
+
+
+def _parameters(optimizer: torch.optim.AdamW) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _accuracy(model: MultiCorpus, each: PublicCorpus, corpus: int) -> tuple[float, float]:
+    """Share of right intents and right tags among the held-out records."""
+    parts: list[Scores] = [
+        model.score(batch, corpus)
+        for _, batch in each.loader.evaluation_batches(each.held_out, max_tokens=2_048)
+    ]
+    return (
+        sum(p.intents for p in parts) / sum(p.records for p in parts),
+        sum(p.tags for p in parts) / sum(p.tokens for p in parts),
+    )
