@@ -28,7 +28,7 @@ from trainables import catalogue
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, PositiveFloat, first_problem
 
-Sampling = Literal["shuffle", "poisson", "random_allocation"]
+Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
 NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
@@ -40,6 +40,8 @@ KINDS = {
     ("synthesis", "datasets"): "pairs",
     ("synthesis", "models"): "text",
 }
+# Fields of training that were added later: no part of an id where they are at their default.
+_LATER = ("precision", "optimizer", "learning_rate_decay", "steps_per_epoch")
 # Where the entries that own a section stand.
 SHELVES = {"data": "datasets", "model": "models", "privacy": "engines"}
 # The path that names a section's entry.
@@ -108,7 +110,9 @@ class PrivacyConfig(Frozen):
     group_scale: GroupScale = Field("none", description="where alpha_k comes from")
     max_group_scale: float = Field(1.0, gt=0, le=1, description="public bound on max alpha_k")
     noise_calibration: NoiseCalibration | None = None
-    sampling: Sampling | None = None
+    sampling: Sampling | None = Field(
+        None, description="full: every record in every step; training.expected_batch_size is n then"
+    )
     neighboring_relation: NeighboringRelation | None = None
     microbatch_size: int | None = Field(
         None,
@@ -164,12 +168,33 @@ class TrainingConfig(Frozen):
     )
     num_workers: int = Field(1, ge=1, description="N of Algorithm 1; logical where fewer run")
     learning_rate: PositiveFloat = 1e-3
+    optimizer: str = Field("adam", description="entry of trainables/optimizers")
+    learning_rate_decay: str = Field(
+        "constant", description="entry of trainables/learning_rates: its course over the trial"
+    )
+    steps_per_epoch: int = Field(
+        1, ge=1, description="with sampling=full: steps between validations, saved and paid for"
+    )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
         description="of products in training passes; norms, clipped sums, noise, weights and Adam"
         " are fp32 with both",
     )
     seed: int = Field(0, ge=0, description="initialisation and dropout; never noise")
+
+    @model_validator(mode="after")
+    def _known(self) -> TrainingConfig:
+        for field, shelf in (
+            ("optimizer", "optimizers"),
+            ("learning_rate_decay", "learning_rates"),
+        ):
+            allowed = catalogue.names(shelf)
+            if getattr(self, field) not in allowed:
+                raise ValueError(
+                    f"expected {field} to be one of {', '.join(allowed)},"
+                    f" got {getattr(self, field)!r}"
+                )
+        return self
 
 
 class EvaluationConfig(Frozen):
@@ -433,6 +458,15 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _steps_are_counted(self) -> TrialConfig:
+        if self.training.steps_per_epoch != 1 and self.privacy.sampling != "full":
+            raise ValueError(
+                "expected training.steps_per_epoch with privacy.sampling=full alone (otherwise an"
+                f" epoch has n / B steps), got {self.training.steps_per_epoch}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _groups_are_counted(self) -> TrialConfig:
         # With unit "group" the mechanism's n counts groups, which only their owner can declare.
         if self.privacy.unit == "group" and self.data.num_records is None:
@@ -492,8 +526,9 @@ class TrialConfig(Frozen):
         fields = self.model_dump(mode="json")
         # How the work is cut into pieces changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")
-        if self.training.precision == "fp32":  # an id from before there was a choice stays
-            fields["training"].pop("precision")
+        for name in _LATER:  # an id from before there was a choice stays
+            if fields["training"][name] == TrainingConfig.model_fields[name].default:
+                fields["training"].pop(name)
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

@@ -81,8 +81,9 @@ def spent(mechanism: Mechanism, epochs_done: int) -> tuple[float, ...]:
 @lru_cache(maxsize=16_384)
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
     """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""
-    if what.sampling == "shuffle" or not what.is_finite or not what.phases:
-        name = _USUAL[what.sampling]
+    full = what.sampling == "poisson" and what.sample_rate >= 1
+    if what.sampling == "shuffle" or full or not what.is_finite or not what.phases:
+        name = "gaussian" if full else _USUAL[what.sampling]
         return gaussian.of_release(what, delta=delta), name, True
     if what.sampling == "poisson" and not pld.is_dear(what, delta=delta):
         few = len(what.phases) <= pld.FEW_PHASES

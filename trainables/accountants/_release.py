@@ -34,9 +34,10 @@ class Release:
     """One Gaussian mechanism after another on the same records.
 
     `phases` holds pairs (sigma_eff, count), sorted by falling sigma_eff, no sigma_eff twice. With
-    sampling poisson a count is of steps, each on a sample of rate `sample_rate`; with shuffle it
-    is of epochs, each a Gaussian mechanism on all records, and `sample_rate` is 1; with
-    random_allocation it is of epochs of 1 / `sample_rate` steps. `unsampled` has
+    sampling poisson a count is of steps, each on a sample of rate `sample_rate` (1 for full
+    batches); with shuffle it is of epochs, each a Gaussian mechanism on all records, and
+    `sample_rate` is 1; with random_allocation it is of epochs of 1 / `sample_rate` steps.
+    `unsampled` has
     further pairs that no calibration scales: Gaussian mechanisms on all records beside the training
     steps, a noised histogram say. `unaccounted` says why no finite epsilon holds; then phases do
     not matter.
@@ -140,7 +141,9 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
             f"expected 0 <= first <= last <= epochs ({mechanism.epochs}), got"
             f" first={first}, last={end}"
         )
-    poisson = mechanism.sampling == "poisson"
+    # A full batch is a Poisson sample of rate 1.
+    sampling = "poisson" if mechanism.sampling == "full" else mechanism.sampling
+    poisson = sampling == "poisson"
     rates = {"poisson": mechanism.sample_rate, "random_allocation": 1 / mechanism.steps_until(1)}
     steps = [
         (
@@ -155,8 +158,8 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
     return Release(
         phases=merged(steps),
         unsampled=merged(histogram),
-        sampling=mechanism.sampling,
-        sample_rate=rates.get(mechanism.sampling, 1.0),
+        sampling=sampling,
+        sample_rate=rates.get(sampling, 1.0),
         neighboring_relation=mechanism.neighboring_relation,
         unit=mechanism.unit,
         unaccounted=mechanism.unaccounted if end > first else (),

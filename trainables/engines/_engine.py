@@ -1,4 +1,4 @@
-"""What all engines share: the order of a step, Adam, what is counted, what is saved.
+"""What all engines share: the order of a step, optimiser, what is counted, what is saved.
 
 A step: draw the records, put this process' share of the gradient into one flat buffer, sum it over
 the processes with one all-reduce, divide by a fixed number, let Adam have it. Engines differ in the
@@ -17,14 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from trainables import catalogue
 from trainables.communication import Communicator
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers.precision import Precision
 from trainables.metrics import training
+from trainables.optimizers._optimizer import Optimizer
 from trainables.privacy.flat import FlatGradient, Layout
-from trainables.privacy.flat_adam import FlatAdam
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
 from trainables.privacy.sampling import Draw, Ids, Sampler, sampler
@@ -74,7 +75,8 @@ class Setup:
     forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
     `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
-    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch.
+    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch. `optimizer` and
+    `learning_rate_decay` are entries of those shelves.
     """
 
     loader: Loader
@@ -92,6 +94,8 @@ class Setup:
     secure_noise: bool = False
     precision: Precision = "fp32"
     sampler: Sampler | None = None
+    optimizer: str = "adam"
+    learning_rate_decay: str = "constant"
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
         """The sampler of this process."""
@@ -134,7 +138,11 @@ class Engine(ABC):
         self._source = GradientSource(model)
         self._source.precision = setup.precision
         self._flat = FlatGradient(self.layout)
-        self._adam = FlatAdam(self.layout, learning_rate=setup.learning_rate)
+        self._optimizer: Optimizer = catalogue.entry("optimizers", setup.optimizer).make(
+            self.layout, learning_rate=setup.learning_rate
+        )
+        self._learning_rate = setup.learning_rate
+        self._decay = catalogue.entry("learning_rates", setup.learning_rate_decay).factor
         self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
@@ -165,6 +173,9 @@ class Engine(ABC):
                 " used"
             )
         self._next_step = index + 1
+        self._optimizer.learning_rate = self._learning_rate * self._decay(
+            index / self._mechanism.steps
+        )
         draw = self._sampler.draw(epoch, step)
         begin_step = getattr(self.model, "begin_step", None)
         if begin_step is not None:
@@ -177,7 +188,7 @@ class Engine(ABC):
         self.comm.all_reduce_sum(self._flat.message)
         self._refuse_missing_share()
         if not self._is_updated:
-            self._adam.step(self._flat, share=1 / self._divisor(draw))
+            self._optimizer.step(self._flat, share=1 / self._divisor(draw))
         self.released = self._flat.data
         return stats
 
@@ -201,11 +212,11 @@ class Engine(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Flat tensors: Adam's moments, the steps taken, what a subclass adds."""
-        return {"next_step": torch.tensor(self._next_step)} | self._adam.state_dict()
+        return {"next_step": torch.tensor(self._next_step)} | self._optimizer.state_dict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from what `state_dict` gave, on a model whose weights are already restored."""
-        self._adam.load_state_dict(state)
+        self._optimizer.load_state_dict(state)
         self._next_step = int(state["next_step"])
 
     def _add_piece(

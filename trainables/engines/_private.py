@@ -20,6 +20,7 @@ from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy import scaling
 from trainables.privacy.clipping import GradientHook, refuse_mixing
 from trainables.privacy.flat import FlatGradient
+from trainables.privacy.flat_adam import FlatAdam
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import add_noise_
 from trainables.privacy.sampling import Draw
@@ -153,7 +154,7 @@ class PrivateEngine(Engine):
                 segments=segments,
                 factor=factor,
                 secure=self._secure,
-                adam=self._adam if alone else None,
+                adam=self._optimizer if alone and isinstance(self._optimizer, FlatAdam) else None,
                 share=1 / self._mechanism.num_microbatches,
             )
         )

@@ -23,12 +23,13 @@ _EPS = 1e-8
 
 
 class FlatAdam:
-    """Moves the parameters of `layout`. `steps` were taken so far."""
+    """Moves the parameters of `layout`. `steps` were taken so far; `learning_rate` is that of the
+    next one."""
 
     def __init__(self, layout: Layout, *, learning_rate: float) -> None:
         self.layout = layout
         self.steps = 0
-        self._learning_rate = learning_rate
+        self.learning_rate = learning_rate
         self._exp_avg = torch.zeros(layout.size, dtype=layout.dtype, device=layout.device)
         self._exp_avg_sq = torch.zeros_like(self._exp_avg)
         self._native = _native.adam() if _is_plain(layout) else None
@@ -50,6 +51,7 @@ class FlatAdam:
         assert self._torch is not None
         gradient.data.mul_(share)
         gradient.attach()
+        self._torch.param_groups[0]["lr"] = self.learning_rate
         self._torch.step()
         self.steps += 1
 
@@ -74,7 +76,7 @@ class FlatAdam:
             new1=1 - keep1,
             keep2=keep2,
             new2=1 - keep2,
-            size=self._learning_rate * root / (1 - keep1**self.steps),
+            size=self.learning_rate * root / (1 - keep1**self.steps),
             epsilon=_EPS * root,
         )
 
@@ -105,7 +107,7 @@ class FlatAdam:
     def _torch_adam(self) -> torch.optim.Adam:
         """torch's, on the same moments."""
         adam = torch.optim.Adam(
-            self.layout.parameters, lr=self._learning_rate, betas=_BETAS, eps=_EPS, fused=True
+            self.layout.parameters, lr=self.learning_rate, betas=_BETAS, eps=_EPS, fused=True
         )
         for k, parameter in enumerate(self.layout.parameters):
             where = self.layout.segment(k)

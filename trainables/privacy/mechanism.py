@@ -75,6 +75,7 @@ class Mechanism:
     undeclared: tuple[str, ...] = ()  # things read from private records that no noise covers
     stages: tuple[int, ...] = ()
     histogram_noise_multiplier: float = 0.0
+    steps_per_epoch: int = 1  # with sampling full
 
     def __post_init__(self) -> None:
         _refuse_out_of_range(self)
@@ -82,7 +83,10 @@ class Mechanism:
 
     @property
     def sample_rate(self) -> float:
-        """q = B / n: the probability of a record to be in a step under Poisson sampling."""
+        """q = B / n: the probability of a record to be in a step under Poisson sampling.
+
+        1 with full batches, where B = n.
+        """
         return self.expected_batch_size / self.num_records
 
     def steps_until(self, epoch: int) -> int:
@@ -90,8 +94,10 @@ class Mechanism:
 
         Shuffle and random allocation: every epoch has ceil(n / B) steps. Poisson: an epoch is n / B
         steps on average, so its last step is rounded up over all epochs together, once for each
-        stage.
+        stage. Full: an epoch has `steps_per_epoch` steps.
         """
+        if self.sampling == "full":
+            return epoch * self.steps_per_epoch
         if self.sampling == "poisson":
             steps, left = 0, epoch
             for length in self.stages:
@@ -298,18 +304,20 @@ def build_from(
     )
     calibration = privacy.noise_calibration or "paper"
     batch, workers = training.expected_batch_size, training.num_workers
+    if sampling == "full":
+        batch = num_records
     if batch > num_records:
         raise InvalidInput(
             "expected training.expected_batch_size to be at most the number of training records"
             f" ({num_records}), got {batch}"
         )
-    if batch % workers:
+    if batch % workers and not (sampling == "full" and privacy.microbatch_size == 1):
         raise InvalidInput(
             f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
             f" got {batch}"
         )
     microbatch = privacy.microbatch_size or batch // workers
-    if batch % (microbatch * workers):
+    if batch % (microbatch * workers) and not (sampling == "full" and microbatch == 1):
         raise InvalidInput(
             "expected privacy.microbatch_size to divide a worker's batch"
             f" ({batch // workers}), got {microbatch}"
@@ -336,6 +344,7 @@ def build_from(
         max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
+        steps_per_epoch=training.steps_per_epoch if sampling == "full" else 1,
     )
 
 
@@ -359,7 +368,7 @@ def _refuse_out_of_range(mechanism: Mechanism) -> None:
         raise InvalidInput(f"expected 0 < max_group_scale <= 1, got {mechanism.max_group_scale}")
     for name in (
         *("num_records", "expected_batch_size", "num_workers", "num_microbatches"),
-        *("microbatch_size", "max_records_per_group"),
+        *("microbatch_size", "max_records_per_group", "steps_per_epoch"),
     ):
         if getattr(mechanism, name) < 1:
             raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")

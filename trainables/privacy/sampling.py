@@ -4,8 +4,8 @@
 every member in each step with probability q, by coins from the secret key over all workers jointly;
 those drawn join one of the M micro-batches independently of each other, or stand alone where a
 micro-batch holds one record. `random_allocation`: every member in exactly one step of an epoch,
-each equally likely and independently of the others, by coins from the secret key. Every process
-computes the whole step and keeps its workers' part.
+each equally likely and independently of the others, by coins from the secret key. `full`: every
+member in every step. Every process computes the whole step and keeps its workers' part.
 
 A member is a record, or a group of records where that is the unit of privacy: its records are
 always together in one unit, which is clipped as one.
@@ -164,6 +164,15 @@ class _Assigned:
         )
 
 
+class Full(_Assigned):
+    """Every member in every step, in the order of the population; M micro-batches in turn."""
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """The same records at every step."""
+        members = np.arange(len(self.population))
+        return self._part(members, members % self.mechanism.num_microbatches)
+
+
 class Shuffle(_Assigned):
     """Each member in exactly one step of an epoch; steps differ by at most one member in size.
 
@@ -286,6 +295,8 @@ def sampler(
         max_records_per_group=mechanism.max_records_per_group,
         seed=seed,
     )
+    if mechanism.sampling == "full":
+        return Full(population, mechanism, rank=rank, world_size=world_size)
     if mechanism.sampling == "shuffle":
         return Shuffle(population, mechanism, seed=seed, rank=rank, world_size=world_size)
     made = Poisson if mechanism.sampling == "poisson" else RandomAllocation

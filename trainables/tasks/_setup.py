@@ -135,6 +135,8 @@ def prepare(
             physical_batch_size=config.training.physical_batch_size,
             secure_noise=config.privacy.secure_noise,
             precision=config.training.precision,
+            optimizer=config.training.optimizer,
+            learning_rate_decay=config.training.learning_rate_decay,
             public_batch=(
                 public_batch(model, corpus.schema)
                 if config.privacy.group_scale == "public"

@@ -1,0 +1,14 @@
+"""The learning rate falls along half a cosine to 0 (Loshchilov and Hutter 2017, without restarts)."""
+
+from __future__ import annotations
+
+import math
+
+
+def factor(done: float) -> float:
+    """(1 + cos(pi done)) / 2.
+
+    >>> factor(0.0), round(factor(0.5), 12)
+    (1.0, 0.5)
+    """
+    return (1.0 + math.cos(math.pi * done)) / 2.0

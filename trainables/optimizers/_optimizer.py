@@ -1,0 +1,77 @@
+"""What an engine asks of an optimiser, and torch's optimisers over a flat gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import InvalidInput
+from trainables.privacy.flat import FlatGradient, Layout
+
+
+class Optimizer(Protocol):
+    """Moves the parameters of a layout. `learning_rate` is that of the next step."""
+
+    learning_rate: float
+
+    def step(self, gradient: FlatGradient, *, share: float) -> None:
+        """Multiply `gradient` by `share`, in place, and take the step on it."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Copies of all that the next step depends on beside weights and gradient."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from what `state_dict` gave."""
+        ...
+
+
+class TorchOptimizer:
+    """An optimiser of torch, its state under flat names `optimizer.PARAMETER.NAME`."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        build: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer],
+        *,
+        learning_rate: float,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self._parameters = layout.parameters
+        self._optimizer = build(self._parameters)
+
+    def step(self, gradient: FlatGradient, *, share: float) -> None:
+        """See `Optimizer`."""
+        gradient.data.mul_(share)
+        gradient.attach()
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.learning_rate
+        self._optimizer.step()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `Optimizer`."""
+        return {
+            f"optimizer.{k}.{name}": torch.as_tensor(value).clone()
+            for k, parameter in enumerate(self._parameters)
+            for name, value in self._optimizer.state.get(parameter, {}).items()
+            if value is not None
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """See `Optimizer`.
+
+        Raises: InvalidInput where the state is of another model.
+        """
+        for key, value in state.items():
+            first, _, rest = key.partition(".")
+            if first != "optimizer":
+                continue
+            k, _, name = rest.partition(".")
+            parameter = self._parameters[int(k)] if int(k) < len(self._parameters) else None
+            if parameter is None or value.dim() and value.shape != parameter.shape:
+                raise InvalidInput("expected optimiser state of this model, got another model's")
+            self._optimizer.state[parameter][name] = value.to(parameter.device).clone()

@@ -1,0 +1,23 @@
+"""Gradient descent with momentum (Polyak 1964): v = 0.9 v + g, w = w - lr v.
+
+For few, large batches: beside Adam it keeps the directions apart in which the noise is as large as
+the signal.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+from trainables.privacy.flat import Layout
+
+MOMENTUM = 0.9
+
+
+def make(layout: Layout, *, learning_rate: float) -> Optimizer:
+    """torch's SGD with momentum 0.9."""
+    return TorchOptimizer(
+        layout,
+        lambda parameters: torch.optim.SGD(parameters, lr=learning_rate, momentum=MOMENTUM),
+        learning_rate=learning_rate,
+    )
