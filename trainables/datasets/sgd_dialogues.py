@@ -24,6 +24,7 @@ from trainables.errors import InvalidData
 
 KIND = "frames"
 PUBLIC = True
+LICENCE = "CC BY-SA 4.0"
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+(?:[.:]\d+)*|[^\sa-z\d.?!,]")
 _PARTS: dict[str, Part] = {"train": "train", "dev": "validation", "test": "test"}
 _FEWEST_TOKENS, _MOST_TOKENS = 3, 30

@@ -13,6 +13,7 @@ from trainables.data.schema import shipped_pool_size, shipped_schema
 
 KIND = "frames"
 PUBLIC = True
+LICENCE = "CC0 1.0"
 
 
 class Config(data_configs.FrameFiles):

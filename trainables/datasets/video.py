@@ -14,6 +14,7 @@ from trainables.datasets import _lexicon
 
 KIND = "frames"
 PUBLIC = True
+LICENCE = "made by this project"
 
 DOMAIN = Domain(
     name="video",

@@ -1,8 +1,8 @@
-"""What all engines share: the order of a step, optimiser, what is counted, what is saved.
+"""What all engines share: the order of a step, the optimiser, what is counted and what is saved.
 
 A step: draw the records, put this process' share of the gradient into one flat buffer, sum it over
-the processes with one all-reduce, divide by a fixed number, let Adam have it. Engines differ in the
-share and the divisor.
+the processes with one all-reduce, divide by a fixed number, let the optimiser have it. Engines
+differ in the share and the divisor.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Engine(ABC):
     """Takes the steps of one trial on one process of its group.
 
     Every process of `comm` makes the same calls. `released` is the flat gradient that the last step
-    gave to Adam: all that the step makes known of its records.
+    gave to the optimiser: all that the step makes known of its records.
     """
 
     def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
 from trainables.layers.attention import attention
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
@@ -17,7 +18,6 @@ from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
 from trainables.models._nlu import Encoded, LayerStates, NluModel
-from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch

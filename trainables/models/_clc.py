@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainables.encoders.word_vectors import Pretrained, VectorFile, bucket
 from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import TimeMajor, time_major
 from trainables.models._nlu import Encoded, LayerStates, NluModel
-from trainables.encoders.word_vectors import Pretrained, VectorFile, bucket
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch

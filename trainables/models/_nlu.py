@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainables.data.batches import Loader
 from trainables.layers.crf import LinearChainCrf
 from trainables.layers.crf_statistics import forward_backward, path_scores
 from trainables.layers.dropout import Masks
@@ -25,7 +26,10 @@ from trainables.layers.packing import ByLength, TimeMajor, one_row_each
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainables.data.batches import FeatureTable, PackedBatch
+    from trainables.data.corpus import Corpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,10 @@ class NluModel(nn.Module, ABC):
     @abstractmethod
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
         """What `encode` needs of each distinct token, ready to be collated by token id."""
+
+    def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
+        """Batches of a corpus for this model; what is derived of the corpus lies in `cache_dir`."""
+        return Loader(corpus, self.feature_table(corpus.types))
 
     @abstractmethod
     def encode(self, batch: PackedBatch) -> Encoded:

@@ -72,6 +72,6 @@ class TorchOptimizer:
                 continue
             k, _, name = rest.partition(".")
             parameter = self._parameters[int(k)] if int(k) < len(self._parameters) else None
-            if parameter is None or value.dim() and value.shape != parameter.shape:
+            if parameter is None or (value.dim() and value.shape != parameter.shape):
                 raise InvalidInput("expected optimiser state of this model, got another model's")
             self._optimizer.state[parameter][name] = value.to(parameter.device).clone()

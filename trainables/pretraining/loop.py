@@ -115,7 +115,7 @@ def _train(
         model.encoder.begin_step(number)
         loss = model.loss(corpora[corpus].loader.batch(ids), corpus, tag_weight=config.tag_weight)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's
         nn.utils.clip_grad_norm_(model.parameters(), _MAX_NORM)
         optimizer.step()
         losses.append(float(loss.detach()))

@@ -110,7 +110,7 @@ def prepare(
     )
     build = catalogue.entry("models", config.model.name).build
     model: NluModel = build(config.model, schema=corpus.schema, seed=config.training.seed)
-    loader = Loader(corpus, model.feature_table(corpus.types))
+    loader = model.loader(corpus, cache_dir=cache_dir)
     if torch.cuda.is_available():
         model.to("cuda")
     train_ids = trainable_ids(corpus, split.train)

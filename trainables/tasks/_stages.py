@@ -100,6 +100,8 @@ def staged_engine(
                 physical_batch_size=config.training.physical_batch_size,
                 secure_noise=config.privacy.secure_noise,
                 precision=config.training.precision,
+                optimizer=config.training.optimizer,
+                learning_rate_decay=config.training.learning_rate_decay,
             ),
         )
     return StagedEngine(parts, lengths)

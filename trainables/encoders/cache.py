@@ -1,0 +1,123 @@
+"""The rows of a corpus, computed once and memory-mapped: shared by all trials of all sweeps.
+
+A folder for each corpus, encoder and recipe, for its owner alone: rows are private text in another
+form. `sweep delete --cache` removes it with the rest of the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.data.batches import Loader, PackedBatch
+from trainables.data.corpus import Corpus, made_once
+from trainables.data.storage import token_places
+from trainables.errors import InvalidData
+
+Rows = Mapping[str, Tensor]
+_TOKENS_AT_ONCE = 2_048
+_KEPT_BYTES = 1 << 28  # a batch that comes again, full batches say, is kept up to this size
+
+
+@dataclass(frozen=True, eq=False)
+class CachedRows:
+    """`tokens` float16[total tokens, D] and `records` float16[n, E], maps of files."""
+
+    tokens: NDArray[np.float16]
+    records: NDArray[np.float16]
+
+
+def rows_of(
+    corpus: Corpus,
+    loader: Loader,
+    compute: Callable[[PackedBatch], Rows],
+    *,
+    recipe: Mapping[str, Any],
+    cache_dir: Path,
+) -> CachedRows:
+    """The rows of all records; `compute` makes them of the loader's batches at the first call.
+
+    `recipe` names all that they depend on beside the corpus: the encoder's content and settings.
+
+    Raises: InvalidData where the files of the cache are damaged.
+    """
+    about = json.dumps([corpus.fingerprint, dict(recipe)], sort_keys=True)
+    name = f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
+
+    def make(folder: Path) -> None:
+        _write(folder, corpus, loader, compute)
+
+    return _read(made_once(cache_dir, name, make), corpus)
+
+
+def _write(
+    folder: Path, corpus: Corpus, loader: Loader, compute: Callable[[PackedBatch], Rows]
+) -> None:
+    out: dict[str, np.memmap[Any, Any]] = {}
+    sizes = {"tokens": corpus.num_tokens, "records": corpus.num_records}
+    ids = np.arange(corpus.num_records, dtype=np.int64)
+    for places, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
+        found = compute(batch)
+        starts = corpus.offsets[places]
+        where = {
+            "tokens": token_places(starts, corpus.offsets[places + 1] - starts),
+            "records": places,
+        }
+        for name, rows in found.items():
+            if name not in out:
+                out[name] = np.lib.format.open_memmap(
+                    folder / f"{name}.npy",
+                    mode="w+",
+                    dtype=np.float16,
+                    shape=(sizes[name], rows.shape[1]),
+                )
+            out[name][where[name]] = rows.numpy().astype(np.float16)
+    for mapped in out.values():
+        mapped.flush()
+
+
+def _read(folder: Path, corpus: Corpus) -> CachedRows:
+    try:
+        tokens = np.load(folder / "tokens.npy", mmap_mode="r")
+        records = np.load(folder / "records.npy", mmap_mode="r")
+    except (OSError, ValueError):
+        tokens = records = np.empty((0, 0), dtype=np.float16)
+    if len(tokens) != corpus.num_tokens or len(records) != corpus.num_records:
+        raise InvalidData(
+            f"expected whole features in the cache folder {folder}, got damaged ones; delete it"
+            " and they are computed again"
+        )
+    return CachedRows(tokens, records)
+
+
+@dataclass(eq=False)
+class CachedTable:
+    """Batches of cached rows, in the place of a model's feature table."""
+
+    rows: CachedRows
+    offsets: NDArray[np.int64]
+    _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
+
+    def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
+        """`tokens` float32[T, D] and `records` float32[B, E] of these records."""
+        key = records.tobytes()
+        if self._last[0] == key:
+            return self._last[1]
+        starts = self.offsets[records]
+        where = token_places(starts, self.offsets[records + 1] - starts)
+        found = {
+            "tokens": torch.from_numpy(self.rows.tokens[where].astype(np.float32)),
+            "records": torch.from_numpy(self.rows.records[records].astype(np.float32)),
+        }
+        if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
+            self._last = (key, found)
+        return found

@@ -1,0 +1,157 @@
+"""An encoder on disk: what it is, its weights, its public moments and its card.
+
+    encoder.json         the fields of `model`, the card (corpora, licences, counts), the format
+    weights.safetensors  float16 where `half`, our names; heads left out (a bert: model.safetensors
+                         and config.json, as `transformers` names them)
+    moments.safetensors  mean and covariance of all layers' joined rows, of tokens and of records
+    words.npz            the word table of a clc, where it has one
+    tokenizer files      of a bert
+
+A folder has nothing of a private record: it was made from the public corpora that the card names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from trainables.encoders.rows import Moments
+from trainables.errors import InvalidData, InvalidInput
+
+ABOUT, WEIGHTS, MOMENTS, WORDS = (
+    "encoder.json",
+    "weights.safetensors",
+    "moments.safetensors",
+    "words.npz",
+)
+_FORMAT = 1
+_SHIPPED = Path(__file__).with_name("shipped")
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderFolder:
+    """What `read` found. `model` are the fields of a config's model part, as plain data."""
+
+    place: Path
+    model: Mapping[str, Any]
+    card: Mapping[str, Any]
+    weights: Mapping[str, Tensor] | None  # None: `model` names where they are
+    moments: tuple[Moments, Moments] | None  # of tokens, of records
+    digest: str  # SHA-256 of the files
+
+
+def find(name: str) -> Path | None:
+    """The folder that `name` means: a path, or the name of one that ships; None for neither."""
+    for place in (Path(name).expanduser(), _SHIPPED / name):
+        if (place / ABOUT).is_file():
+            return place
+    return None
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the encoders that ship with the package."""
+    return tuple(sorted(place.parent.name for place in _SHIPPED.glob(f"*/{ABOUT}")))
+
+
+def write(
+    place: Path,
+    *,
+    model: Mapping[str, Any],
+    card: Mapping[str, Any],
+    weights: Mapping[str, Tensor] | None,
+    moments: tuple[Moments, Moments],
+    half: bool,
+) -> None:
+    """Write all but the files of words and pieces, and the weights of a bert, which are there."""
+    place.mkdir(parents=True, exist_ok=True)
+    if weights is not None:
+        kept = {
+            name: (tensor.half() if half and tensor.is_floating_point() else tensor).contiguous()
+            for name, tensor in weights.items()
+        }
+        save_file(kept, str(place / WEIGHTS))
+    packed: dict[str, Tensor] = {}
+    for kind, each in zip(("tokens", "records"), moments, strict=True):
+        packed |= _packed(kind, each)
+    save_file(packed, str(place / MOMENTS))
+    about = {"format": _FORMAT, "model": dict(model), "card": dict(card)}
+    (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def read(name: str) -> EncoderFolder:
+    """The encoder that `name` means.
+
+    Raises: InvalidInput where there is none, InvalidData where its files are damaged.
+    """
+    place = find(name)
+    if place is None:
+        allowed = ", ".join((*shipped(), "a folder that `sweep pretrain` made"))
+        raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
+    try:
+        about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        model, card = dict(about["model"]), dict(about["card"])
+        weights = None
+        if model.get("encoder") != ".":
+            weights = {key: t.float() for key, t in load_file(str(place / WEIGHTS)).items()}
+        moments = None
+        if (place / MOMENTS).is_file():
+            packed = load_file(str(place / MOMENTS))
+            moments = (_unpacked("tokens", packed), _unpacked("records", packed))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
+    if about.get("format") != _FORMAT:
+        raise InvalidData(f"expected an encoder of format {_FORMAT} in {place}")
+    if "word_vectors" in model and (place / WORDS).is_file():
+        model["word_vectors"] = str(place / WORDS)
+    if model.get("encoder") == ".":
+        model["encoder"] = str(place)
+    return EncoderFolder(place, model, card, weights, moments, _digest(place))
+
+
+def _digest(place: Path) -> str:
+    """Of all files by name and content, those that only `transformers` writes beside them too."""
+    found = hashlib.sha256()
+    for file in sorted(place.iterdir()):
+        if file.is_file() and not file.name.startswith("."):
+            found.update(file.name.encode())
+            with file.open("rb") as content:
+                found.update(hashlib.file_digest(content, "sha256").digest())
+    return found.hexdigest()
+
+
+def _packed(kind: str, moments: Moments) -> dict[str, Tensor]:
+    """The covariance as the upper triangle of float16, in units of its largest entry: the ridge
+    that whitening adds is far above what this rounds away."""
+    size = len(moments.mean)
+    upper = moments.covariance[np.triu_indices(size)]
+    unit = float(np.abs(upper).max()) or 1.0
+    return {
+        f"{kind}.mean": torch.from_numpy(moments.mean.astype(np.float32)),
+        f"{kind}.covariance": torch.from_numpy((upper / unit).astype(np.float16)),
+        f"{kind}.unit": torch.tensor(unit, dtype=torch.float64),
+        f"{kind}.widths": torch.tensor(moments.widths),
+        f"{kind}.count": torch.tensor(moments.count),
+    }
+
+
+def _unpacked(kind: str, packed: Mapping[str, Tensor]) -> Moments:
+    mean = packed[f"{kind}.mean"].double().numpy()
+    size = len(mean)
+    covariance = np.zeros((size, size))
+    upper = packed[f"{kind}.covariance"].double().numpy() * float(packed[f"{kind}.unit"])
+    covariance[np.triu_indices(size)] = upper
+    covariance = covariance + covariance.T - np.diag(np.diag(covariance))
+    widths = tuple(int(width) for width in packed[f"{kind}.widths"])
+    if sum(widths) != size:
+        raise ValueError("expected widths that sum to the mean's size")
+    return Moments(mean, covariance, widths, int(packed[f"{kind}.count"]))

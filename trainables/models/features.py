@@ -1,0 +1,59 @@
+"""Linear heads on the features of a fixed encoder: for few records and a strong guarantee.
+
+The encoder is public and never trained here; its features are computed once for a corpus. A tag
+head reads a token's row, an intent head the record's. The noise of a logit then grows with the norm
+of a row, not with the number of weights (Tramèr and Boneh 2021).
+No transitions are learnt; decoding obeys the BIO rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from trainables.config import ModelConfig
+
+if TYPE_CHECKING:
+    from trainables.data.records import LabelSchema
+    from trainables.models._features import Features
+
+KIND = "frames"
+
+
+class Config(ModelConfig):
+    """The fields of `model` with `name: features`."""
+
+    name: Literal["features"] = "features"
+    encoder: str = Field(
+        "small", description="one that ships, or a folder that `sweep pretrain` made"
+    )
+    layers: tuple[int, ...] | None = Field(
+        None, min_length=1, description="layers whose states are joined, 0 the lowest; default: all"
+    )
+    neighbors: bool = Field(False, description="put the tokens before and behind beside a token")
+    whitening: float | None = Field(
+        0.3, gt=0, description="shrinkage of the public covariance; null: none"
+    )
+    components: int | None = Field(
+        None, ge=1, description="public principal components to keep; default: all"
+    )
+    tag_head: Literal["plain", "factored"] = Field(
+        "factored", description="factored: a tag's weights are a sum over the parts of its name"
+    )
+    bias: float = Field(0.3, ge=0, description="the constant entry of every row")
+
+    def unread(self) -> frozenset[str]:
+        """Without whitening there are no components."""
+        return frozenset() if self.whitening is not None else frozenset({"components"})
+
+
+def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:
+    """Heads that start at 0; nothing is drawn from `seed`.
+
+    Raises: InvalidInput where the encoder cannot be found, a layer does not exist or whitening is
+        wanted of an encoder without moments; InvalidData where its folder is damaged.
+    """
+    from trainables.models._features import Features
+
+    return Features(config, schema)

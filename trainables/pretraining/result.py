@@ -1,0 +1,132 @@
+"""From a finished pretraining to the encoder's folder: weights, public moments, card."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trainables.encoders import folder as encoder_folder
+from trainables.encoders.rows import Moments, MomentSums
+from trainables.models._nlu import NluModel
+from trainables.pretraining.config import PretrainingConfig
+from trainables.pretraining.corpora import PublicCorpus
+from trainables.pretraining.loop import Pretrained
+from trainables.seeding import generator
+
+_ROWS_FROM = 4_000  # public records that the moments are computed from
+_HEADS = ("intent_head.", "tag_head.", "crf.")
+
+
+def write(done: Pretrained, config: PretrainingConfig, place: Path, *, half: bool = False) -> None:
+    """Write the folder of an encoder; a tokenizer's files go beside the weights.
+
+    `half` keeps weights as float16.
+    """
+    encoder = done.encoder.eval()
+    fields = config.encoder.model_dump(mode="json")
+    if config.word_table is not None:
+        fields["word_vectors"] = encoder_folder.WORDS
+    place.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: tensor.detach().clone()
+        for name, tensor in encoder.state_dict().items()
+        if not name.startswith(_HEADS)
+    }
+    tokenizer = getattr(encoder, "tokenizer", None)
+    if tokenizer is not None:
+        _save_bert(encoder, tokenizer, weights, place, half=half)
+        fields["encoder"] = "."
+    encoder_folder.write(
+        place,
+        model=fields,
+        card=card(done, config),
+        weights=None if tokenizer is not None else weights,
+        moments=moments(encoder, done.corpora, seed=config.seed),
+        half=half,
+    )
+
+
+def moments(
+    encoder: NluModel, corpora: tuple[PublicCorpus, ...], *, seed: int
+) -> tuple[Moments, Moments]:
+    """Those of tokens and of records, over records drawn alike from all corpora."""
+    tokens, records = MomentSums(), MomentSums()
+    total = sum(len(each.train) for each in corpora)
+    with torch.no_grad():
+        for number, each in enumerate(corpora):
+            share = max(2, min(len(each.train), _ROWS_FROM * len(each.train) // total))
+            drawn = generator(seed, "moments", number).permutation(each.train)[:share]
+            for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
+                states = encoder.layer_states(batch)
+                tokens.add(states.tokens)
+                records.add(states.records)
+    return tokens.moments(), records.moments()
+
+
+def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
+    """What the encoder was made from, in plain data."""
+    return {
+        "name": config.name,
+        "private_records_read": 0,
+        "starts_from": done.encoder.provenance,
+        "corpora": [
+            {
+                "name": each.corpus.name,
+                "licence": each.licence,
+                "records": len(each.train),
+                "held_out": len(each.held_out),
+                "texts_left_out": each.left_out,
+                "without_schema_label": each.unlabelled,
+                "held_out_intent_accuracy": round(intents, 4),
+                "held_out_tag_accuracy": round(tags, 4),
+            }
+            for each, (intents, tags) in zip(done.corpora, done.accuracy, strict=True)
+        ],
+        "left_out_by_the_lists_of": list(config.leave_out),
+        "training": config.model_dump(
+            mode="json",
+            include={
+                *("epochs", "batch_size", "learning_rate", "head_learning_rate"),
+                *("tag_weight", "weight_decay", "seed"),
+            },
+        ),
+        "code_version": _version(),
+    }
+
+
+def _version() -> str:
+    try:
+        return version("dp-nlu-sweep")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _save_bert(
+    encoder: NluModel, tokenizer: Any, weights: dict[str, Tensor], place: Path, *, half: bool
+) -> None:
+    """Files that `transformers` opens: configuration, weights and pieces."""
+    from transformers import BertConfig
+
+    from trainables.models._bert_weights import to_transformers
+
+    sizes: Any = encoder.sizes  # of a `_bert.Bert`
+    named = to_transformers(weights, sizes.layers)
+    kept = {name: (t.half() if half else t).contiguous() for name, t in named.items()}
+    save_file(kept, str(place / "model.safetensors"), metadata={"format": "pt"})
+    BertConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=sizes.intermediate,
+        max_position_embeddings=sizes.positions,
+        type_vocab_size=sizes.kinds,
+        layer_norm_eps=sizes.eps,
+    ).save_pretrained(str(place))
+    tokenizer.save_pretrained(str(place))
