@@ -127,6 +127,7 @@ class Features(NluModel):
         )
         self.fixed = fixed
         self.bias = config.bias
+        self.tag_weight = config.tag_weight
         self.provenance = f"features of the encoder {fixed.card.get('name', fixed.place.name)}"
         parts = tag_parts(schema, factored=config.tag_head == "factored")
         self.register_buffer("parts", torch.from_numpy(parts), persistent=False)
@@ -163,7 +164,8 @@ class Features(NluModel):
         return LayerStates((batch.inputs["tokens"],), (batch.inputs["records"],))
 
     def losses(self, batch: PackedBatch) -> Tensor:
-        """[B]: cross-entropy of the intent plus the sum of the tokens' own, in nats.
+        """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
+        nats.
 
         Unlike the models with learnt transitions, tokens are trained one by one.
         """
@@ -174,7 +176,7 @@ class Features(NluModel):
         each = each.masked_fill(batch.tags < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
         summed = each.new_zeros(batch.num_records).index_add(0, of, each)
-        return self._intent_losses(intents, batch, 0.0) + summed
+        return self._intent_losses(intents, batch, 0.0) + self.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         return (

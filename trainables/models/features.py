@@ -41,6 +41,9 @@ class Config(ModelConfig):
     tag_head: Literal["plain", "factored"] = Field(
         "factored", description="factored: a tag's weights are a sum over the parts of its name"
     )
+    tag_weight: float = Field(
+        1.0, gt=0, description="weight of the tokens' losses beside the intent's; it shares out C"
+    )
     bias: float = Field(0.3, ge=0, description="the constant entry of every row")
 
     def unread(self) -> frozenset[str]:
