@@ -1,0 +1,82 @@
+"""Rows that heads read: a function of one record and of public moments alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from trainables.encoders.rows import (
+    Moments,
+    MomentSums,
+    features,
+    joined,
+    whitening,
+    with_neighbors,
+)
+
+
+def states(count: int, *, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(seed)
+    return torch.randn(count, 3) + 2.0, torch.randn(count, 5)
+
+
+def test_each_layer_is_centred_and_of_norm_one() -> None:
+    rows = joined(states(7))
+    for part in (rows[:, :3], rows[:, 3:]):
+        torch.testing.assert_close(part.mean(1), torch.zeros(7), atol=1e-6, rtol=0)
+        torch.testing.assert_close(part.norm(dim=1), torch.ones(7))
+
+
+def test_moments_are_those_of_all_rows_however_they_come() -> None:
+    whole = states(50)
+    sums = MomentSums()
+    for low in range(0, 50, 20):
+        sums.add([state[low : low + 20] for state in whole])
+    found = sums.moments()
+    rows = joined(whole).double().numpy()
+    np.testing.assert_allclose(found.mean, rows.mean(0), atol=1e-6)
+    np.testing.assert_allclose(found.covariance, np.cov(rows.T, bias=True), atol=1e-6)
+    assert (found.widths, found.count) == ((3, 5), 50)
+
+
+def test_a_choice_of_layers_is_that_of_their_columns() -> None:
+    sums = MomentSums()
+    sums.add(states(50))
+    chosen = sums.moments().of([1])
+    alone = MomentSums()
+    alone.add(states(50)[1:])
+    np.testing.assert_allclose(chosen.covariance, alone.moments().covariance)
+
+
+@pytest.mark.parametrize("components", [None, 4])
+def test_whitened_rows_have_a_flat_spectrum(components: int | None) -> None:
+    sums = MomentSums()
+    sums.add(states(400))
+    moments = sums.moments()
+    white = whitening(moments, shrinkage=1e-6, components=components)
+    rows = (joined(states(400)) - white.mean) @ white.root
+    covariance = np.cov(rows.numpy().T, bias=True)
+    values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
+    kept = components or 6  # centring takes one direction of each layer
+    np.testing.assert_allclose(values[:kept], 1.0, atol=0.02)
+    assert values[kept:].sum() < 0.02
+
+
+def test_whitening_refuses_what_has_no_meaning() -> None:
+    moments = Moments(np.zeros(2), np.eye(2), (2,), 3)
+    for bad in ({"shrinkage": 0.0}, {"shrinkage": 1.0, "components": 3}):
+        with pytest.raises(ValueError, match="1 <= components <= 2"):
+            whitening(moments, **bad)
+
+
+def test_features_have_norm_one_and_a_zero_row_stays_zero() -> None:
+    rows = features(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), None)
+    torch.testing.assert_close(rows, torch.tensor([[0.6, 0.8], [0.0, 0.0]]))
+
+
+def test_neighbours_end_with_their_record() -> None:
+    rows = torch.arange(1.0, 6.0).unsqueeze(1)
+    found = with_neighbors(rows, torch.tensor([2, 3])) * 3**0.5
+    expected = [[1, 0, 2], [2, 1, 0], [3, 0, 4], [4, 3, 5], [5, 4, 0]]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float32))

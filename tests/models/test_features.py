@@ -1,0 +1,117 @@
+"""Heads on the features of a fixed encoder, with the one that ships."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.models._builds import SCHEMA, TYPES, random_batch
+from trainables.config import data_config, model_part
+from trainables.data.batches import Loader
+from trainables.data.corpus import Corpus, open_corpus
+from trainables.encoders import folder
+from trainables.errors import InvalidData, InvalidInput
+from trainables.layers.bookkeeping import supports
+from trainables.models._features import Features
+from trainables.models.features import build
+
+
+def model(**fields: object) -> Features:
+    return build(model_part(name="features", components=16, **fields), schema=SCHEMA, seed=0)
+
+
+def made(tmp_path: Path) -> Corpus:
+    config = data_config(name="communication", num_utterances=1_000)
+    return open_corpus(config, data_dir=tmp_path, cache_dir=tmp_path)
+
+
+def test_the_shipped_encoder_is_small_and_read_no_private_record() -> None:
+    found = folder.read("small")
+    assert sum(file.stat().st_size for file in found.place.iterdir()) <= 8e6
+    assert found.card["private_records_read"] == 0
+    targets = {"atis", "snips", "nlu_eval"}
+    assert not targets & {each["name"] for each in found.card["corpora"]}
+
+
+def test_rows_have_norm_one_whatever_stands_beside_them() -> None:
+    table = model().feature_table(TYPES)
+    alone = table.collate(np.array([2, 1]), np.array([2]))
+    beside = table.collate(np.array([2, 1, 0, 3, 4, 5]), np.array([2, 4]))
+    torch.testing.assert_close(alone["tokens"].norm(dim=1), torch.ones(2))
+    torch.testing.assert_close(beside["tokens"][:2], alone["tokens"], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(beside["records"][:1], alone["records"], rtol=1e-4, atol=1e-5)
+
+
+def test_the_heads_alone_are_trained() -> None:
+    found = model()
+    assert supports(found)
+    assert {name for name, _ in found.parameter_groups()} == {
+        "intent_head.weight",
+        "tag_head.weight",
+    }
+    assert not any("encoder" in name for name in found.state_dict())
+
+
+def test_decoding_obeys_the_bio_rules() -> None:
+    found = model()
+    torch.manual_seed(0)
+    torch.nn.init.normal_(found.tag_head.weight, std=20.0)
+    batch = random_batch(found, 40, seed=1)
+    paths = found.predict(batch).tag_paths.tolist()
+    start = 0
+    for length in batch.lengths.tolist():
+        before = "O"
+        for tag in (SCHEMA.tags[k] for k in paths[start : start + length]):
+            assert tag[0] != "I" or before[2:] == tag[2:]
+            before = tag
+        start += length
+
+
+def test_kept_rows_are_those_computed_anew(tmp_path: Path) -> None:
+    found, corpus = model(), made(tmp_path)
+    kept = found.loader(corpus, cache_dir=tmp_path)
+    anew = Loader(corpus, found.feature_table(corpus.types))
+    ids = np.array([5, 900, 17])
+    for name, rows in kept.batch(ids).inputs.items():
+        torch.testing.assert_close(rows, anew.batch(ids).inputs[name], rtol=2e-3, atol=1e-3)
+    places = [path for path in tmp_path.iterdir() if path.name.startswith("rows-")]
+    assert len(places) == 1
+    assert places[0].stat().st_mode & 0o077 == 0
+
+
+def test_rows_of_another_recipe_are_others(tmp_path: Path) -> None:
+    corpus = made(tmp_path)
+    for fields in ({}, {"whitening": 1.0}, {"layers": (1, 2)}):
+        model(**fields).loader(corpus, cache_dir=tmp_path)
+    assert len([path for path in tmp_path.iterdir() if path.name.startswith("rows-")]) == 3
+
+
+def test_damaged_rows_are_named(tmp_path: Path) -> None:
+    found, corpus = model(), made(tmp_path)
+    found.loader(corpus, cache_dir=tmp_path)
+    (place,) = [path for path in tmp_path.iterdir() if path.name.startswith("rows-")]
+    content = (place / "tokens.npy").read_bytes()
+    (place / "tokens.npy").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InvalidData, match="delete it"):
+        found.loader(corpus, cache_dir=tmp_path)
+
+
+def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"model\.layers from 0 to 2"):
+        model(layers=(0, 7))
+    with pytest.raises(InvalidInput, match="small, a folder"):
+        model(encoder="nowhere")
+    shutil.copytree(folder.read("small").place, tmp_path / "mine")
+    about = tmp_path / "mine" / "encoder.json"
+    fields = json.loads(about.read_text())
+    about.write_text(json.dumps(fields | {"format": 99}))
+    with pytest.raises(InvalidData, match="format"):
+        model(encoder=str(tmp_path / "mine"))
+    (tmp_path / "mine" / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(InvalidData, match="whole encoder"):
+        model(encoder=str(tmp_path / "mine"))

@@ -1,0 +1,63 @@
+"""Every record in every step: the Gaussian mechanism, T times."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from trainables.accountants import account
+from trainables.config import parse
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import build
+from trainables.privacy.noise import SecretKey
+from trainables.privacy.sampling import sampler
+
+N = 2_463
+
+
+def config(**training: object):
+    return parse(
+        {
+            "engine": "dp_sgd",
+            "privacy": {"sampling": "full", "noise_multiplier": 6.0, "delta": 1e-5},
+            "training": {"epochs": 5, "steps_per_epoch": 20, **training},
+        }
+    )
+
+
+def test_the_epsilon_is_that_of_one_gaussian_mechanism() -> None:
+    """mu = sqrt(T) / sigma, and delta(epsilon) of Balle and Wang (2018), Theorem 8."""
+    found = account(build(config(), num_records=N))
+    assert (found.accountant, found.tight) == ("gaussian", True)
+    mu, phi = math.sqrt(100) / 6.0, NormalDist().cdf
+    a, b = mu / 2 - found.epsilon / mu, -mu / 2 - found.epsilon / mu
+    assert phi(a) - math.exp(found.epsilon) * phi(b) == pytest.approx(1e-5, rel=1e-3)
+    assert found.epsilon == pytest.approx(8.0, abs=0.01)
+
+
+def test_steps_and_divisor_are_public_numbers() -> None:
+    mechanism = build(config(), num_records=N)
+    assert (mechanism.steps, mechanism.steps_in(3)) == (100, 20)
+    assert (mechanism.sample_rate, mechanism.num_microbatches) == (1.0, N)
+
+
+def test_every_record_is_in_every_step_alone() -> None:
+    mechanism = build(config(), num_records=30)
+    draw = sampler(np.arange(100, 130), mechanism, seed=0, key=SecretKey(b"0" * 32)).draw(2, 7)
+    assert draw.records.tolist() == list(range(100, 130))
+    assert draw.sizes.tolist() == [1] * 30
+
+
+def test_steps_per_epoch_belong_to_full_batches() -> None:
+    with pytest.raises(InvalidInput, match=r"privacy\.sampling=full alone"):
+        parse({"training": {"steps_per_epoch": 2}})
+
+
+def test_a_replaced_record_is_not_the_relation_of_full_batches() -> None:
+    fields = config().model_dump()
+    fields["privacy"]["neighboring_relation"] = "replace_one"
+    with pytest.raises(InvalidInput, match="add_or_remove_one with sampling full"):
+        build(parse(fields), num_records=N)
