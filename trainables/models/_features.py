@@ -106,7 +106,7 @@ class FixedTable:
             lengths=sizes,
             intents=nothing,
             tags=torch.zeros(len(token_ids), dtype=torch.int64),
-            records=nothing,
+            text_keys=nothing,
         )
         return self.fixed.rows(batch)
 
