@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     def show(name: Name, as_json: JsonFlag = False) -> None:
         """Show every trial beside the baseline, and the front of SER and epsilon."""
         from sweep.results import select
+        from sweep.results.exported import damages
         from sweep.results.leakage_table import leakage_table, violations
         from sweep.results.selected_trial import sentence_of
         from sweep.results.table import group_table, results_table
@@ -41,10 +42,12 @@ def register(app: typer.Typer) -> None:
                     "cannot_be_told_apart_from": [group.key for group in where.untold],
                     "compared": list(where.ways),
                 }
-            print_json({**summary(folder), "best": best})
+            print_json({**summary(folder), "best": best, "damages": damages(folder, records)})
             return
         out = console()
         out.print(results_table(name, records))
+        for sentence in damages(folder, records).values():
+            out.print(sentence, style="bold red", markup=False, soft_wrap=True)
         if (about_vault := sentence_of(folder)) is not None:
             out.print(about_vault, markup=False, soft_wrap=True)
         groups = group_table(records)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sweep.results.exported import require_export
 from sweep.settings import Settings
 from sweep.store import sweeps as store
 from trainables import attacks, catalogue, saved
@@ -23,12 +24,15 @@ def folder_of(run: str, settings: Settings) -> Path:
     """
     path = Path(run)
     if path.is_dir():
+        require_export(path)
         return path
     name, _, trial = run.partition("/")
     if not trial or "/" in trial:
         raise InvalidInput(f"expected RUN to be a folder or SWEEP/TRIAL, got {run!r}")
     folder = store.open_sweep(settings.home, name)
-    return folder.trial_folder(folder.plan_of(trial).id)
+    place = folder.trial_folder(folder.plan_of(trial).id)
+    require_export(place)
+    return place
 
 
 def measure(

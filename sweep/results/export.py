@@ -21,6 +21,7 @@ from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
 from sweep.spending.filter import total_of
 from sweep.spending.ledger import FILE, Ledger
+from sweep.store import manifest
 from sweep.store.files import write_json, write_text
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend
@@ -46,12 +47,14 @@ def export_trial(
     `chosen_by` is the metric that the choice went by.
 
     Raises: InvalidInput where `target` exists, the trial has not finished, or lacks its privacy
-    card or a whole model; InvalidData where the card does not say what the trial ran.
+    card or a whole model; InvalidData where a file differs from the trial's manifest, or the card
+    does not say what the trial ran.
     """
     if not record.status.is_finished:
         raise InvalidInput(f"expected a finished trial, got {record.plan.id} ({record.status})")
     if target.exists():
         raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
+    manifest.require_whole(folder.trial_folder(record.plan.id))
     card = _card(folder, record)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
@@ -65,6 +68,7 @@ def export_trial(
         write_json(fresh / "metrics.json", public_metrics(record))
         about = _about(folder, record, card, chosen_by=chosen_by)
         write_json(fresh / "about.json", about.to_dict())
+        manifest.write(fresh)
         fresh.rename(target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -87,8 +87,10 @@ def load_model(folder: str | Path) -> ExportedModel:
     """The model in an exported folder.
 
     Raises: InvalidInput where the folder holds no model of intents and slots, InvalidData where its
-    files are damaged.
+    files are damaged or differ from its manifest.
     """
+    from sweep.results.exported import require_export
     from trainables import saved
 
+    require_export(Path(folder))
     return ExportedModel(saved.load(Path(folder)))

@@ -13,12 +13,13 @@ import yaml
 
 from dashboards import results
 from sweep.results import select
+from sweep.results.exported import damages
 from sweep.store.files import number
 from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
 
@@ -34,12 +35,15 @@ def gather(
     """The sweep with its best trial at `epsilon_max`. `public` leaves out what only the curator may
     see: attacks, their curves, training losses and norms.
 
-    Raises: InvalidInput where no trial has finished.
+    Raises: InvalidInput where no trial has finished, InvalidData where a file of one differs from
+    its manifest.
     """
     records = folder.records()
     finished = [record for record in records if record.status.is_finished]
     if not finished:
         raise InvalidInput(f"expected a finished trial in sweep {folder.name}, got none")
+    for sentence in damages(folder, finished).values():
+        raise InvalidData(sentence)
     front = {record.plan.id for record in select.front(records)}
     trials = tuple(
         _trial(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.results.privacy_cards import JSON, MARKDOWN
+from sweep.store import manifest
 from sweep.store.files import dump, flush_folder, read_json, read_lines, write_json, write_text
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -52,6 +53,7 @@ def release_best(
         card = of_selected(own, price)
         write_json(place / JSON, card.to_dict())
         write_text(place / MARKDOWN, to_markdown(card))
+    manifest.write(place)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=(trial,)))
     vault.select(trial=trial.id, draw=best.plan.id)
 
@@ -69,6 +71,7 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
         if (place / JSON).exists():
             card = cards.read(read_json(place / JSON), where=place / JSON)
             write_text(place / MARKDOWN, to_markdown(card))
+        manifest.write(place)
         trials.append(trial)
     folder.replace_plan(folder.space(), Plan(name=folder.name, trials=tuple(trials)))
 

@@ -42,8 +42,12 @@ def dump(value: Any) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by the JSON of `value`, indented for people."""
-    text = json.dumps(_without_nan(plain(value)), allow_nan=False, indent=1)
-    write_text(path, text + "\n")
+    write_text(path, indented(value))
+
+
+def indented(value: Any) -> str:
+    """JSON as `write_json` writes it."""
+    return json.dumps(_without_nan(plain(value)), allow_nan=False, indent=1) + "\n"
 
 
 def read_json(path: Path) -> Any:

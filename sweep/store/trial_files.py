@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from sweep.store import plans
-from sweep.store.files import append_line, read_json, read_lines, write_json, write_text
+from sweep.store import manifest, plans
+from sweep.store.files import append_line, indented, read_json, read_lines, write_json, write_text
 from sweep.store.status import TrialStatus
 from trainables.errors import InvalidData
 from trainables.figures import ATTACKS
@@ -91,9 +91,11 @@ class TrialFiles:
         write_json(self.start_folder(trial_id) / _DENIED, {"reason": reason})
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
-        """Write a trial's result down."""
+        """Write a trial's result down, after the manifest of all that it leaves."""
         document = {**asdict(result), "time": when, "reason": reason or None}
-        write_json(self.trial_folder(result.trial_id) / "result.json", document)
+        place = self.trial_folder(result.trial_id)
+        manifest.write(place, coming={"result.json": indented(document).encode()})
+        write_json(place / "result.json", document)
 
     def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
         """Write down why a trial broke."""

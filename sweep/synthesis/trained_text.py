@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig
 from trainables.errors import InvalidInput
@@ -39,8 +40,9 @@ class Trained:
 def open_trained(folder: Path) -> Trained:
     """The model folder of an export, a trial or a folder that is one.
 
-    Raises: InvalidInput where there is none.
+    Raises: InvalidInput where there is none, InvalidData where it differs from its manifest.
     """
+    require_export(folder)
     for place in (folder / "model", folder):
         file = place / ABOUT
         if not file.is_file():

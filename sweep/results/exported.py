@@ -1,0 +1,42 @@
+"""Folders of trials and exports are as they were made, or that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweep.results.privacy_cards import JSON
+from sweep.store import manifest
+from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.errors import InvalidInput
+
+
+def require_export(folder: Path) -> None:
+    """Make sure that an export, a trial's folder, or the `model` folder of one is as it was made.
+
+    Raises: InvalidData where a file differs from its manifest, InvalidInput for an export without
+    its privacy card.
+    """
+    inner = folder.resolve()
+    home = inner.parent if inner.name == "model" else inner
+    manifest.require_whole(home)
+    if (home / "about.json").is_file() and not (home / JSON).is_file():
+        raise InvalidInput(f"expected the privacy card {JSON} in the export {home}, got none")
+
+
+def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:
+    """What differs from the manifests of finished trials, a sentence by the trial's id. Large files
+    are not read: an export or a prediction does that.
+    """
+    found = {}
+    for record in records:
+        if not record.status.is_finished:
+            continue
+        place = folder.trial_folder(record.plan.id)
+        differing = manifest.differences(place, thorough=False)
+        if differing:
+            found[record.plan.id] = (
+                f"damaged: trial {record.plan.id} ({record.plan.name}) is not as"
+                f" {place / manifest.FILE} has it: {', '.join(differing)}"
+            )
+    return found

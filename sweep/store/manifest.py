@@ -1,0 +1,107 @@
+"""The manifest of a folder: the SHA-256 of every file that does not change any more.
+
+A trial that has ended and an export each have one, so that damage and edits are noticed. What is
+written after a trial has ended (its comparison with other trials) is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sweep.store.files import read_json, write_json
+from trainables.errors import InvalidData
+
+FILE = "manifest.json"
+_LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
+_TRANSIENT = ("checkpoint", ".")
+_LOOKED_AT = frozenset({"result.json", "privacy_card.json"})  # what tables and cards say
+
+
+class FileMark(BaseModel):
+    """A file's size in bytes and the SHA-256 of its content, in hex."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    size: int
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """Files by their path under the folder, with `/` between names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    files: dict[str, FileMark]
+
+
+def write(folder: Path, *, coming: Mapping[str, bytes] | None = None) -> None:
+    """Write the manifest of the files in `folder`, and of those that are `coming` (their content by
+    name) once this is on the disk.
+    """
+    found = {name: _mark_of(path) for name, path in _files(folder)}
+    for name, content in (coming or {}).items():
+        found[name] = FileMark(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    document = Manifest(files=dict(sorted(found.items())))
+    write_json(folder / FILE, document.model_dump())
+
+
+def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
+    """What is not as the manifest of `folder` has it, a phrase each; none where there is no
+    manifest, as in what an earlier version wrote. `thorough` False reads no large file: it compares
+    sizes, and the content of what tables and cards are made of.
+
+    Raises: InvalidData for a damaged manifest.
+    """
+    place = folder / FILE
+    if not place.exists():
+        return ()
+    found = []
+    for name, mark in _read(place).files.items():
+        path = folder / name
+        if not path.is_file():
+            found.append(f"{name} is missing")
+        elif path.stat().st_size != mark.size:
+            found.append(f"{name} has another size")
+        elif (thorough or name in _LOOKED_AT) and _mark_of(path) != mark:
+            found.append(f"{name} has another content")
+    return tuple(found)
+
+
+def require_whole(folder: Path, *, thorough: bool = True) -> None:
+    """Raises: InvalidData where a file differs from the manifest of `folder`."""
+    found = differences(folder, thorough=thorough)
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        raise InvalidData(
+            f"expected the files of {folder} as {FILE} has them, got a difference: {found[0]}{more}"
+        )
+
+
+def _read(place: Path) -> Manifest:
+    try:
+        manifest = Manifest.model_validate(read_json(place))
+    except ValidationError:
+        raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
+    for name in manifest.files:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            raise InvalidData(f"expected names under the folder in {place}, got another")
+    return manifest
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        top = name.parts[0]
+        if path.is_file() and top not in _LATER and not top.startswith(_TRANSIENT):
+            yield name.as_posix(), path
+
+
+def _mark_of(path: Path) -> FileMark:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return FileMark(size=path.stat().st_size, sha256=digest.hexdigest())

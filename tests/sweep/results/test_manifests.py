@@ -1,0 +1,142 @@
+"""Damage to a finished trial and to an export is noticed by whatever reads it, in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweep import cli
+from sweep.results.export import export_trial
+from sweep.results.exported import damages, require_export
+from sweep.results.predict import load_model
+from sweep.results.report_data import gather
+from sweep.store import manifest
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.untracked import run_untracked
+from trainables.errors import InvalidData, InvalidInput, SweepError
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+    return run_untracked(tmp_path_factory.mktemp("manifests"))
+
+
+@pytest.fixture
+def toy(done: SweepFolder, tmp_path: Path) -> SweepFolder:
+    home = tmp_path / "home"
+    shutil.copytree(done.path.parent, home)
+    return SweepFolder(home / done.name)
+
+
+def edit(name: str, change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
+    """Change a JSON file of a folder, as somebody with an editor would."""
+
+    def damage(folder: Path) -> None:
+        document = json.loads((folder / name).read_text())
+        change(document)
+        (folder / name).write_text(json.dumps(document, indent=1) + "\n")
+
+    return damage
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "weights emptied": lambda place: (place / "model" / "weights.safetensors").write_bytes(b""),
+    "weights flipped": lambda place: flip(place / "model" / "weights.safetensors"),
+    "model missing": lambda place: shutil.rmtree(place / "model"),
+    "card missing": lambda place: (place / "privacy_card.json").unlink(),
+    "card's noise edited": edit("privacy_card.json", lambda card: card.update(noise_multiplier=9)),
+    "card's page edited": lambda place: (place / "privacy_card.md").write_text("all is well"),
+    "config edited": lambda place: (place / "config.yaml").write_text("engine: sgd\n"),
+    "manifest cut": lambda place: (place / manifest.FILE).write_text("{"),
+    "manifest of others": lambda place: (place / manifest.FILE).write_text(
+        json.dumps({"files": {"../result.json": {"size": 1, "sha256": ""}}})
+    ),
+}
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_trial_is_not_exported(toy: SweepFolder, tmp_path: Path, damage: str) -> None:
+    record = toy.records()[1]
+    DAMAGES[damage](toy.trial_folder(record.plan.id))
+    with pytest.raises(SweepError) as refused:
+        export_trial(toy, record, tmp_path / "out")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_export_is_not_used(toy: SweepFolder, tmp_path: Path, damage: str) -> None:
+    place = export_trial(toy, toy.records()[1], tmp_path / "out")
+    require_export(place)
+    DAMAGES[damage](place)
+    for folder in (place, place / "model"):
+        with pytest.raises(InvalidData, match="expected"):
+            load_model(folder)
+
+
+@pytest.mark.parametrize("lost", ["model", "card", "weights", "noise"])
+def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
+    toy: SweepFolder, tmp_path: Path, lost: str
+) -> None:
+    """A trial of an earlier version has no manifest."""
+    record = toy.records()[1]
+    place = toy.trial_folder(record.plan.id)
+    (place / manifest.FILE).unlink()
+    match lost:
+        case "model":
+            shutil.rmtree(place / "model")
+        case "weights":
+            (place / "model" / "weights.safetensors").write_bytes(b"")
+        case "card":
+            (place / "privacy_card.json").unlink()
+        case "noise":
+            edit("privacy_card.json", lambda card: card.update(noise_multiplier=9.0))(place)
+    with pytest.raises((InvalidInput, InvalidData), match="expected"):
+        export_trial(toy, record, tmp_path / "out")
+
+
+def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) -> None:
+    place = export_trial(toy, toy.records()[1], tmp_path / "out")
+    for name in ("privacy_card.json", manifest.FILE):
+        (place / name).unlink()
+    with pytest.raises(InvalidInput, match="expected the privacy card"):
+        load_model(place)
+
+
+def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
+    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert damages(toy, toy.records()) == {}
+    record = toy.records()[1]
+    edit("result.json", lambda result: result.update(epochs_done=2))(
+        toy.trial_folder(record.plan.id)
+    )
+    monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
+    assert cli.run(["show", "toy"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"damaged: trial {record.plan.id}" in shown
+    assert "result.json has another" in shown
+    assert cli.run(["show", "toy", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["damages"]) == [record.plan.id]
+    with pytest.raises(InvalidData, match=r"result\.json has another"):
+        gather(toy, epsilon_max=8.0)
+
+
+def test_the_manifest_is_there_before_the_result(toy: SweepFolder) -> None:
+    """A result without its manifest would pass for one of an earlier version."""
+    for record in toy.records():
+        listed = json.loads((toy.trial_folder(record.plan.id) / manifest.FILE).read_text())["files"]
+        assert {"config.yaml", "epochs.jsonl", "result.json", "privacy_card.json"} <= listed.keys()
+        assert "model/weights.safetensors" in listed
+        assert "panel.json" not in listed
