@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from search_spaces.parts import Axis
     from search_spaces.space import SearchSpace
 
+NOISE = "privacy.noise_multiplier"
 # Axes that would change which records a trial learns from or is scored on, or what is promised.
 _SHARED = ("task", "data", "evaluation", "training.seed", "privacy.delta", "privacy.unit")
 
@@ -54,6 +55,7 @@ def require_independent_draws(space: SearchSpace) -> None:
                 f"expected no baseline with strategy private_selection, got variant {variant.name}:"
                 " run it as a sweep of its own, which has its own price"
             )
+    _require_one_noise(space)
     for path, axis in _axes(space):
         if any(path == shared or path.startswith(f"{shared}.") for shared in _SHARED):
             raise ValueError(
@@ -68,6 +70,21 @@ def _axes(space: SearchSpace) -> Iterator[tuple[str, Axis]]:
     yield from space.axes.items()
     for variant in space.variants:
         yield from variant.axes.items()
+
+
+def _require_one_noise(space: SearchSpace) -> None:
+    """A target for the selection as a whole leaves no noise to choose. `override` may have what was
+    found for it.
+    """
+    given = [*(path for path, _ in _axes(space)), *(p for v in space.variants for p in v.fixed)]
+    privacy = space.base.get("privacy")
+    if isinstance(privacy, dict) and "noise_multiplier" in privacy:
+        given.append(NOISE)
+    if space.search.target_epsilon is not None and NOISE in given:
+        raise ValueError(
+            f"expected no {NOISE} with search.target_epsilon: one value for all trials is found"
+            " for the target"
+        )
 
 
 def _refuse_constraints_on(space: SearchSpace, path: str) -> None:

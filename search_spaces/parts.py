@@ -197,6 +197,11 @@ class Search(Part):
     num_trials: NumTrials | None = Field(
         default=None, description="private_selection: the law of the number of trials"
     )
+    target_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="private_selection: of the best trial; one noise multiplier for all trials is"
+        " found for it",
+    )
     score_noise: float | None = Field(
         default=None, description="private_selection: refused, the line says why"
     )
@@ -239,7 +244,7 @@ class Search(Part):
     @model_validator(mode="after")
     def _for_private_selection(self) -> Search:
         if not self.is_private_selection:
-            for name in ("num_trials", "score_noise"):
+            for name in ("num_trials", "target_epsilon", "score_noise"):
                 if getattr(self, name) is not None:
                     raise ValueError(
                         f"expected {name} with strategy private_selection, got {self.strategy}"

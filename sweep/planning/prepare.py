@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
+from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
 from sweep.planning import cost
 from sweep.planning import plan as planning
@@ -71,6 +72,8 @@ def prepare_space(
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
         notes.append(f"The data set of {space.name} is not at hand: {changed} instead.")
+    if space.search.target_epsilon is not None and NOISE not in space.override:
+        space = _with_noise(space, settings)
     plan = planning.make(
         space,
         account=accounting(settings),
@@ -93,6 +96,16 @@ def prepare_space(
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
     return Prepared(space=space, plan=plan, notes=tuple(notes))
+
+
+def _with_noise(space: SearchSpace, settings: Settings) -> SearchSpace:
+    """A private selection with the noise that its target asks for."""
+    from sweep.planning.selection_price import at_noise, with_noise
+
+    account = accounting(settings)
+    plan = planning.make(at_noise(space, 1.0), account=account)
+    require_trials(plan)
+    return with_noise(space, plan.to_run, account=account)
 
 
 def _with_price(

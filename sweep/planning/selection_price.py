@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from search_spaces.expansion import axes_of, point_at, searched
+from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
 from sweep.search.private_selection import law_of
 from sweep.spending.account import Account
@@ -106,6 +107,33 @@ def price_of(
         release=chosen,
         configurations=tuple(dict.fromkeys(releases)),
     )
+
+
+def with_noise(
+    space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Account
+) -> SearchSpace:
+    """The space with the noise multiplier in every trial that `search.target_epsilon` asks for;
+    `configurations` are those of the space at noise multiplier 1.
+
+    Raises: InvalidInput where no noise reaches the target.
+    """
+    law, target = law_of(space), space.search.target_epsilon
+    assert target is not None
+    mechanisms = [
+        account(trial.config, accountant=None, careful=False).mechanism for trial in configurations
+    ]
+    found = selection.noise_for(
+        [accountants.release(mechanism) for mechanism in mechanisms],
+        target_epsilon=target,
+        delta=min(mechanism.delta for mechanism in mechanisms),
+        search=selection.by_law(law.law, mean=law.mean),
+    )
+    return at_noise(space, found)
+
+
+def at_noise(space: SearchSpace, noise_multiplier: float) -> SearchSpace:
+    """The space with one noise multiplier in every trial."""
+    return space.model_copy(update={"override": {**space.override, NOISE: noise_multiplier}})
 
 
 def _require_points(

@@ -121,12 +121,10 @@ def test_a_release_of_nothing_adds_nothing() -> None:
 @pytest.mark.parametrize("target", [1.0, 4.0])
 def test_the_noise_of_a_target_makes_the_selection_cost_it(law: str, target: float) -> None:
     search = by_law(law, mean=10)
-
-    def at(z: float) -> Release:
-        return poisson(z, steps=500)
-
-    z = selection.noise_for(at, target_epsilon=target, delta=_DELTA, search=search)
-    price = selection.of_releases([at(z)], delta=_DELTA, search=search)
+    unit = [poisson(1.0, steps=500), poisson(1.5, steps=300)]
+    z = selection.noise_for(unit, target_epsilon=target, delta=_DELTA, search=search)
+    found = [what.scaled(z) for what in unit]
+    price = selection.of_releases(found, delta=_DELTA, search=search)
     assert 0.99 * target <= price <= target
 
 
@@ -134,17 +132,13 @@ def test_a_target_below_what_the_choice_alone_costs_is_refused() -> None:
     alone = selection.epsilon_of_choice_alone(_TWENTY, delta=_DELTA)
     assert 0 < alone < 0.1
     with pytest.raises(InvalidInput, match="the choice among a number of trials with mean 20"):
-        selection.noise_for(poisson, target_epsilon=alone / 2, delta=_DELTA, search=_TWENTY)
+        selection.noise_for([poisson()], target_epsilon=alone / 2, delta=_DELTA, search=_TWENTY)
 
 
 def test_a_target_below_what_a_histogram_costs_in_the_selection_is_refused() -> None:
-    histogram = ((1.0, 1),)
-
-    def at(z: float) -> Release:
-        return replace(poisson(z, steps=500), unsampled=histogram)
-
+    unit = replace(poisson(1.0, steps=500), unsampled=((1.0, 1),))
     with pytest.raises(InvalidInput, match="without the training steps the selection costs"):
-        selection.noise_for(at, target_epsilon=2.0, delta=_DELTA, search=_TWENTY)
+        selection.noise_for([unit], target_epsilon=2.0, delta=_DELTA, search=_TWENTY)
 
 
 def test_the_price_grows_with_the_mean_and_exceeds_one_trial() -> None:

@@ -10,7 +10,7 @@ results are neither: they are refused by name and cost their composition (`epsil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,10 +96,11 @@ def epsilon_of_choice_alone(search: Search, *, delta: float) -> float:
 
 
 def noise_for(
-    release_at: Callable[[float], Release], *, target_epsilon: float, delta: float, search: Search
+    at_unit_noise: Sequence[Release], *, target_epsilon: float, delta: float, search: Search
 ) -> float:
-    """The smallest noise multiplier, rounded up, with which a selection among trials that release
-    `release_at(noise_multiplier)` costs at most `target_epsilon`.
+    """The smallest noise multiplier, rounded up, with which a selection costs at most
+    `target_epsilon`, where each trial draws one of `at_unit_noise`: what configurations release at
+    noise multiplier 1.
 
     Raises: InvalidInput for a target that no noise reaches: what the choice alone costs, and what
     stands beside the training noise (a noised histogram).
@@ -113,9 +114,11 @@ def noise_for(
         )
 
     def price(noise_multiplier: float) -> float:
-        return of_releases([release_at(noise_multiplier)], delta=delta, search=search)
+        scaled = [what.scaled(noise_multiplier) for what in at_unit_noise]
+        return of_releases(scaled, delta=delta, search=search)
 
-    beside = of_releases([replace(release_at(1.0), phases=())], delta=delta, search=search)
+    without = [replace(what, phases=()) for what in at_unit_noise]
+    beside = of_releases(without, delta=delta, search=search)
     if beside >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without the training"

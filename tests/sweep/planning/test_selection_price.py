@@ -14,8 +14,6 @@ from sweep.planning.prepare import Prepared, prepare_space
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
 
-_NOISE = {"privacy.noise_multiplier": [2.0]}
-
 
 def _document(**fields: Any) -> dict[str, Any]:
     """The space of the golden values: 4,478 records are declared, so no data is read."""
@@ -86,6 +84,41 @@ def test_what_has_no_price_is_refused(tmp_path: Path, fields: dict[str, Any], li
     with pytest.raises(InvalidInput, match=line) as refusal:
         _prepared(tmp_path, **fields)
     assert "\n" not in str(refusal.value)
+
+
+def _without_noise() -> dict[str, Any]:
+    base = _document()["base"]
+    return {**base, "privacy": {"delta": 1e-5}}
+
+
+@pytest.mark.parametrize("target", [1.0, 8.0])
+def test_the_noise_of_a_target_is_found_and_kept(tmp_path: Path, target: float) -> None:
+    prepared = _prepared(tmp_path, base=_without_noise(), search={"target_epsilon": target})
+    assert prepared.price is not None
+    assert 0.99 * target <= prepared.price.epsilon_selected <= target
+    (noise,) = {trial.noise_multiplier for trial in prepared.plan.trials}
+    stored = spaces.parse(prepared.space.document())
+    again = prepare_space(stored, settings=settings_in(tmp_path))
+    assert {trial.noise_multiplier for trial in again.plan.trials} == {noise}
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"search": {"target_epsilon": 0.01}}, "the choice among a number of trials with mean 20"),
+        ({"search": {"target_epsilon": 0}}, "greater than 0"),
+    ],
+)
+def test_a_target_that_no_noise_reaches_is_refused(
+    tmp_path: Path, fields: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(InvalidInput, match=line):
+        _prepared(tmp_path, base=_without_noise(), **fields)
+
+
+def test_a_target_beside_a_noise_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"expected no privacy\.noise_multiplier with"):
+        _prepared(tmp_path, search={"target_epsilon": 4.0})
 
 
 def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path: Path) -> None:
