@@ -26,7 +26,8 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.gram import gram_norms
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each
-from trainables.layers.tape import Tape, Units
+from trainables.layers.tape import Tape
+from trainables.layers.units import Units
 from trainables.privacy.clipping import clipped_sum as definition
 
 NUM_RECORDS = 9

@@ -11,7 +11,7 @@ import torch
 
 from trainables.layers import gram
 from trainables.layers.packing import Rows
-from trainables.layers.tape import Units
+from trainables.layers.units import Units
 
 
 @pytest.fixture(params=["compiled", "torch"], autouse=True)

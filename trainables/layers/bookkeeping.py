@@ -22,8 +22,9 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
-from trainables.layers.tape import Entry, Tape, Units, Views, recording
+from trainables.layers.tape import Entry, Tape, Views, recording
 from trainables.layers.tied import combine
+from trainables.layers.units import Units
 
 TAPED = (Linear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
 

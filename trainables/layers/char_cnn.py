@@ -23,16 +23,8 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_bound
-from trainables.layers.tape import (
-    Tape,
-    Units,
-    Views,
-    apply,
-    cleared,
-    current,
-    row_factors,
-    trainable,
-)
+from trainables.layers.tape import Tape, Views, apply, cleared, current, row_factors, trainable
+from trainables.layers.units import Units
 
 # The alphabet is fixed and public: 0 is beyond the word's ends, 1 any other character, then
 # printable ASCII.

@@ -24,8 +24,6 @@ from trainables.layers.packing import Rows, TimeMajor
 from trainables.layers.rounding import Size, row_norms, sum_of_norms
 from trainables.layers.tape import (
     Tape,
-    UnitRows,
-    Units,
     Views,
     apply,
     cleared,
@@ -33,6 +31,8 @@ from trainables.layers.tape import (
     row_factors,
     trainable,
 )
+from trainables.layers.units import UnitRows, Units
+from trainables.layers.viterbi import best_paths
 
 _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at once
 
@@ -212,67 +212,6 @@ class LinearChainCrf(nn.Module):
             current(),
         )
 
-    @torch.no_grad()
     def best_paths(self, emissions: Tensor, layout: TimeMajor) -> tuple[Tensor, Tensor]:
-        """Viterbi (1967): the best tags int64[T], time-major, and their unnormalised scores [B].
-
-        The scores are in the batch's order.
-        """
-        scores = self.scores
-        num = layout.num_records
-        best = torch.empty_like(emissions)
-        best[:num] = scores.start + emissions[:num]
-        into = scores.transitions.t().contiguous()  # [tag, tag before]: the maximum runs along rows
-        earlier = 0
-        for size, first in zip(layout.sizes[1:], layout.starts[1:], strict=True):
-            rows = slice(first, first + size)
-            _reach(best[earlier : earlier + size], into, out=best[rows])
-            best[rows] += emissions[rows]
-            earlier = first
-        final, tag = (best.index_select(0, layout.last) + scores.end).max(1)
-        tags = torch.empty(emissions.shape[0], dtype=torch.int64, device=emissions.device)
-        tags[layout.last] = tag
-        # The tag before is looked for on the best path only, not for every tag on the way there.
-        for size, first in zip(layout.sizes[:0:-1], layout.starts[:0:-1], strict=True):
-            before = layout.previous[first - num : first - num + size]
-            tags[before] = (best[before] + into[tags[first : first + size]]).argmax(1)
-        return tags, final.index_select(0, layout.rank)
-
-
-_IN_CACHE = 1 << 18  # numbers of the sums of (record, tag, tag before) that are held at once
-_FEW_TAGS = 8
-
-
-def _reach(best: Tensor, into: Tensor, *, out: Tensor) -> None:
-    """`out`[b, j] = max over i of `best`[b, i] + `into`[j, i].
-
-    A trained model leaves a record few tags with a chance: the eight best are tried first. Where
-    the ninth, with the kindest transition, could not reach a tag better than they did, that is the
-    maximum; the other records are computed in full.
-    """
-    width = into.shape[0]
-    if width <= 4 * _FEW_TAGS:
-        _reach_from_all(best, into, out=out)
-        return
-    top, tags = best.topk(_FEW_TAGS + 1, dim=1)
-    onward = into.t().index_select(0, tags[:, :_FEW_TAGS].reshape(-1))
-    onward = onward.view(-1, _FEW_TAGS, width).add_(top[:, :_FEW_TAGS, None])
-    torch.amax(onward, 1, out=out)
-    rest = (top[:, _FEW_TAGS:] + into.amax(1) > out).any(1).nonzero().squeeze(1)
-    if len(rest):
-        full = best.new_empty(len(rest), width)
-        _reach_from_all(best.index_select(0, rest), into, out=full)
-        out.index_copy_(0, rest, full)
-
-
-def _reach_from_all(best: Tensor, into: Tensor, *, out: Tensor) -> None:
-    """`_reach` in full, a few records at a time: the sums of a whole batch would be as many as L
-    times its emissions and go through memory twice.
-    """
-    width = into.shape[0]
-    few = max(1, _IN_CACHE // (width * width))
-    sums = best.new_empty(min(few, best.shape[0]), width, width)
-    for low in range(0, best.shape[0], few):
-        part = best[low : low + few]
-        torch.add(part.unsqueeze(1), into, out=sums[: part.shape[0]])
-        torch.amax(sums[: part.shape[0]], 2, out=out[low : low + few])
+        """Tags int64[T] and scores [B] as `viterbi.best_paths` gives them."""
+        return best_paths(emissions, self.scores, layout)

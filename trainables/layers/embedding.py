@@ -13,7 +13,8 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, upper_bound
-from trainables.layers.tape import Tape, Units, Views, apply, cleared, current, row_factors
+from trainables.layers.tape import Tape, Views, apply, cleared, current, row_factors
+from trainables.layers.units import Units
 
 
 @dataclass(eq=False)

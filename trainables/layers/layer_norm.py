@@ -13,7 +13,8 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms
-from trainables.layers.tape import Tape, Units, Views, apply, cleared, current, trainable
+from trainables.layers.tape import Tape, Views, apply, cleared, current, trainable
+from trainables.layers.units import Units
 
 
 @dataclass(eq=False)

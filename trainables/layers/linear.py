@@ -17,7 +17,6 @@ from trainables.layers.precision import product, rounded
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
-    Units,
     Views,
     apply,
     cleared,
@@ -27,6 +26,7 @@ from trainables.layers.tape import (
     scaled_pair,
     trainable,
 )
+from trainables.layers.units import Units
 
 
 @dataclass(eq=False)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from trainables.layers.rounding import Size, joint_size, upper_bound
-from trainables.layers.tape import Entry, Units, Views
+from trainables.layers.tape import Entry, Views
 from trainables.layers.tied_table import of_pair
+from trainables.layers.units import Units
 
 
 @dataclass(eq=False)

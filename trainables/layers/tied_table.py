@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.linear import LinearEntry
 from trainables.layers.rounding import FLOAT32, Size, joint_size, upper_bound
-from trainables.layers.tape import Entry, Units, Views
+from trainables.layers.tape import Entry, Views
+from trainables.layers.units import Units
 
 _CELLS = 4_000_000  # numbers of a Gram held at once
 

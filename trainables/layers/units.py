@@ -1,0 +1,148 @@
+"""Which unit each row of an activation is of: what is clipped as one, and how its rows lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.layers.packing import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Room for two kinds of Grams, `left` and `right`, of a run of groups; used again and again.
+
+    `tiles`: for each group its place in both, [units, rows, rows]. A Gram may have more rows than
+    a unit, so `valid` int64[m] are the numbers to read and `unit` int64[m] whose they are.
+    """
+
+    left: Tensor
+    right: Tensor
+    tiles: tuple[tuple[Tensor, Tensor], ...]
+    valid: Tensor
+    unit: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """The rows of an activation regrouped so that the rows of one unit are contiguous.
+
+    Units with equally many rows stand side by side: each group can be viewed as
+    (units, rows of each, width). A unit without rows is in no group.
+    """
+
+    unit: Tensor  # int64[n], unit of each row, in the activation's own order
+    order: Tensor | None  # int64[n], rows regrouped; None: they already lie so
+    groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
+    units: Tensor  # int64[number of units with rows], in the order of the groups
+    num_units: int
+    _cells: dict[int, Cells] = field(default_factory=dict)
+
+    @property
+    def most_rows(self) -> int:
+        """Of any unit; 0 where there are no rows."""
+        return self.groups[0][2] if self.groups else 0
+
+    def regroup(self, values: Tensor) -> Tensor:
+        """The rows of `values` in group order (no copy where they already lie so)."""
+        values = values.contiguous()
+        return values if self.order is None else values.index_select(0, self.order)
+
+    def cells(self, first_group: int, like: Tensor) -> Cells:
+        """For the Grams of the groups from `first_group` on, numbers as in `like`; made once."""
+        if first_group not in self._cells:
+            self._cells[first_group] = self._lay_out(first_group, like)
+        return self._cells[first_group]
+
+    def _lay_out(self, first_group: int, like: Tensor) -> Cells:
+        num_rows = self.unit.numel()
+        shapes: list[tuple[int, int, int]] = []
+        valid: list[np.ndarray] = []
+        numbers: list[np.ndarray] = []
+        begin = 0
+        for start, number, size in self.groups[first_group:]:
+            tile = -(-size // 8) * 8 if size > 8 and size % 8 > 2 else size
+            if start + (number - 1) * size + tile > num_rows:
+                tile = size  # there are no rows behind the last unit
+            shapes.append((number, tile, tile))
+            inside = np.arange(size)
+            cells = inside[:, None] * tile + inside
+            own = begin + np.arange(number)[:, None] * tile**2 + cells.ravel()
+            valid.append(own.ravel())
+            numbers.append(np.full(number, size**2))
+            begin += number * tile**2
+        place = sum(number for _, number, _ in self.groups[:first_group])
+        repeats = torch.from_numpy(np.concatenate(numbers)).to(self.units.device)
+        both = [like.new_empty(begin) for _ in range(2)]
+        sizes = [number * rows * rows for number, rows, _ in shapes]
+        views = [
+            [part.view(shape) for part, shape in zip(torch.split(flat, sizes), shapes, strict=True)]
+            for flat in both
+        ]
+        return Cells(
+            left=both[0],
+            right=both[1],
+            tiles=tuple(zip(*views, strict=True)),
+            valid=torch.from_numpy(np.concatenate(valid)).to(self.units.device),
+            # With its size known, nothing waits for the device to say it.
+            unit=self.units[place:].repeat_interleave(
+                repeats, output_size=sum(part.size for part in valid)
+            ),
+        )
+
+    def scatter(self, per_unit: Tensor) -> Tensor:
+        """Values in the order of `units` -> one value for each of all units (0 without rows)."""
+        out = per_unit.new_zeros(self.num_units)
+        return out.index_copy_(0, self.units, per_unit)
+
+
+class Units:
+    """Which unit (micro-batch) each record of a batch belongs to."""
+
+    def __init__(
+        self, of_record: Tensor, num_units: int, *, device: torch.device | None = None
+    ) -> None:
+        self.of_record = of_record.detach().cpu().numpy().astype(np.int64)
+        self.num_units = num_units
+        self.device = of_record.device if device is None else device
+        self._of: dict[int, UnitRows] = {}
+        self._kept: list[Rows] = []  # so that no id is reused while this object lives
+
+    def of(self, rows: Rows) -> UnitRows:
+        """The regrouping of one activation's rows; computed once for each `rows`."""
+        found = self._of.get(id(rows))
+        if found is None:
+            found = self._group(rows)
+            self._of[id(rows)] = found
+            self._kept.append(rows)
+        return found
+
+    def _group(self, rows: Rows) -> UnitRows:
+        unit = self.of_record[rows.record]
+        counts = np.bincount(unit, minlength=self.num_units)
+        # Largest units first; within one size the order in which the units first appear.
+        first = np.full(self.num_units, unit.size)
+        np.minimum.at(first, unit, np.arange(unit.size))
+        order = np.lexsort((np.arange(unit.size), first[unit], -counts[unit]))
+        units = np.lexsort((first, -counts))[: int((counts > 0).sum())]
+        groups: list[tuple[int, int, int]] = []
+        start = 0
+        sizes, numbers = np.unique(-counts[units], return_counts=True)
+        for size, number in zip((-sizes).tolist(), numbers.tolist(), strict=True):
+            groups.append((start, number, size))
+            start += number * size
+        in_place = bool((order == np.arange(unit.size)).all())
+
+        def tensor(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(values).to(self.device)
+
+        return UnitRows(
+            unit=tensor(unit),
+            order=None if in_place else tensor(order),
+            groups=tuple(groups),
+            units=tensor(units),
+            num_units=self.num_units,
+        )
