@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant
@@ -149,6 +150,26 @@ def test_a_replaced_record_moves_two_counts() -> None:
     assert swap.effective_histogram_noise_multiplier == pytest.approx(math.sqrt(2))
     # It stands beside the epochs, so that no calibration scales it.
     assert (swap.effective_histogram_noise_multiplier, 1) in release(swap).unsampled
+
+
+@pytest.mark.parametrize(
+    ("relation", "moved"), [("add_or_remove_one", 5), ("replace_one", 50**0.5)]
+)
+def test_a_groups_records_may_all_be_in_one_bin(relation: str, moved: float) -> None:
+    """L2 distance of two histograms that differ in a group of 5: worked out on the counts."""
+    before, after = np.array([9.0, 4.0, 2.0]), np.array([9.0, 4.0, 2.0])
+    after[0] -= 5
+    if relation == "replace_one":
+        after[1] += 5
+    assert np.linalg.norm(before - after) == pytest.approx(moved)
+    sampling = "shuffle" if relation == "replace_one" else "poisson"
+    built = replace(
+        build(config_of(**HISTOGRAM), num_records=133_584),
+        **{"unit": "group", "max_records_per_group": 5, "sampling": sampling},
+        neighboring_relation=relation,
+    )
+    assert built.effective_histogram_noise_multiplier == pytest.approx(2.0 / moved)
+    assert (built.effective_histogram_noise_multiplier, 1) in release(built).unsampled
 
 
 def test_a_couple_of_shuffled_pairs_is_the_unit() -> None:

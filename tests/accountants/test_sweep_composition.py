@@ -21,6 +21,7 @@ from trainables.accountants import (
     selection,
 )
 from trainables.accountants._composition import MIXED_UNITS
+from trainables.accountants._gauss import gaussian_epsilon
 from trainables.accountants.selection import Search
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -95,6 +96,21 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything() -> None:
     assert spend.unaccounted == ("no noise is added (sgd)",)
     vanishing = release(mechanism(decay="exponential", tau=200.0))
     assert math.isinf(epsilon_sweep([vanishing], delta=_DELTA).epsilon)
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(0.04, 10), (0.02, 3)])
+def test_a_sampled_trial_beside_a_shuffled_one_moves_the_sum_twice(
+    sigma: float, steps: int
+) -> None:
+    """At rate 1 the composition with a shuffled trial is one Gaussian, of a known mu."""
+    both = epsilon_sweep([poisson(sigma, steps=steps, rate=1.0), shuffled(5.0)], delta=_DELTA)
+    mu = math.sqrt(steps * (2 / sigma) ** 2 + 30 / 5.0**2)
+    assert both.accountant == "gaussian"
+    assert both.epsilon == pytest.approx(gaussian_epsilon(mu, _DELTA), rel=1e-9)
+    sampled = epsilon_sweep([poisson(0.7, steps=10, rate=1.0), shuffled(5.0)], delta=_DELTA)
+    mu = math.sqrt(10 * (2 / 0.7) ** 2 + 30 / 5.0**2)
+    assert sampled.accountant in ("pld", "gaussian")
+    assert sampled.epsilon == pytest.approx(gaussian_epsilon(mu, _DELTA), rel=2e-3)
 
 
 def test_couples_are_composed_for_one_record_replaced() -> None:

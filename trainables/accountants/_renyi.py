@@ -74,7 +74,8 @@ def to_epsilon(
     divergences: NDArray[np.float64], *, delta: float, orders: tuple[float, ...] = ORDERS
 ) -> float:
     """Epsilon at `delta` from divergences at `orders` (Canonne, Kamath & Steinke 2020)."""
-    value, _ = compute_epsilon(orders, divergences, delta)
+    # Below 0 by rounding, a divergence counts as 0 and not with a warning for each order.
+    value, _ = compute_epsilon(orders, np.maximum(divergences, 0.0), delta)
     return float(value)
 
 

@@ -2,7 +2,8 @@
 membership test can gain.
 
 Pure functions of what a mechanism guarantees: pairs (epsilon, delta), each of which holds in both
-directions of the neighbouring relation. All of its pairs together are its privacy profile.
+directions of the neighbouring relation. All of its pairs together are its privacy profile. SciPy
+is imported where a figure is worked out: a card imports this module to show what is known.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr, ndtri
 
 # Where a profile is sampled, so that the bounds at 1 % and 0.1 % false positives are within 1 % of
 # those of all pairs: beyond epsilon 7 a pair no longer limits them.
@@ -61,6 +59,9 @@ def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
 
     Raises: ValueError unless epsilon >= 0 and 0 < delta < 1.
     """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
     if not (epsilon >= 0 and 0 < delta < 1):
         raise ValueError(f"expected epsilon >= 0 and 0 < delta < 1, got {epsilon} and {delta}")
     if math.isinf(epsilon):
@@ -78,6 +79,8 @@ def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The smallest delta at `epsilon` of N(mu, 1) against N(0, 1) (Balle & Wang 2018)."""
+    from scipy.special import log_ndtr, ndtr
+
     if mu == 0:
         return 0.0
     first, second = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
@@ -88,6 +91,8 @@ def gaussian_tpr(mu: float, *, fpr: float) -> float:
     """The largest true-positive rate at a false-positive rate of at most `fpr` of a test between
     N(0, 1) and N(mu, 1) (Dong, Roth & Su 2022): Phi(Phi^-1(fpr) + mu).
     """
+    from scipy.special import ndtr, ndtri
+
     return float(ndtr(ndtri(fpr) + mu))
 
 

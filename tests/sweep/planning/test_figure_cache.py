@@ -138,6 +138,30 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 
 
+def test_stages_and_accountants_have_keys_of_their_own(tmp_path: Path) -> None:
+    """An epoch of each of two models is rounded up to whole steps by itself; a figure of one
+    accountant is not another's.
+    """
+    account = accounting(_settings(tmp_path))
+    built = account(_config(noise_multiplier=1.0), accountant=None, careful=False).mechanism
+    whole = replace(built, num_records=973, epochs=2)  # 30.4 steps
+    staged = replace(whole, stages=(1, 1))  # twice 15.2
+    assert (whole.steps, staged.steps) == (31, 32)
+    cache = FigureCache(tmp_path)
+    figures = {
+        (name, accountant): cache.account(mechanism, accountant=accountant).epsilon
+        for name, mechanism in (("whole", whole), ("staged", staged))
+        for accountant in (None, "rdp", "gaussian")
+    }
+    again = FigureCache(tmp_path)
+    for (name, accountant), epsilon in figures.items():
+        mechanism = whole if name == "whole" else staged
+        assert again.account(mechanism, accountant=accountant).epsilon == epsilon
+        fresh = accountants.account(mechanism, accountant=accountant)
+        assert fresh.epsilon == epsilon
+    assert len(set(figures.values())) == len(figures)
+
+
 def test_an_edited_decay_is_accounted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key had the schedule's name and not what it says: 142.9 was shown where 1,623 held."""
     config = parse(

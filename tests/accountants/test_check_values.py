@@ -1,0 +1,126 @@
+"""Every value of the specification that a figure of this project must reproduce, with its source.
+
+The specification is of Dupuy et al. 2021 and of a review that worked the values out by itself: by
+`dp-accounting` 0.6 called directly, or in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from _mechanisms import mechanism, poisson, shuffled
+
+from trainables.accountants import (
+    account,
+    epsilon_sweep,
+    gaussian,
+    noise_for,
+    paper_zcdp,
+    pld,
+    rdp,
+    release,
+    selection,
+)
+from trainables.accountants.selection import Search, by_law
+from trainables.attacks.one_run import epsilon_lower_bound
+from trainables.privacy.mechanism import default_delta
+
+
+def paper(z0: float, kind: str = "none", tau: float = 0.0) -> float:
+    return paper_zcdp.epsilon(mechanism(noise_multiplier=z0, decay=kind, tau=tau), delta=5e-4)
+
+
+def selected(mean: float, shape: float) -> float:
+    search = Search(kind="random", mean=mean, shape=shape)
+    return selection.of_releases([poisson()], delta=5e-4, search=search)
+
+
+ONE_RECORD = mechanism("dp_sgd")  # n 2,560, B 64, 30 epochs, delta 5e-4, z 1
+PAIRS = mechanism("dp_sgd", num_records=133_584, batch=2_048, epochs=10, delta=8e-6)
+ATIS = mechanism("dp_sgd", num_records=4_478, noise_multiplier=2.0, delta=None)
+ZCDP = "closed form of rho + 2 sqrt(rho ln(1/delta)), Yu et al. 2019"
+GAUSS = "closed form of Balle & Wang 2018"
+LIBRARY = "dp-accounting 0.6"
+
+# what, value, unit of its last digit, source, how it is worked out here
+VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
+    ("paper, z0 1", 36.355, 1e-3, ZCDP, lambda: paper(1.0)),
+    ("paper, z0 0.5", 102.711, 1e-3, ZCDP, lambda: paper(0.5)),
+    ("paper, linear 0.02, z0 1", 53.21, 1e-2, ZCDP, lambda: paper(1.0, "linear", 0.02)),
+    ("paper, linear 0.5, z0 0.5", 5605.4, 0.1, ZCDP, lambda: paper(0.5, "linear", 0.5)),
+    ("paper, exp 0.05, z0 0.1", 9598.8, 0.1, ZCDP, lambda: paper(0.1, "exponential", 0.05)),
+    (
+        *("paper, exp 0.5, z0 1, log10", 12.49, 1e-2, ZCDP),
+        lambda: math.log10(paper(1.0, "exponential", 0.5)),
+    ),
+    ("Poisson, PLD", 4.045, 1e-3, LIBRARY, lambda: pld.of_release(poisson(), delta=5e-4)),
+    ("Poisson, RDP", 4.608, 1e-3, LIBRARY, lambda: rdp.of_release(poisson(), delta=5e-4)),
+    (
+        *("Poisson, replace one", 6.997, 1e-3, LIBRARY),
+        lambda: pld.of_release(poisson(), delta=5e-4, replace_one=True),
+    ),
+    ("30 epochs, PLD", 4.1205, 1e-4, LIBRARY, lambda: account(ONE_RECORD).epsilon),
+    ("30 epochs, RDP", 4.691, 1e-3, LIBRARY, lambda: account(ONE_RECORD).epsilon_rdp),
+    ("pairs, steps", 653, 0, "ceil(10 * 133,584 / 2,048)", lambda: PAIRS.steps),
+    ("pairs, z by PLD", 0.9053, 1e-4, LIBRARY, lambda: noise_for(PAIRS, target_epsilon=3.0)),
+    (
+        *("pairs, z by RDP", 0.9595, 1e-4, LIBRARY),
+        lambda: noise_for(PAIRS, target_epsilon=3.0, accountant="rdp"),
+    ),
+    ("shuffle, 1", 32.243, 1e-3, GAUSS, lambda: gaussian.of_release(shuffled(), delta=5e-4)),
+    ("shuffle, 0.5", 95.173, 1e-3, GAUSS, lambda: gaussian.of_release(shuffled(0.5), delta=5e-4)),
+    ("Algorithm 1, N 8", 581.0, 0.1, GAUSS, lambda: account(mechanism()).epsilon),
+    (
+        *("Algorithm 1, z / sigma_eff", 5.66, 1e-2, "2 sqrt(8)"),
+        lambda: 1 / mechanism().effective_noise_multiplier_at(0),
+    ),
+    ("best of 10, geometric", 8.973, 1e-3, "Papernot & Steinke 2022", lambda: selected(10, 1)),
+    ("best of 48, logarithmic", 9.115, 1e-3, "Papernot & Steinke 2022", lambda: selected(48, 0)),
+    (
+        *("ceiling of an audit, delta 1e-5", 6.04, 1e-2, "Steinke, Nasr & Jagielski 2023"),
+        lambda: epsilon_lower_bound(1_300, 1_300, 1_300, delta=1e-5),
+    ),
+    (
+        *("ceiling of an audit, delta 5e-4", 4.25, 1e-2, "Steinke, Nasr & Jagielski 2023"),
+        lambda: epsilon_lower_bound(1_300, 1_300, 1_300, delta=5e-4),
+    ),
+    (
+        *("replace one, n 2,600", 7.07, 1e-2, LIBRARY),
+        lambda: account(mechanism("dp_sgd", num_records=2_600)).epsilon_replace_one or 0.0,
+    ),
+    (
+        *("full batch, sigma 4.649, 60 steps", 8.000, 1e-3, GAUSS),
+        lambda: gaussian.of_release(shuffled(4.649, epochs=60), delta=1e-5),
+    ),
+    (
+        *("full batch, as Poisson of rate 1", 8.000, 1e-3, LIBRARY),
+        lambda: pld.of_release(poisson(4.649, steps=60, rate=1.0), delta=1e-5),
+    ),
+    ("ATIS, one trial", 1.37, 1e-2, LIBRARY, lambda: account(ATIS).epsilon),
+    (
+        *("ATIS, 20 trials", 7.74, 1e-2, LIBRARY),
+        lambda: epsilon_sweep([release(ATIS)] * 20, delta=1e-5, exact=True).epsilon,
+    ),
+    (
+        *("ATIS, best of 20, geometric", 3.34, 1e-2, "Papernot & Steinke 2022"),
+        lambda: selection.of_releases(
+            [release(ATIS)], delta=1e-5, search=by_law("geometric", mean=20)
+        ),
+    ),
+    ("delta, few records", 1e-5, 0, "the rule", lambda: default_delta(4_478)),
+    ("delta, many records", 1e-7, 0, "1 / (10 n)", lambda: default_delta(1_000_000)),
+]
+
+
+@pytest.mark.parametrize(
+    ("expected", "last_digit", "figure"),
+    [(value, digit, figure) for _, value, digit, _, figure in VALUES],
+    ids=[f"{what} ({source})" for what, _, _, source, _ in VALUES],
+)
+def test_the_value_is_reproduced(
+    expected: float, last_digit: float, figure: Callable[[], float]
+) -> None:
+    """To one unit of the last digit that the source gives."""
+    assert figure() == pytest.approx(expected, abs=1.001 * last_digit, rel=1e-12)
