@@ -40,17 +40,16 @@ def sum_of_clipped(
     *,
     max_grad_norm: float,
     group_scale: Tensor,
-) -> tuple[Tensor, float]:
-    """float64[D] the sum of the units' clipped mean gradients, and the sum of their norms.
+) -> tuple[Tensor, Tensor]:
+    """float64[D] the sum of the units' clipped mean gradients, and [U] their norms before.
 
     A unit's mean gradient is divided by alpha_k in group k, cut to norm C, and multiplied back.
     """
     sizes = [p.numel() for p in model.parameters() if p.requires_grad]
     alpha = group_scale.double().repeat_interleave(torch.tensor(sizes))
-    total, moved = torch.zeros(sum(sizes), dtype=torch.float64), 0.0
+    total, norms = torch.zeros(sum(sizes), dtype=torch.float64), []
     for unit in units:
         mean = torch.stack([record_gradient(model, loader, i) for i in unit]).mean(0) / alpha
-        clipped = mean * min(1.0, max_grad_norm / float(mean.norm()))
-        total += clipped * alpha
-        moved += float(clipped.norm())
-    return total, moved
+        total += mean * min(1.0, max_grad_norm / float(mean.norm())) * alpha
+        norms.append(mean.norm())
+    return total, torch.stack(norms)

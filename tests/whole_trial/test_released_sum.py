@@ -106,11 +106,15 @@ def test_two_steps_release_what_the_definition_says(
             return
         model.begin_step(1, step)
         stats = made.step(1, step)
-        expected, moved = sum_of_clipped(
+        expected, norms = sum_of_clipped(
             model, loader, units, max_grad_norm=max_grad_norm, group_scale=alpha
         )
         found = made.released.double() * mech.num_microbatches
+        moved = float(norms.clamp(max=max_grad_norm).sum())
         assert float((found - expected).norm()) <= TOLERANCE[precision] * moved
+        if precision == "fp32":
+            assert float(stats.norm) == pytest.approx(float(norms.sum()), rel=1e-3)
+            assert int(stats.clipped) == int((norms > max_grad_norm).sum())
         assert int(stats.units) == len(units)
         assert int(stats.records) == sum(map(len, units))
 
