@@ -1,27 +1,20 @@
-"""The report's charts as inline SVG: readable as they are, and with names that a script can use.
-
-Every point carries its trial's id (`data-trial`) and says its figures in words (`aria-label`).
-"""
+"""The charts of a report: each is defined here, once, as data (`chart.Chart`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from dashboards import comparison, palette, scales
-from dashboards.results import Estimate, Sweep, Trial
-from dashboards.svg import Frame, Svg, element, group, mark, path
+from dashboards import comparison, palette
+from dashboards.chart import Axis, Chart, Line, Point
+from dashboards.results import Roc, Sweep, Trial
+from trainables import formats
 from trainables.attacks import auc_of
 from trainables.figures import LEAKAGE
-from trainables.formats import duration, interval, number, share
-from trainables.formats import epsilon as guaranteed
 
 STRONGEST = "strongest"
-WIDTH, HEIGHT = 520.0, 380.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 30.0, 50.0
-_INFINITY = 46.0  # room for trials whose epsilon is infinite
-EpsilonOf = Callable[[Trial], float | None]
-EPSILONS: dict[str, EpsilonOf] = {
+MOST_CURVES = 24  # lines that an ROC chart can carry
+EPSILONS: dict[str, Callable[[Trial], float | None]] = {
     "epsilon": lambda trial: math.inf if trial.baseline else trial.epsilon,
     "epsilon_paper": lambda trial: math.inf if trial.baseline else trial.epsilon_paper,
 }
@@ -29,287 +22,265 @@ _X_LABELS = {
     "epsilon": "epsilon (a guarantee of the code that ran; log axis)",
     "epsilon_paper": "epsilon_paper (the paper's formula, no guarantee; log axis)",
 }
+_DASHES = {"linear": (7, 3), "exponential": (2, 3)}
+_EPOCHS = (
+    ("validation_ser", "validation SER", False),
+    ("validation_loss", "validation loss", False),
+    ("epsilon_spent", "epsilon spent (log axis)", True),
+    ("noise_multiplier", "noise multiplier (log axis)", True),
+)
+# Of attacks, which have no engine: Okabe & Ito (2008), and a dash each.
+_ATTACKS: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("#0072b2", ()),
+    ("#b84f00", ()),
+    ("#009e73", ()),
+    ("#7a4a86", (5, 2)),
+    ("#56b4e9", (5, 2)),
+    ("#e69f00", (5, 2)),
+    ("#595959", (7, 2, 1, 2)),
+    ("#000000", (1, 2)),
+)
 
 
-def frontier(sweep: Sweep, *, epsilon: str = "epsilon") -> Svg:
+def every(sweep: Sweep) -> list[Chart]:
+    """All charts that the sweep has data for."""
+    found = [frontier(sweep, kind) for kind in kinds(sweep)]
+    found += [leakage(sweep, name, kind) for name in attacks(sweep) for kind in kinds(sweep)]
+    return [*found, times(sweep), *epochs(sweep), *rocs(sweep)]
+
+
+def kinds(sweep: Sweep) -> list[str]:
+    """Which epsilons any trial has."""
+    known = {kind: [of(trial) for trial in sweep.finished] for kind, of in EPSILONS.items()}
+    return [k for k, xs in known.items() if any(x is not None and math.isfinite(x) for x in xs)]
+
+
+def attacks(sweep: Sweep) -> tuple[str, ...]:
+    """Attacks that any trial has an AUC of, the strongest of each trial first."""
+    return (STRONGEST, *sweep.attacks) if sweep.attacks else ()
+
+
+def frontier(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
     """Test SER with intervals over `epsilon` or `epsilon_paper`, the front as a line."""
-    points = _points(sweep, "ser", EPSILONS[epsilon])
-    frame = _frame(points, floor=0.0)
-    layers = []
-    if epsilon == "epsilon" and math.isfinite(sweep.choice.epsilon_max):
-        layers.append(_asked(frame, sweep.choice.epsilon_max))
     base = sweep.baseline
-    if base is not None and (reference := base.figure("ser")) is not None:
-        layers.append(_reference(frame, reference.value, f"{palette.name(base.engine)} baseline"))
-    if epsilon == "epsilon":
-        steps = [frame.place(*corner) for corner in comparison.front_steps(sweep.trials)]
-        layers.append(element("path", d=path(steps, steps=True), class_="front"))
-    return frame.svg(
-        frame.axes(x_label=_X_LABELS[epsilon], y_label="test SER (95 % interval)"),
-        *layers,
-        _marks(frame, points, sweep, what="SER"),
-        name=f"frontier-{epsilon.replace('_', '-')}",
+    reference = base.figure("ser") if base is not None else None
+    guaranteed = epsilon == "epsilon"
+    points = _points(sweep, "ser", epsilon, what="SER")
+    return Chart(
+        name=f"frontier-{_slug(epsilon)}",
         title=f"Test SER over {epsilon}",
         description=f"{len(points)} trials. Lower is better in both. The data are in the table of"
         " all trials.",
+        x=Axis(label=_X_LABELS[epsilon], is_log=True),
+        y=Axis(label="test SER (95 % interval)", low=0.0),
+        points=points,
+        front=tuple(comparison.front_steps(sweep.trials)) if guaranteed else (),
+        level=(reference.value, f"{palette.name(base.engine)} baseline")
+        if base is not None and reference is not None
+        else None,
+        shaded=sweep.choice.epsilon_max if guaranteed else None,
     )
 
 
-def leakage(sweep: Sweep, attack: str, *, epsilon: str = "epsilon") -> Svg:
+def leakage(sweep: Sweep, attack: str, epsilon: str = "epsilon") -> Chart:
     """The AUC with intervals of an attack, or of each trial's `STRONGEST`, over `epsilon` or
     `epsilon_paper`; chance at one half.
     """
     metric = LEAKAGE if attack == STRONGEST else auc_of(attack)
-    points = _points(sweep, metric, EPSILONS[epsilon])
-    frame = _frame([*points, *((t, x, Estimate(value=0.5)) for t, x, _ in points[:1])])
-    return frame.svg(
-        frame.axes(x_label=_X_LABELS[epsilon], y_label=f"AUC of the {attack} attack (95 %)"),
-        _reference(frame, 0.5, "chance"),
-        _marks(frame, points, sweep, what="AUC"),
-        name=f"leakage-{attack.replace('_', '-')}-{epsilon.replace('_', '-')}",
+    points = _points(sweep, metric, epsilon, what="AUC")
+    return Chart(
+        name=f"leakage-{_slug(attack)}-{_slug(epsilon)}",
         title=f"AUC of the {attack} membership attack over {epsilon}",
         description=f"{len(points)} trials; one half is chance. Curator only. The data are in the"
         " table of attacks.",
+        x=Axis(label=_X_LABELS[epsilon], is_log=True),
+        y=Axis(label=f"AUC of the {attack} attack (95 %)"),
+        points=points,
+        level=(0.5, "chance"),
     )
 
 
-def roc(sweep: Sweep, attack: str, *, trials: Sequence[Trial]) -> Svg:
-    """ROC curves of an attack on log-log axes, with the line of chance."""
-    curves = [(t, c) for t in trials for c in t.rocs if c.attack == attack]
-    low = min((x for _, c in curves for x in c.fpr if x > 0), default=1e-3)
-    frame = Frame(
-        width=WIDTH,
-        height=HEIGHT,
-        x=scales.Scale(kind="log", low=low, high=1.0, start=_LEFT, end=WIDTH - _RIGHT),
-        y=scales.Scale(kind="log", low=low, high=1.0, start=HEIGHT - _BOTTOM, end=_TOP),
-    )
-    lines = [
-        _line(frame, t, [(x, y) for x, y in zip(c.fpr, c.tpr, strict=True) if y > 0], steps=True)
-        for t, c in curves
+def rocs(sweep: Sweep) -> list[Chart]:
+    """ROC curves of each attack, of the trials that matter most."""
+    found: dict[str, list[Line]] = {}
+    for trial in with_curves(sweep):
+        for curve in trial.rocs:
+            series = palette.words(trial.engine, trial.decay)
+            line = _roc_line(curve, trial.name, series=series, engine=trial.engine, trial=trial.id)
+            found.setdefault(curve.attack, []).append(line)
+    return [
+        _roc(
+            lines,
+            name=f"roc-{_slug(attack)}",
+            title=f"ROC of the {attack} attack on log-log axes",
+            description=f"{len(lines)} trials; the dashed diagonal is chance. Rates at 1 % and"
+            " 0.1 % false positives are in the table of attacks. Curator only.",
+        )
+        for attack, lines in sorted(found.items())
     ]
-    chance = path([frame.place(low, low), frame.place(1.0, 1.0)])
-    return frame.svg(
-        frame.axes(x_label="false-positive rate (log axis)", y_label="true-positive rate (log)"),
-        element("path", d=chance, class_="reference"),
-        *lines,
-        name=f"roc-{attack.replace('_', '-')}",
-        title=f"ROC of the {attack} attack on log-log axes",
-        description=f"{len(curves)} trials; the dashed diagonal is chance. Rates at 1 % and 0.1 %"
-        " false positives are in the table of attacks. Curator only.",
-    )
 
 
-def epochs(sweep: Sweep, metric: str, *, label: str, log: bool = False) -> Svg:
-    """A metric after each epoch, one line a trial that has it."""
+def with_curves(sweep: Sweep) -> list[Trial]:
+    """Trials whose curves are drawn: all, or where that is too many the ones that matter most."""
+    have = [trial for trial in sweep.finished if trial.rocs]
+
+    def matters(trial: Trial) -> tuple[bool, bool, bool]:
+        return not trial.baseline, trial.id != sweep.choice.trial, not trial.on_front
+
+    kept = {trial.id for trial in sorted(have, key=matters)[:MOST_CURVES]}
+    return [trial for trial in have if trial.id in kept]
+
+
+def roc_of_trial(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> Chart:
+    """One trial's attacks against each other; `curves` hold `fpr` and `tpr` each. The control
+    `blind`, which sees no model, is grey and last.
+    """
     lines = []
-    for trial in sweep.finished:
-        found = [(row["epochs_done"], row[metric]) for row in trial.history if metric in row]
-        found = [(x, y) for x, y in found if math.isfinite(y) and (y > 0 or not log)]
-        if found:
-            lines.append((trial, found))
-    values = [y for _, line in lines for _, y in line]
-    most = max((x for _, line in lines for x, _ in line), default=2.0)
-    place = {"start": HEIGHT - _BOTTOM, "end": _TOP}
-    y = scales.log(values, **place) if log else scales.linear(values, floor=0.0, **place)
-    x = scales.Scale(
-        kind="linear",
-        low=min(1.0, most - 1),
-        high=most,
-        start=_LEFT,
-        end=WIDTH - _RIGHT,
-        whole=True,
-    )
-    frame = Frame(width=WIDTH, height=HEIGHT, x=x, y=y)
-    return frame.svg(
-        frame.axes(x_label="epoch", y_label=label),
-        *(_line(frame, trial, line) for trial, line in lines),
-        name=f"epochs-{metric.replace('_', '-')}",
-        title=f"{label} by epoch",
-        description=f"{len(lines)} trials. The data are in epochs.csv.",
-    )
+    for place, name in enumerate(sorted(curves, key=lambda name: (name == "blind", name))):
+        colour, dash = ("#999999", ()) if name == "blind" else _ATTACKS[place % len(_ATTACKS)]
+        curve = Roc(attack=name, **{key: tuple(curves[name][key]) for key in ("fpr", "tpr")})
+        words = name.replace("_", " ")
+        lines.append(_roc_line(curve, words, series=words, colour=colour, dash=dash))
+    return _roc(lines, name="roc", title=title, description="ROC of each attack. Curator only.")
 
 
-def times(sweep: Sweep) -> Svg:
+def epochs(sweep: Sweep) -> list[Chart]:
+    """What changes with an epoch, one line a trial that has it."""
+    return [
+        _by_epoch(sweep, name, label, is_log=is_log)
+        for name, label, is_log in _EPOCHS
+        if any(name in row for trial in sweep.finished for row in trial.history)
+    ]
+
+
+def times(sweep: Sweep) -> Chart:
     """Seconds of an epoch as a multiple of the baseline's: median and range, a row an engine."""
-    rows = [row for row in comparison.times(sweep) if row.factor is not None]
-    left, line = 172.0, 34.0
-    height = _TOP + line * max(1, len(rows)) + _BOTTOM
-    highs = [row.factor_high or 1.0 for row in rows]
-    x = scales.linear([0.0, 1.0, *highs], start=left, end=WIDTH - _RIGHT - 44, floor=0.0)
-    y = scales.Scale(kind="linear", low=-0.5, high=max(1, len(rows)) - 0.5, start=_TOP, end=height)
-    bottom = height - _BOTTOM
-    parts = [
-        element("line", x1=x.place(t), x2=x.place(t), y1=_TOP, y2=bottom, class_="grid")
-        for t in x.ticks()
-    ]
-    parts += [
-        element("text", f"{t:g}×", x=x.place(t), y=bottom + 18, class_="tick middle")
-        for t in x.ticks()
-    ]
-    one = x.place(1.0)
-    parts.append(element("line", x1=one, x2=one, y1=_TOP, y2=bottom, class_="reference"))
-    label = "seconds of an epoch, times the baseline's"
-    parts.append(element("text", label, x=(left + x.end) / 2, y=bottom + 40, class_="label middle"))
-    for place, row in enumerate(rows):
-        parts.append(_time_row(row, x, _TOP + line * (place + 0.5), left))
-    frame = Frame(width=WIDTH, height=height, x=x, y=y)
-    return frame.svg(
-        *parts,
+    points, rows = [], []
+    for place, row in enumerate(r for r in comparison.times(sweep) if r.factor is not None):
+        factor = row.factor or 0.0
+        low, high = row.factor_low or factor, row.factor_high or factor
+        rows.append(palette.words(row.engine, row.decay))
+        points.append(
+            Point(
+                x=factor,
+                y=place,
+                low=low,
+                high=high,
+                words=f"{rows[-1]}: {formats.number(factor, 3)} times the baseline"
+                f" ({formats.number(low, 3)} to {formats.number(high, 3)}),"
+                f" {formats.duration(row.median)} an epoch, {row.num_trials} trials",
+                series=rows[-1],
+                engine=row.engine,
+                mark=palette.mark(row.engine, row.decay),
+            )
+        )
+    return Chart(
         name="times-chart",
         title="Seconds of an epoch as a multiple of the baseline's",
         description=f"{len(rows)} rows: median and range over trials. The data are in the table"
         " of times.",
+        x=Axis(label="seconds of an epoch, times the baseline's", low=0.0),
+        y=Axis(label="engine, decay", rows=tuple(rows)),
+        points=tuple(points),
+        level=(1.0, "baseline"),
     )
 
 
-def legend(sweep: Sweep) -> Svg:
-    """Engines and decays of the sweep with their marks, as a list for people and screen readers."""
-    seen: dict[tuple[str, str], None] = {}
-    for trial in sweep.finished:
-        seen.setdefault(
-            (trial.engine, trial.decay if palette.shows_decay(trial.engine) else "none")
-        )
-    items = []
-    for engine, decay in seen:
-        picture = element(
-            "svg",
-            group([mark(palette.mark(engine, decay))], class_=f"point {palette.css_class(engine)}"),
-            viewBox="-8 -8 16 16",
-            width=16,
-            height=16,
-            aria_hidden="true",
-            focusable="false",
-        )
-        items.append(element("li", picture, element("span", palette.words(engine, decay))))
-    return element("ul", *items, class_="legend")
-
-
-def _time_row(row: comparison.TimeRow, x: scales.Scale, y: float, left: float) -> Svg:
-    assert row.factor is not None
-    low, high = row.factor_low or row.factor, row.factor_high or row.factor
-    words = palette.name(row.engine)
-    if palette.shows_decay(row.engine):
-        words += ", no decay" if row.decay == "none" else f", {row.decay}"
-    spoken = (
-        f"{words}: {number(row.factor, 3)} times the baseline ({number(low, 3)} to"
-        f" {number(high, 3)}), {duration(row.median)} an epoch, {row.num_trials} trials"
-    )
-    dot = group(
-        [mark(palette.mark(row.engine, row.decay))],
-        transform=f"translate({x.place(row.factor):.2f} {y:.2f})",
-    )
-    return group(
-        [
-            element("text", words, x=left - 10, y=y + 4, class_="tick end"),
-            element("line", x1=x.place(low), x2=x.place(high), y1=y, y2=y, class_="whisker"),
-            dot,
-            element(
-                "text", f"{row.factor:.2f}×", x=x.place(high) + 9, y=y + 4, class_="tick value"
-            ),
-        ],
-        class_=f"point {palette.css_class(row.engine)}",
-        role="img",
-        aria_label=spoken,
-        data_tip=spoken,
-    )
-
-
-def _points(sweep: Sweep, metric: str, epsilon: EpsilonOf) -> list[tuple[Trial, float, Estimate]]:
+def _points(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tuple[Point, ...]:
     found = []
     for trial in sweep.finished:
-        x, y = epsilon(trial), trial.figure(metric)
-        if x is not None and x > 0 and y is not None:
-            found.append((trial, x, y))
-    return sorted(found, key=lambda point: point[1])
-
-
-def _frame(points: Sequence[tuple[Trial, float, Estimate]], *, floor: float | None = None) -> Frame:
-    has_infinity = any(math.isinf(x) for _, x, _ in points)
-    right = WIDTH - _RIGHT - (_INFINITY if has_infinity else 0.0)
-    values = [v for _, _, e in points for v in (e.value, e.low, e.high) if v is not None]
-    return Frame(
-        width=WIDTH,
-        height=HEIGHT,
-        x=scales.log([x for _, x, _ in points], start=_LEFT, end=right),
-        y=scales.linear(values, start=HEIGHT - _BOTTOM, end=_TOP, floor=floor),
-        infinity=WIDTH - _RIGHT - _INFINITY / 3 if has_infinity else None,
-    )
-
-
-def _marks(
-    frame: Frame, points: Sequence[tuple[Trial, float, Estimate]], sweep: Sweep, *, what: str
-) -> Svg:
-    drawn = []
-    for trial, x, estimate in points:
-        across, up = frame.place(x, estimate.value)
-        between = interval(estimate.low, estimate.high)
-        spoken = f"{trial.name}: {what} {share(estimate.value)}"
-        spoken += f" ({between})" if between else ""
-        spoken += f", epsilon {guaranteed(trial.epsilon)}"
-        spoken += f", epsilon_paper {guaranteed(trial.epsilon_paper)}"
-        parts = []
-        if estimate.low is not None and estimate.high is not None:
-            low, high = frame.y.place(estimate.low) - up, frame.y.place(estimate.high) - up
-            parts.append(element("line", x1=0, x2=0, y1=low, y2=high, class_="whisker"))
-        if trial.id == sweep.choice.trial:
-            parts.append(element("circle", r=10, class_="chosen"))
-        parts.append(mark(palette.mark(trial.engine, trial.decay)))
-        drawn.append(
-            group(
-                parts,
-                class_=f"point {palette.css_class(trial.engine)}",
-                transform=f"translate({across:.2f} {up:.2f})",
-                role="img",
-                aria_label=spoken,
-                data_trial=trial.id,
-                data_tip=spoken,
+        x, y = EPSILONS[epsilon](trial), trial.figure(metric)
+        if x is None or x <= 0 or y is None:
+            continue
+        between = formats.interval(y.low, y.high)
+        words = f"{trial.name}: {what} {formats.share(y.value)}"
+        words += f" ({between})" if between else ""
+        words += f", epsilon {formats.epsilon(trial.epsilon)}"
+        words += f", epsilon_paper {formats.epsilon(trial.epsilon_paper)}"
+        found.append(
+            Point(
+                x=x,
+                y=y.value,
+                low=y.low,
+                high=y.high,
+                words=words,
+                series=palette.words(trial.engine, trial.decay),
+                engine=trial.engine,
+                mark=palette.mark(trial.engine, trial.decay),
+                trial=trial.id,
+                is_chosen=trial.id == sweep.choice.trial,
             )
         )
-    return group(drawn, class_="points")
+    return tuple(sorted(found, key=lambda point: point.x))
 
 
-def _line(
-    frame: Frame, trial: Trial, points: Sequence[tuple[float, float]], *, steps: bool = False
-) -> Svg:
-    placed = [frame.place(x, y) for x, y in points]
-    dash = {"linear": "7 3", "exponential": "2 3"}.get(trial.decay)
-    return element(
-        "path",
-        d=path(placed, steps=steps),
-        class_=f"line {palette.css_class(trial.engine)}",
-        stroke_dasharray=dash,
-        role="img",
-        aria_label=trial.name,
-        data_trial=trial.id,
-        data_tip=trial.name,
+def _by_epoch(sweep: Sweep, metric: str, label: str, *, is_log: bool) -> Chart:
+    lines = []
+    for trial in sweep.finished:
+        found = [(row["epochs_done"], row[metric]) for row in trial.history if metric in row]
+        found = [(x, y) for x, y in found if math.isfinite(y) and (y > 0 or not is_log)]
+        if found:
+            x, y = zip(*found, strict=True)
+            lines.append(
+                Line(
+                    x=x,
+                    y=y,
+                    series=palette.words(trial.engine, trial.decay),
+                    words=trial.name,
+                    engine=trial.engine,
+                    dash=_DASHES.get(trial.decay, ()),
+                    trial=trial.id,
+                )
+            )
+    most = max((x for line in lines for x in line.x), default=2.0)
+    return Chart(
+        name=f"epochs-{_slug(metric)}",
+        title=f"{label} by epoch",
+        description=f"{len(lines)} trials. The data are in epochs.csv.",
+        x=Axis(label="epoch", is_whole=True, low=min(1.0, most - 1), high=most),
+        y=Axis(label=label, is_log=is_log, low=None if is_log else 0.0),
+        lines=tuple(lines),
     )
 
 
-def _asked(frame: Frame, epsilon: float) -> Svg:
-    """The part of the chart whose trials are good enough."""
-    if epsilon <= frame.x.low:
-        return Svg("")
-    right = frame.x.place(epsilon)
-    top, bottom = frame.y.end, frame.y.start
-    box = {"x": frame.x.start, "y": top, "width": right - frame.x.start, "height": bottom - top}
-    return group(
-        [
-            element("rect", class_="asked", **box),
-            element("line", x1=right, x2=right, y1=top, y2=bottom, class_="asked-edge"),
-            element("text", f"ε ≤ {epsilon:g}", x=right + 4, y=top + 10, class_="note"),
-        ],
-        aria_hidden="true",
+def _roc_line(
+    curve: Roc,
+    words: str,
+    *,
+    series: str,
+    engine: str = "",
+    trial: str = "",
+    colour: str = "",
+    dash: tuple[int, ...] = (),
+) -> Line:
+    kept = [(x, y) for x, y in zip(curve.fpr, curve.tpr, strict=True) if x > 0 and y > 0]
+    x, y = zip(*kept, strict=True) if kept else ((), ())
+    return Line(
+        x=x,
+        y=y,
+        words=words,
+        series=series,
+        engine=engine,
+        trial=trial,
+        colour=colour,
+        dash=dash,
+        is_stepped=True,
     )
 
 
-def _reference(frame: Frame, value: float, words: str) -> Svg:
-    y = frame.y.place(value)
-    right = frame.x.end if frame.infinity is None else frame.infinity + 14
-    left = frame.x.start
-    return group(
-        [
-            element("line", x1=left, x2=right, y1=y, y2=y, class_="reference"),
-            element("text", words, x=left + 4, y=y - 5, class_="note"),
-        ],
-        aria_hidden="true",
+def _roc(lines: Sequence[Line], *, name: str, title: str, description: str) -> Chart:
+    low = min((value for line in lines for value in (*line.x, *line.y)), default=1e-3)
+    low = min(low, 0.5)  # a few records: an axis needs a length
+    return Chart(
+        name=name,
+        title=title,
+        description=description,
+        x=Axis(label="false-positive rate (log axis)", is_log=True, low=low, high=1.0),
+        y=Axis(label="true-positive rate (log axis)", is_log=True, low=low, high=1.05),
+        lines=tuple(lines),
+        chance=True,
     )
+
+
+def _slug(name: str) -> str:
+    return name.replace("_", "-")

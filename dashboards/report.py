@@ -7,7 +7,6 @@ scripts, and holds its data as CSV.
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dashboards import charts, comparison, palette, tables
+from dashboards import charts, comparison, legend, palette, tables
+from dashboards.render import svg
 from dashboards.results import Sweep, Trial
 from trainables import formats
 from trainables.attacks import strongest
 from trainables.figures import LEAKAGE
 
 _TEMPLATES = Path(__file__).parent / "templates"
-MOST_CURVES = 24  # lines that an ROC chart can carry
 _CARD_FIGURES = (
     ("epsilon", "a guarantee"),
     ("delta", "the probability that epsilon does not bound"),
@@ -76,10 +75,8 @@ def time_factor(sweep: Sweep) -> float | None:
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
-    drawn = _drawn(sweep)
-    kinds = [
-        kind for kind, of in charts.EPSILONS.items() if any(_finite(of(t)) for t in sweep.finished)
-    ]
+    drawn = charts.with_curves(sweep)
+    kinds = charts.kinds(sweep)
     card = sweep.card
     return {
         "sweep": sweep,
@@ -87,7 +84,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "css": Markup(f"{_read('report.css')}\n{palette.css()}"),
         "js": Markup(_read("report.js")),
         "files": tables.files(sweep),
-        "legend": charts.legend(sweep),
+        "legend": legend.entries(sweep),
         "sentence": sentence(sweep),
         "cost_time": time_factor(sweep),
         "worst": strongest(sweep.chosen.metrics) if sweep.chosen else None,
@@ -96,18 +93,18 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             (t for t in sweep.finished if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,
         ),
-        "frontier": [(kind, charts.frontier(sweep, epsilon=kind)) for kind in kinds],
+        "frontier": [(kind, svg(charts.frontier(sweep, kind))) for kind in kinds],
         "leakage": [
-            (name, [(kind, charts.leakage(sweep, name, epsilon=kind)) for kind in kinds])
-            for name in ((charts.STRONGEST, *sweep.attacks) if sweep.attacks else ())
+            (name, [(kind, svg(charts.leakage(sweep, name, kind))) for kind in kinds])
+            for name in charts.attacks(sweep)
         ],
         "decay_rows": comparison.decays(sweep),
         "time_rows": comparison.times(sweep),
-        "times_chart": charts.times(sweep),
-        "epoch_charts": _epoch_charts(sweep),
+        "times_chart": svg(charts.times(sweep)),
+        "epoch_charts": [svg(chart) for chart in charts.epochs(sweep)],
         "roc_charts": [
-            (name, charts.roc(sweep, name, trials=drawn))
-            for name in sorted({c.attack for t in drawn for c in t.rocs})
+            (chart.name.removeprefix("roc-").replace("-", "_"), svg(chart))
+            for chart in charts.rocs(sweep)
         ],
         "roc_left_out": sum(bool(t.rocs) for t in sweep.finished) - len(drawn),
         "bounds": _bounds(sweep),
@@ -136,31 +133,6 @@ def _words() -> dict[str, Any]:
         "exact": lambda value: "" if value is None else repr(float(value)),
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
     }
-
-
-def _drawn(sweep: Sweep) -> list[Trial]:
-    """Trials whose curves are drawn: all, or where that is too many the ones that matter most."""
-    have = [trial for trial in sweep.finished if trial.rocs]
-
-    def matters(trial: Trial) -> tuple[bool, bool, bool]:
-        return not trial.baseline, trial.id != sweep.choice.trial, not trial.on_front
-
-    kept = {trial.id for trial in sorted(have, key=matters)[:MOST_CURVES]}
-    return [trial for trial in have if trial.id in kept]
-
-
-def _epoch_charts(sweep: Sweep) -> list[str]:
-    named = (
-        ("validation_ser", "validation SER", False),
-        ("epsilon_spent", "epsilon spent (log axis)", True),
-        ("noise_multiplier", "noise multiplier (log axis)", True),
-    )
-    have = {name for trial in sweep.finished for row in trial.history for name in row}
-    return [
-        charts.epochs(sweep, name, label=label, log=log)
-        for name, label, log in named
-        if name in have
-    ]
 
 
 def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
@@ -227,10 +199,6 @@ def _card_lists(card: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         ("Randomness and workers", [*several("randomness"), *several("workers")]),
         ("Where the weights come from", several("provenance")),
     ]
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value) and value > 0
 
 
 def _read(name: str) -> str:

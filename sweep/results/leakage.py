@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dashboards import roc
+from dashboards import charts
+from dashboards.render import png
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
@@ -87,7 +88,7 @@ def draw(place: Path, title: str) -> None:
     ):
         return
     fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two may draw it at once
-    roc.figure(evidence.read_curves(place), title=title).savefig(fresh)
+    fresh.write_bytes(png(charts.roc_of_trial(evidence.read_curves(place), title=title)))
     fresh.replace(picture)
 
 

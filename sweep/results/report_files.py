@@ -1,4 +1,4 @@
-"""Writing a report: the page, its figures for print, its data."""
+"""Writing a report: the page, its charts for print and as data, its tables."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-from dashboards import figures, report, tables
+from dashboards import charts, report, tables
+from dashboards.render import png
 from dashboards.results import Sweep
 from sweep.results.report_data import gather
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 
-PAGE = "report.html"
+PAGE, CHARTS = "report.html", "charts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +64,11 @@ def write(folder: SweepFolder, target: Path, *, epsilon_max: float, public: bool
     for name, text in tables.files(sweep).items():
         (target / name).write_text(text, encoding="utf-8")
         beside.append(name)
-    # Equal results give equal bytes: no time of writing, no ids from a random salt.
-    with matplotlib.rc_context({"svg.hashsalt": folder.name}):
-        for name, drawn in figures.figures(sweep).items():
-            drawn.savefig(target / f"{name}.png", dpi=160)
-            drawn.savefig(target / f"{name}.svg", dpi=160, metadata={"Date": None})
-            beside += [f"{name}.png", f"{name}.svg"]
+    (target / CHARTS).mkdir(exist_ok=True)
+    for chart in charts.every(sweep):
+        (target / CHARTS / f"{chart.name}.png").write_bytes(png(chart))
+        (target / CHARTS / f"{chart.name}.csv").write_text(chart.csv(), encoding="utf-8")
+        beside += [f"{CHARTS}/{chart.name}.{suffix}" for suffix in ("png", "csv")]
     page = target / PAGE
     page.write_text(report.html(sweep, public=public), encoding="utf-8")
     return Made(sweep=sweep, page=page, beside=tuple(beside))

@@ -89,7 +89,7 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_from_point_to_point(
     assert window.run(tip) == ""
     window.keys(_TAB)
     assert window.run("return document.activeElement.closest('svg')?.id") == (
-        "leakage-shadow-epsilon"
+        "leakage-strongest-epsilon"
     )
 
 

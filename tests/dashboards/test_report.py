@@ -6,14 +6,15 @@ import csv
 import io
 import math
 from html.parser import HTMLParser
-from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from dashboards import charts, figures, report, tables
+from dashboards import charts, render, report, tables
 from dashboards.results import Choice, Sweep, Trial
 from tests.dashboards import samples
 
+SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "link", "br", "line", "circle", "rect", "path", "img", "input"}
 
 
@@ -177,10 +178,8 @@ def test_a_sweep_of_one_bare_trial_makes_a_page() -> None:
     choice = Choice(epsilon_max=8.0, reason="none")
     page = Page(report.html(samples.sweep(trials=(only,), choice=choice, card=None)))
     assert page.open == []
-    assert figures.figures(samples.sweep(trials=(only,), choice=choice)).keys() == {
-        "frontier",
-        "times",
-    }
+    bare = samples.sweep(trials=(only,), choice=choice)
+    assert [chart.name for chart in charts.every(bare)] == ["times-chart"]
 
 
 def test_csv_files_hold_what_the_page_shows(sweep: Sweep) -> None:
@@ -199,28 +198,45 @@ def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
     assert tables.text([{"name": "=cmd()", "change": -1.5}]) == "name,change\n'=cmd(),-1.5\n"
 
 
-def test_pictures_are_written_as_png_and_svg(sweep: Sweep, tmp_path: Path) -> None:
-    made = figures.figures(sweep)
-    assert set(made) == {"frontier", "times", "roc"}
-    for name, drawn in made.items():
-        for suffix in ("png", "svg"):
-            drawn.savefig(tmp_path / f"{name}.{suffix}")
-            assert (tmp_path / f"{name}.{suffix}").stat().st_size > 2_000
+def test_every_chart_comes_as_a_picture_and_as_csv(sweep: Sweep) -> None:
+    names = {chart.name for chart in charts.every(sweep)}
+    assert {"frontier-epsilon", "leakage-strongest-epsilon", "times-chart", "roc-shadow"} <= names
+    for chart in charts.every(sweep):
+        assert render.png(chart).startswith(b"\x89PNG")
+        rows = list(csv.reader(io.StringIO(chart.csv())))
+        assert len(rows) == 1 + len(chart.points) + sum(len(line.x) for line in chart.lines)
+        assert rows[0][2:4] == [chart.x.label, chart.y.label]
+
+
+def test_equal_charts_are_equal_bytes(sweep: Sweep) -> None:
+    chart = charts.frontier(sweep)
+    assert render.svg(chart) == render.svg(chart)
+    assert render.png(chart) == render.png(chart)
+
+
+def test_a_page_of_a_large_sweep_stays_small() -> None:
+    many = tuple(
+        samples.trial(f"t{number:03}", "dp_sgd", 0.1 + number / 1e3, 1.0 + number)
+        for number in range(100)
+    )
+    assert len(report.html(samples.sweep(trials=many)).encode()) < 1.5e6
 
 
 def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep: Sweep) -> None:
     styles = report.html(sweep)
     for colour in ("#595959", "#0072b2", "#b84f00", "#b8b8b8", "#56b4e9", "#f0995a"):
         assert colour in styles.lower()
-    used = {line.get_color() for axis in figures.frontier(sweep).axes for line in axis.get_lines()}
+    drawn = render.figure(charts.frontier(sweep))
+    used = {line.get_color() for axis in drawn.axes for line in axis.get_lines()}
     assert {"#595959", "#0072B2", "#B84F00"} <= used
 
 
 def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
-    page = Page(charts.frontier(sweep))
+    page = ElementTree.fromstring(render.svg(charts.frontier(sweep)))
     placed = {
-        a["data-trial"]: tuple(float(v) for v in a["transform"][10:-1].split())
-        for a in page.having("data-trial")
+        point.get("data-trial"): tuple(float(marks[-1].get(key, "")) for key in "xy")
+        for point in page.iter(f"{SVG}g")
+        if point.get("data-trial") and (marks := list(point.iter(f"{SVG}use")))
     }
     assert placed["eeee"][0] < placed["e2e2"][0] < placed["bbbb"][0] < placed["aaaa"][0]
     assert placed["eeee"][1] < placed["e2e2"][1] < placed["bbbb"][1] < placed["aaaa"][1]

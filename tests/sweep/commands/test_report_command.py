@@ -72,9 +72,9 @@ def test_the_page_figures_and_data_are_written_and_named(
     toy: SweepFolder, written: tuple[dict[str, Any], Path]
 ) -> None:
     said, target = written
-    there = {path.name for path in target.iterdir()}
+    there = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert there == {"report.html", *said["beside"]}
-    assert {"trials.csv", "frontier.png", "frontier.svg"} <= there
+    assert {"trials.csv", "charts/frontier-epsilon.png", "charts/frontier-epsilon.csv"} <= there
     assert said["bytes"] == (target / "report.html").stat().st_size
     assert said["trial"] in {record.plan.id for record in toy.records()}
     assert said["name"].startswith("edp")  # the baseline is nobody's answer
