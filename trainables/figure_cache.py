@@ -21,7 +21,8 @@ from typing import Any
 
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
-from trainables.privacy.mechanism import Mechanism, build, with_noise, with_other_stage
+from trainables.privacy.from_config import build, with_noise, with_other_stage
+from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 _FILE = "figures.jsonl"

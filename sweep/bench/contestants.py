@@ -28,7 +28,7 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import make_split
 from trainables.engines import Setup
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw
 from trainables.tasks._setup import trainable_ids

@@ -182,7 +182,7 @@ def _mechanism(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     )
     from trainables.errors import InvalidInput
     from trainables.frozen import first_problem
-    from trainables.privacy.mechanism import build_from
+    from trainables.privacy.from_config import build_from
 
     engine, given_delta = parts["engine"], parts["privacy"].get("delta")
     if engine not in catalogue.names("engines"):

@@ -6,7 +6,8 @@ from typing import Any
 
 from trainables.accountants import Release
 from trainables.config import Engine, NoiseDecay, PrivacyConfig, TrainingConfig
-from trainables.privacy.mechanism import Mechanism, build_from
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(

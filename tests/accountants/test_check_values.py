@@ -25,7 +25,7 @@ from trainables.accountants import (
 )
 from trainables.accountants.selection import Search, by_law
 from trainables.attacks.one_run import epsilon_lower_bound
-from trainables.privacy.mechanism import default_delta
+from trainables.privacy.from_config import default_delta
 
 
 def paper(z0: float, kind: str = "none", tau: float = 0.0) -> float:

@@ -16,7 +16,8 @@ from trainables.accountants import account, epsilon_sweep, noise_for, rdp, relea
 from trainables.accountants._release import Release
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism, build
+from trainables.privacy.from_config import build
+from trainables.privacy.mechanism import Mechanism
 
 # (n, B, epochs): steps, noise multipliers for epsilon 3, 8, 16 at delta 8e-6, by RDP.
 PAPER = {

@@ -22,7 +22,7 @@ from tests.sweep.sweeps import settings_in
 from trainables import catalogue
 from trainables.config import PrivacyConfig, parse
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 
 _NAMES = catalogue.names("engines")
 _PRIVATE = catalogue.names("engines", kind="private")

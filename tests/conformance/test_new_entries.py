@@ -15,7 +15,7 @@ from trainables import accountants, catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
-from trainables.privacy.mechanism import build, with_noise
+from trainables.privacy.from_config import build, with_noise
 
 ACCOUNTANT = '''"""Basic composition: what single steps cost, each at its share of delta."""
 

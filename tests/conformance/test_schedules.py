@@ -9,7 +9,7 @@ import pytest
 
 from trainables import catalogue
 from trainables.config import NoiseDecay, PrivacyConfig, TrainingConfig
-from trainables.privacy.mechanism import build_from
+from trainables.privacy.from_config import build_from
 
 _NAMES = catalogue.names("schedules")
 _TAUS = (0.0, 0.02, 0.5, 3.0)

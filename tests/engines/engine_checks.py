@@ -23,7 +23,8 @@ from trainables.communication import Alone
 from trainables.config import parse
 from trainables.engines import Engine, Setup
 from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
-from trainables.privacy.mechanism import Mechanism, build
+from trainables.privacy.from_config import build
+from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw, sampler
 

@@ -25,7 +25,7 @@ from trainables import catalogue
 from trainables.communication import Alone
 from trainables.config import parse
 from trainables.engines import Engine, Setup
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
 
 NUM_RECORDS = 6

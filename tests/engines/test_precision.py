@@ -20,7 +20,7 @@ from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import time_major
 from trainables.layers.precision import Precision, passes_in
 from trainables.privacy.flat import FlatGradient, Layout
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
 
 NUM_RECORDS = 5

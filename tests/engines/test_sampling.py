@@ -15,7 +15,8 @@ from engine_checks import mechanism
 from trainables.errors import InvalidInput
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
-from trainables.privacy.sampling import Population, Shuffle, sampler
+from trainables.privacy.population import Population
+from trainables.privacy.sampling import Shuffle, sampler
 
 CENTRAL = {"noise_calibration": "central"}
 KEY = public_key(0, "sampling")

@@ -15,7 +15,8 @@ from trainables.errors import InvalidData
 from trainables.figures import curator_only
 from trainables.privacy.card import Facts, PrivacyCard, make, read, with_sweep
 from trainables.privacy.card_page import to_markdown
-from trainables.privacy.mechanism import Mechanism, build_from
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
 
 _FACTS = Facts(

@@ -11,7 +11,7 @@ import pytest
 from trainables.accountants import account
 from trainables.config import parse
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 from trainables.privacy.noise import SecretKey
 from trainables.privacy.sampling import sampler
 

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from trainables.config import Engine, NoiseDecay, PrivacyConfig, TargetEpsilon, TrainingConfig
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism, build_from, default_delta
+from trainables.privacy.from_config import build_from, default_delta
+from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(

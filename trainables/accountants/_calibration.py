@@ -13,7 +13,8 @@ from trainables.accountants._choose import best, bounding
 from trainables.accountants._release import Release, release
 from trainables.config import TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
-from trainables.privacy.mechanism import Mechanism, build, with_noise, with_other_stage
+from trainables.privacy.from_config import build, with_noise, with_other_stage
+from trainables.privacy.mechanism import Mechanism
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12

@@ -28,7 +28,8 @@ from trainables.optimizers._optimizer import Optimizer
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
-from trainables.privacy.sampling import Draw, Ids, Sampler, sampler
+from trainables.privacy.population import Ids
+from trainables.privacy.sampling import Draw, Sampler, sampler
 
 
 class Loader(Protocol):

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from trainables.layers.linear import Linear
 from trainables.layers.packing import one_row_each
-from trainables.privacy.sampling import Draw, Ids
+from trainables.privacy.population import Ids
+from trainables.privacy.sampling import Draw
 
 
 class ChosenGradients(nn.Module):

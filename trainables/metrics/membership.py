@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr
 
 from trainables.errors import InvalidInput
 from trainables.figures import Figure
@@ -160,6 +159,8 @@ def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> tupl
     >>> clopper_pearson(0, 10)[0], clopper_pearson(10, 10)[1]
     (0.0, 1.0)
     """
+    from scipy.special import betaincinv  # here, because planning reads this module's figures
+
     if not 0 <= hits <= trials or trials < 1:
         raise InvalidInput(f"expected 0 <= hits <= trials and trials >= 1, got {hits} of {trials}")
     tail = (1 - confidence) / 2
@@ -236,6 +237,8 @@ def dp_inconsistencies(
         if tpr_at_fpr(curve, max_fpr).low > factor * fpr_high + delta:
             broken.append(name)
     if gaussian_mu is not None:
+        from scipy.special import ndtr
+
         area = auc(scores, member, confidence=confidence)
         if area.low > float(ndtr(gaussian_mu / math.sqrt(2))):
             broken.append("auc")

@@ -23,7 +23,8 @@ from trainables.privacy.card_sentences import (
     randomness,
     workers,
 )
-from trainables.privacy.mechanism import Mechanism, default_delta
+from trainables.privacy.from_config import default_delta
+from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain
 
 COVERS = "the training records; validation and test records are not covered"

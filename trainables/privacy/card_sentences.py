@@ -40,7 +40,7 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
 def adversary(mechanism: Mechanism) -> str:
     """Against whom the guarantee holds: what such a person sees, and what is kept from them."""
     kept = "the noise key"
-    if mechanism.sampling == "poisson":
+    if mechanism.sampling in ("poisson", "random_allocation"):
         kept += " and which records took part in a step"
     return (
         "sees the weights after every step of this trial, all that is computed from them without"

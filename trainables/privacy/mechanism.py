@@ -18,14 +18,9 @@ from trainables.config import (
     GroupScale,
     NeighboringRelation,
     NoiseCalibration,
-    PrivacyConfig,
     Sampling,
-    TargetEpsilon,
-    TrainingConfig,
-    TrialConfig,
-    engine_config,
 )
-from trainables.errors import InvalidInput
+from trainables.privacy.covered import refuse_out_of_range, refuse_uncovered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +73,8 @@ class Mechanism:
     steps_per_epoch: int = 1  # with sampling full
 
     def __post_init__(self) -> None:
-        _refuse_out_of_range(self)
-        _refuse_uncovered(self)
+        refuse_out_of_range(self)
+        refuse_uncovered(self)
 
     @property
     def sample_rate(self) -> float:
@@ -213,195 +208,7 @@ def claims_privacy(engine: str) -> bool:
     return catalogue.kind_of("engines", engine) != "plain"
 
 
-def default_delta(num_records: int) -> float:
-    """1e-5, or 1 / (10 n) where that is smaller."""
-    return min(1e-5, 1.0 / (10.0 * num_records))
-
-
-def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()) -> Mechanism:
-    """The mechanism of a config on n = `num_records` training records (groups with unit "group").
-
-    A `target_epsilon` must have been replaced by a noise multiplier before (`accountants.resolve`).
-
-    Raises: InvalidInput for a combination that no theorem covers.
-    """
-    if config.task == "synthesis":
-        return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
-    return build_from(
-        config.engine,
-        config.privacy,
-        training=config.training,
-        num_records=num_records,
-        undeclared=undeclared,
-    )
-
-
-def _of_synthesis(
-    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...]
-) -> Mechanism:
-    """Stages on the same records, and the histogram that their prompts are drawn from.
-
-    Shuffled pairs: the programs of two records are exchanged, so each record is in two pairs, and
-    both records are in the same two. The couple is the unit: it is drawn, clipped and counted as
-    one. A record that is replaced replaces its couple, so `epsilon_replace_one` covers a record;
-    one more or less would couple the others anew, which nothing here covers.
-    """
-    synthesis, privacy, training = config.synthesis, config.privacy, config.training
-    if synthesis.shuffle_pairs:
-        num_records //= 2
-        privacy = privacy.model_copy(update={"unit": "couple", "max_records_per_group": 2})
-        half = max(1, training.expected_batch_size // 2)
-        training = training.model_copy(update={"expected_batch_size": half})
-    made = build_from(
-        config.engine, privacy, training=training, num_records=num_records, undeclared=undeclared
-    )
-    if synthesis.parse_epochs is not None:
-        first = synthesis.parse_epochs
-        made = replace(made, stages=(first, training.epochs - first))
-    if synthesis.method == "one_and_a_half_stage" and made.claims_privacy:
-        if synthesis.histogram == "dp":
-            made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
-        elif synthesis.histogram == "true":
-            reason = "the prompts' frequencies are the private records' own (synthesis.histogram)"
-            made = replace(made, undeclared=(*made.undeclared, reason))
-    return made
-
-
-def with_noise(config: TrialConfig, z: float) -> TrialConfig:
-    """The config with a noise multiplier that is a number."""
-    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
-    return config.model_copy(update={"privacy": privacy})
-
-
-def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
-    """What one noise multiplier pays for: this trial's stage and, where another trial trains the
-    other one, that one too.
-    """
-    other = config.synthesis.other_epochs
-    if config.task != "synthesis" or other is None:
-        return mechanism
-    return replace(mechanism, epochs=mechanism.epochs + other, stages=(mechanism.epochs, other))
-
-
-def build_from(
-    engine: str,
-    privacy: PrivacyConfig,
-    *,
-    training: TrainingConfig,
-    num_records: int,
-    undeclared: tuple[str, ...] = (),
-) -> Mechanism:
-    """As `build`, from the parts of a config that a mechanism reads."""
-    privacy = engine_config(engine, privacy)
-    z = privacy.noise_multiplier
-    if isinstance(z, TargetEpsilon):
-        raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
-    if num_records < 1:
-        raise InvalidInput(f"expected num_records >= 1, got {num_records}")
-    sampling = privacy.sampling or "shuffle"
-    relation = privacy.neighboring_relation or (
-        "replace_one" if sampling == "shuffle" else "add_or_remove_one"
-    )
-    calibration = privacy.noise_calibration or "paper"
-    batch, workers = training.expected_batch_size, training.num_workers
-    if sampling == "full":
-        batch = num_records
-    if batch > num_records:
-        raise InvalidInput(
-            "expected training.expected_batch_size to be at most the number of training records"
-            f" ({num_records}), got {batch}"
-        )
-    if batch % workers and not (sampling == "full" and privacy.microbatch_size == 1):
-        raise InvalidInput(
-            f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
-            f" got {batch}"
-        )
-    microbatch = privacy.microbatch_size or batch // workers
-    if batch % (microbatch * workers) and not (sampling == "full" and microbatch == 1):
-        raise InvalidInput(
-            "expected privacy.microbatch_size to divide a worker's batch"
-            f" ({batch // workers}), got {microbatch}"
-        )
-    return Mechanism(
-        engine=engine,
-        num_records=num_records,
-        expected_batch_size=batch,
-        epochs=training.epochs,
-        num_workers=workers,
-        num_microbatches=batch // microbatch,
-        microbatch_size=microbatch,
-        sampling=sampling,
-        neighboring_relation=relation,
-        noise_calibration=calibration,
-        noise_multiplier=z,
-        max_grad_norm=privacy.max_grad_norm,
-        decay_kind=privacy.noise_decay.kind,
-        decay_tau=privacy.noise_decay.tau,
-        group_scale=privacy.group_scale,
-        max_group_scale=privacy.max_group_scale,
-        delta=privacy.delta or default_delta(num_records),
-        unit=privacy.unit,
-        max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
-        reproducible_noise=privacy.reproducible_noise,
-        undeclared=undeclared,
-        steps_per_epoch=training.steps_per_epoch if sampling == "full" else 1,
-    )
-
-
 @lru_cache(maxsize=65_536)
 def _factor(kind: str, epoch: int, tau: float) -> float:
     """d(t); kept because finding a schedule's file costs more than evaluating it."""
     return float(catalogue.entry("schedules", kind).factor(epoch, tau=tau))
-
-
-def _refuse_out_of_range(mechanism: Mechanism) -> None:
-    """Raises: InvalidInput for a number that no mechanism has."""
-    if not 0 < mechanism.delta < 1:
-        raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
-    for name in ("noise_multiplier", "histogram_noise_multiplier", "decay_tau"):
-        value = getattr(mechanism, name)
-        if not 0 <= value < math.inf:
-            raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
-    if not 0 < mechanism.max_grad_norm < math.inf:
-        raise InvalidInput(f"expected a finite max_grad_norm > 0, got {mechanism.max_grad_norm}")
-    if not 0 < mechanism.max_group_scale <= 1:
-        raise InvalidInput(f"expected 0 < max_group_scale <= 1, got {mechanism.max_group_scale}")
-    for name in (
-        *("num_records", "expected_batch_size", "num_workers", "num_microbatches"),
-        *("microbatch_size", "max_records_per_group", "steps_per_epoch"),
-    ):
-        if getattr(mechanism, name) < 1:
-            raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
-    if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):
-        raise InvalidInput(
-            f"expected epochs >= 0, got epochs={mechanism.epochs}, stages={mechanism.stages}"
-        )
-    if mechanism.expected_batch_size > mechanism.num_records:
-        raise InvalidInput(
-            "expected training.expected_batch_size to be at most the number of training records"
-            f" ({mechanism.num_records}), got {mechanism.expected_batch_size}"
-        )
-
-
-def _refuse_uncovered(mechanism: Mechanism) -> None:
-    """Raises: InvalidInput for a combination that no theorem covers."""
-    catalogue.entry("engines", mechanism.engine).check(mechanism)
-    if not mechanism.claims_privacy:
-        return
-    if mechanism.noise_calibration == "paper" and (
-        mechanism.num_microbatches != mechanism.num_workers
-    ):
-        raise InvalidInput(
-            "expected one micro-batch a worker with noise_calibration paper (Algorithm 1), got"
-            f" {mechanism.num_microbatches} micro-batches on {mechanism.num_workers} workers"
-        )
-    if mechanism.sampling == "shuffle" and mechanism.neighboring_relation != "replace_one":
-        raise InvalidInput(
-            "expected neighboring_relation replace_one with sampling shuffle,"
-            f" got {mechanism.neighboring_relation}"
-        )
-    if mechanism.sampling != "shuffle" and mechanism.neighboring_relation != "add_or_remove_one":
-        raise InvalidInput(
-            f"expected neighboring_relation add_or_remove_one with sampling {mechanism.sampling}"
-            f" (epsilon_replace_one is reported beside it), got {mechanism.neighboring_relation}"
-        )

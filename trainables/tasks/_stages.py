@@ -16,7 +16,7 @@ from trainables.data.texts import EncodedTexts
 from trainables.engines import Engine
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
-from trainables.privacy.sampling import Ids
+from trainables.privacy.population import Ids
 
 _MAX_TOKENS = 8_192  # of a pass that only measures
 

@@ -19,7 +19,7 @@ from trainables.accountants import _values
 from trainables.config import TrialConfig, parse
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy import mechanism as mechanism_module
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 from trainables.privacy.summary import PrivacySummary
 from trainables.schedules import linear
 

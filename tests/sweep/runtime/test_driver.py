@@ -29,7 +29,7 @@ from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.config import parse
 from trainables.figure_cache import FigureCache
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 from trainables.result import EpochReport, TrialResult
 
 

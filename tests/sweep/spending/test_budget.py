@@ -11,7 +11,8 @@ from sweep.spending.verdict import GO_ON
 from trainables.accountants import account, epsilon_after, paper_zcdp
 from trainables.config import parse
 from trainables.errors import InvalidInput
-from trainables.privacy.mechanism import Mechanism, build
+from trainables.privacy.from_config import build
+from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(*, engine: str = "edp_sgd", noise: float = 2.0, epochs: int = 5) -> Mechanism:

@@ -20,7 +20,8 @@ from sweep.spending.total import TotalBudget
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import RdpFilter, Release, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.privacy.mechanism import Mechanism, build_from
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
 
 EPOCHS = 3
 NOISES = {"a": 10.0, "b": 20.0, "c": 40.0}

@@ -22,7 +22,8 @@ from tests.sweep.store.test_chained_log import line
 from trainables.accountants import epsilon_sweep, release
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidData, InvalidInput
-from trainables.privacy.mechanism import Mechanism, build_from
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
 
 
 def mechanism(engine: Engine = "edp_sgd", **privacy: Any) -> Mechanism:

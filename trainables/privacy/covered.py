@@ -1,0 +1,65 @@
+"""What no mechanism is, and what no theorem covers: refused however a mechanism is made."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainables import catalogue
+from trainables.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from trainables.privacy.mechanism import Mechanism
+
+
+def refuse_out_of_range(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a number that no mechanism has."""
+    if not 0 < mechanism.delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
+    for name in ("noise_multiplier", "histogram_noise_multiplier", "decay_tau"):
+        value = getattr(mechanism, name)
+        if not 0 <= value < math.inf:
+            raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
+    if not 0 < mechanism.max_grad_norm < math.inf:
+        raise InvalidInput(f"expected a finite max_grad_norm > 0, got {mechanism.max_grad_norm}")
+    if not 0 < mechanism.max_group_scale <= 1:
+        raise InvalidInput(f"expected 0 < max_group_scale <= 1, got {mechanism.max_group_scale}")
+    for name in (
+        *("num_records", "expected_batch_size", "num_workers", "num_microbatches"),
+        *("microbatch_size", "max_records_per_group", "steps_per_epoch"),
+    ):
+        if getattr(mechanism, name) < 1:
+            raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
+    if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):
+        raise InvalidInput(
+            f"expected epochs >= 0, got epochs={mechanism.epochs}, stages={mechanism.stages}"
+        )
+    if mechanism.expected_batch_size > mechanism.num_records:
+        raise InvalidInput(
+            "expected training.expected_batch_size to be at most the number of training records"
+            f" ({mechanism.num_records}), got {mechanism.expected_batch_size}"
+        )
+
+
+def refuse_uncovered(mechanism: Mechanism) -> None:
+    """Raises: InvalidInput for a combination that no theorem covers."""
+    catalogue.entry("engines", mechanism.engine).check(mechanism)
+    if not mechanism.claims_privacy:
+        return
+    if mechanism.noise_calibration == "paper" and (
+        mechanism.num_microbatches != mechanism.num_workers
+    ):
+        raise InvalidInput(
+            "expected one micro-batch a worker with noise_calibration paper (Algorithm 1), got"
+            f" {mechanism.num_microbatches} micro-batches on {mechanism.num_workers} workers"
+        )
+    if mechanism.sampling == "shuffle" and mechanism.neighboring_relation != "replace_one":
+        raise InvalidInput(
+            "expected neighboring_relation replace_one with sampling shuffle,"
+            f" got {mechanism.neighboring_relation}"
+        )
+    if mechanism.sampling != "shuffle" and mechanism.neighboring_relation != "add_or_remove_one":
+        raise InvalidInput(
+            f"expected neighboring_relation add_or_remove_one with sampling {mechanism.sampling}"
+            f" (epsilon_replace_one is reported beside it), got {mechanism.neighboring_relation}"
+        )

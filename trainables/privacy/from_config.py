@@ -1,0 +1,150 @@
+"""From a config to its mechanism, the one object that is planned, run and accounted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainables.config import (
+    PrivacyConfig,
+    TargetEpsilon,
+    TrainingConfig,
+    TrialConfig,
+    engine_config,
+)
+from trainables.errors import InvalidInput
+from trainables.privacy.mechanism import Mechanism
+
+
+def default_delta(num_records: int) -> float:
+    """1e-5, or 1 / (10 n) where that is smaller."""
+    return min(1e-5, 1.0 / (10.0 * num_records))
+
+
+def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()) -> Mechanism:
+    """The mechanism of a config on n = `num_records` training records (groups with unit "group").
+
+    A `target_epsilon` must have been replaced by a noise multiplier before (`accountants.resolve`).
+
+    Raises: InvalidInput for a combination that no theorem covers.
+    """
+    if config.task == "synthesis":
+        return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
+    return build_from(
+        config.engine,
+        config.privacy,
+        training=config.training,
+        num_records=num_records,
+        undeclared=undeclared,
+    )
+
+
+def _of_synthesis(
+    config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...]
+) -> Mechanism:
+    """Stages on the same records, and the histogram that their prompts are drawn from.
+
+    Shuffled pairs: the programs of two records are exchanged, so each record is in two pairs, and
+    both records are in the same two. The couple is the unit: it is drawn, clipped and counted as
+    one. A record that is replaced replaces its couple, so `epsilon_replace_one` covers a record;
+    one more or less would couple the others anew, which nothing here covers.
+    """
+    synthesis, privacy, training = config.synthesis, config.privacy, config.training
+    if synthesis.shuffle_pairs:
+        num_records //= 2
+        privacy = privacy.model_copy(update={"unit": "couple", "max_records_per_group": 2})
+        half = max(1, training.expected_batch_size // 2)
+        training = training.model_copy(update={"expected_batch_size": half})
+    made = build_from(
+        config.engine, privacy, training=training, num_records=num_records, undeclared=undeclared
+    )
+    if synthesis.parse_epochs is not None:
+        first = synthesis.parse_epochs
+        made = replace(made, stages=(first, training.epochs - first))
+    if synthesis.method == "one_and_a_half_stage" and made.claims_privacy:
+        if synthesis.histogram == "dp":
+            made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
+        elif synthesis.histogram == "true":
+            reason = "the prompts' frequencies are the private records' own (synthesis.histogram)"
+            made = replace(made, undeclared=(*made.undeclared, reason))
+    return made
+
+
+def with_noise(config: TrialConfig, z: float) -> TrialConfig:
+    """The config with a noise multiplier that is a number."""
+    privacy = config.privacy.model_copy(update={"noise_multiplier": z})
+    return config.model_copy(update={"privacy": privacy})
+
+
+def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
+    """What one noise multiplier pays for: this trial's stage and, where another trial trains the
+    other one, that one too.
+    """
+    other = config.synthesis.other_epochs
+    if config.task != "synthesis" or other is None:
+        return mechanism
+    return replace(mechanism, epochs=mechanism.epochs + other, stages=(mechanism.epochs, other))
+
+
+def build_from(
+    engine: str,
+    privacy: PrivacyConfig,
+    *,
+    training: TrainingConfig,
+    num_records: int,
+    undeclared: tuple[str, ...] = (),
+) -> Mechanism:
+    """As `build`, from the parts of a config that a mechanism reads."""
+    privacy = engine_config(engine, privacy)
+    z = privacy.noise_multiplier
+    if isinstance(z, TargetEpsilon):
+        raise InvalidInput("expected a noise multiplier, got a target_epsilon: calibrate it first")
+    if num_records < 1:
+        raise InvalidInput(f"expected num_records >= 1, got {num_records}")
+    sampling = privacy.sampling or "shuffle"
+    relation = privacy.neighboring_relation or (
+        "replace_one" if sampling == "shuffle" else "add_or_remove_one"
+    )
+    calibration = privacy.noise_calibration or "paper"
+    batch, workers = training.expected_batch_size, training.num_workers
+    if sampling == "full":
+        batch = num_records
+    if batch > num_records:
+        raise InvalidInput(
+            "expected training.expected_batch_size to be at most the number of training records"
+            f" ({num_records}), got {batch}"
+        )
+    if batch % workers and not (sampling == "full" and privacy.microbatch_size == 1):
+        raise InvalidInput(
+            f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
+            f" got {batch}"
+        )
+    microbatch = privacy.microbatch_size or batch // workers
+    if batch % (microbatch * workers) and not (sampling == "full" and microbatch == 1):
+        raise InvalidInput(
+            "expected privacy.microbatch_size to divide a worker's batch"
+            f" ({batch // workers}), got {microbatch}"
+        )
+    return Mechanism(
+        engine=engine,
+        num_records=num_records,
+        expected_batch_size=batch,
+        epochs=training.epochs,
+        num_workers=workers,
+        num_microbatches=batch // microbatch,
+        microbatch_size=microbatch,
+        sampling=sampling,
+        neighboring_relation=relation,
+        noise_calibration=calibration,
+        noise_multiplier=z,
+        max_grad_norm=privacy.max_grad_norm,
+        decay_kind=privacy.noise_decay.kind,
+        decay_tau=privacy.noise_decay.tau,
+        group_scale=privacy.group_scale,
+        max_group_scale=privacy.max_group_scale,
+        delta=privacy.delta or default_delta(num_records),
+        unit=privacy.unit,
+        max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
+        reproducible_noise=privacy.reproducible_noise,
+        undeclared=undeclared,
+        steps_per_epoch=training.steps_per_epoch if sampling == "full" else 1,
+    )

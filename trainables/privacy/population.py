@@ -1,0 +1,68 @@
+"""Who is sampled: records, or the groups of records that are the unit of privacy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.errors import InvalidInput
+from trainables.seeding import stream_seed
+
+Ids = NDArray[np.int64]
+
+
+class Population:
+    """The members that are sampled, and the records of each.
+
+    `ids` int64[n] are the training records. With `groups` int[n] (whose record each is) a member is
+    a group with at most `max_records_per_group` of its records; which ones is decided beforehand
+    from a public seed and the record's own `text_keys` int64[n] (default: its id), so no group's
+    choice depends on another group, nor on where its records stand.
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        *,
+        groups: NDArray[Any] | None = None,
+        text_keys: Ids | None = None,
+        max_records_per_group: int = 1,
+        seed: int = 0,
+    ) -> None:
+        ids = np.asarray(ids, dtype=np.int64)
+        repeats = len(ids) - len(np.unique(ids))
+        if repeats:
+            raise InvalidInput(f"expected each training record once, got {repeats} repeats")
+        self.records, self.sizes = ids, np.ones(len(ids), dtype=np.int64)
+        if groups is not None:
+            if len(groups) != len(ids):
+                raise InvalidInput(f"expected {len(ids)} groups, got {len(groups)}")
+            keys = ids if text_keys is None else text_keys
+            order = np.lexsort((_priority(keys, seed), groups))
+            _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
+            place = np.arange(len(ids)) - np.repeat(first, counts)
+            self.records = ids[order[place < max_records_per_group]]
+            self.sizes = np.minimum(counts, max_records_per_group).astype(np.int64)
+        self.starts: Ids = np.cumsum(self.sizes) - self.sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def expand(self, members: Ids) -> tuple[Ids, Ids]:
+        """The records of `members`, and for each record the place of its member in `members`."""
+        sizes = self.sizes[members]
+        place = np.repeat(np.arange(len(members)), sizes)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return self.records[self.starts[members][place] + within], place
+
+
+def _priority(keys: Ids, seed: int) -> NDArray[np.uint64]:
+    """A mixed 64-bit number of each key (SplitMix64, Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed += np.uint64(stream_seed(seed, "contributions"))
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return mixed ^ (mixed >> np.uint64(31))
