@@ -19,6 +19,8 @@ class DataSetAccount:
     def __init__(self) -> None:
         self._entries: dict[_Key, Entry] = {}
         self._composition = Composition()
+        self._composed: dict[_Key, Release] = {}
+        self._new: set[_Key] = set()  # not composed yet: who reads a long ledger composes once
         self.delta: float | None = None  # the smallest of any entry that is composed
 
     @property
@@ -33,16 +35,25 @@ class DataSetAccount:
             return
         self._entries[_key(entry)] = entry
         if not entry.baseline:
-            self._composition.exchange(before.release if before else None, entry.release)
+            self._new.add(_key(entry))
             self.delta = min(entry.delta, self.delta or 1.0)
 
     def releases(self, after: Entry | None = None) -> Sequence[Release]:
         """Few releases that cost what all cost; as if `after` had been added."""
+        self._compose()
         return self._composition.releases(**self._exchange(after))
 
     def bound(self, after: Entry | None = None) -> RunningBound:
         """A quick bound of what all cost; as if `after` had been added."""
+        self._compose()
         return self._composition.bound(**self._exchange(after))
+
+    def _compose(self) -> None:
+        for key in self._new:
+            release = self._entries[key].release
+            self._composition.exchange(self._composed.get(key), release)
+            self._composed[key] = release
+        self._new.clear()
 
     def _exchange(self, after: Entry | None) -> dict[str, Release | None]:
         """What adding `after` takes out and puts in."""
