@@ -218,9 +218,10 @@ def test_hashes_are_keyed_and_private(tmp_path: Path, ledger: Ledger) -> None:
     ledger.charge(entry())
     for name in ("ledger.key", listed, FILE):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-    (tmp_path / "ledger.key").chmod(0o644)
-    with pytest.raises(InvalidInput, match="readable by its owner only"):
-        ledger.spend("aaa")
+    for mode in (0o644, 0o640, 0o610, 0o604, 0o602, 0o601):
+        (tmp_path / "ledger.key").chmod(mode)
+        with pytest.raises(InvalidInput, match=f"readable by its owner only, got mode {mode:o}$"):
+            Ledger(tmp_path / FILE).spend("aaa")
 
 
 def test_nothing_that_is_written_is_a_plain_hash_of_the_records(

@@ -1,0 +1,84 @@
+"""What a sweep that looks at its results may spend, and costs: its filter's budget or nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces.space import SearchSpace
+from sweep.spending.filter import UNFILTERED, admits, filter_of, looks_at_results, total_of
+from tests.sweep.sweeps import space_in
+from trainables.accountants import Release, epsilon_sweep, release
+from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.errors import CannotAnalyze
+from trainables.privacy.mechanism import build_from
+
+DELTA = 1e-5
+TPE = {"strategy": "tpe", "num_samples": 4, "objectives": ["epsilon"]}
+
+
+def trial(**privacy: Any) -> Release:
+    mechanism = build_from(
+        "dp_sgd",
+        PrivacyConfig(**{"noise_multiplier": 4.0, "delta": DELTA, **privacy}),
+        training=TrainingConfig(epochs=4),
+        num_records=2_560,
+    )
+    return release(mechanism)
+
+
+def space(place: Path, *, total: float | None = None, **changes: Any) -> SearchSpace:
+    budget = {} if total is None else {"budget": {"total": total}}
+    return space_in(place, base={"engine": "dp_sgd"}, **budget, **changes)
+
+
+def test_only_what_looks_at_results_under_a_total_has_a_filter(tmp_path: Path) -> None:
+    grid, adaptive = space(tmp_path, total=3.0), space(tmp_path, total=3.0, search=TPE)
+    assert (looks_at_results(grid), looks_at_results(adaptive)) == (False, True)
+    assert filter_of(grid, delta=DELTA) is None
+    assert filter_of(space(tmp_path, search=TPE), delta=DELTA) is None
+    found = filter_of(adaptive, delta=DELTA)
+    assert found is not None
+    assert 0 < found.budget < 3.0
+
+
+def test_a_filter_admits_until_it_is_full(tmp_path: Path) -> None:
+    """What it admits stays within the total by composition; one trial more is refused."""
+    kept = filter_of(space(tmp_path, total=3.0, search=TPE), delta=DELTA)
+    assert kept is not None
+    most = max(number for number in range(200) if admits(kept, [trial()] * number))
+    assert most >= 3
+    assert not admits(kept, [trial()] * (most + 1))
+    assert epsilon_sweep([trial()] * most, delta=DELTA).epsilon <= 3.0
+    used = kept
+    for _ in range(most):
+        used = used.after(trial())
+    assert used.spent == pytest.approx(most * kept.cost(trial()))
+    assert not used.admits(trial())
+    with pytest.raises(CannotAnalyze, match="are left"):
+        used.after(trial())
+
+
+def test_trials_that_protect_other_things_have_no_filter_together(tmp_path: Path) -> None:
+    kept = filter_of(space(tmp_path, total=30.0, search=TPE), delta=DELTA)
+    assert kept is not None
+    with pytest.raises(CannotAnalyze, match="one neighboring_relation and one unit"):
+        admits(kept, [trial(), trial(sampling="shuffle")])
+
+
+def test_the_total_of_a_search_is_its_budget_while_that_holds(tmp_path: Path) -> None:
+    adaptive = space(tmp_path, total=3.0, search=TPE)
+    held = total_of(adaptive, [trial()] * 2, delta=DELTA)
+    assert (held.epsilon, held.unaccounted, held.num_releases) == (3.0, (), 2)
+    assert held.accountant.startswith("rdp filter, order ")
+    passed = total_of(adaptive, [trial()] * 100, delta=DELTA)
+    assert (passed.epsilon, passed.unaccounted) == (math.inf, (UNFILTERED,))
+    without = total_of(space(tmp_path, search=TPE), [trial()] * 2, delta=DELTA)
+    assert (without.epsilon, without.accountant) == (math.inf, "none")
+    assert without.unaccounted == (UNFILTERED,)
+    assert total_of(adaptive, [], delta=DELTA).epsilon == 0.0
+    plain = total_of(space(tmp_path, total=3.0), [trial()] * 2, delta=DELTA)
+    assert plain == epsilon_sweep([trial()] * 2, delta=DELTA)
