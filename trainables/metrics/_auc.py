@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from trainables.errors import InvalidInput
 
@@ -70,7 +69,7 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
         return Auc(value=value, standard_error=math.nan, low=0.0, high=1.0)
     variance = above.var(ddof=1) / len(above) + below.var(ddof=1) / len(below)
     error = math.sqrt(variance)
-    margin = float(ndtri(0.5 + confidence / 2)) * error
+    margin = _normal_quantile(0.5 + confidence / 2) * error
     low, high = max(0.0, value - margin), min(1.0, value + margin)
     edge = ((1 - confidence) / 2) ** (1 / min(len(above), len(below)))
     if value == 1.0:
@@ -90,7 +89,7 @@ def auc_difference(
     (above, below), (above2, below2) = placements(first, member), placements(second, member)
     difference = float(above.mean() - above2.mean())
     variance = (above - above2).var(ddof=1) / len(above) + (below - below2).var(ddof=1) / len(below)
-    margin = float(ndtri(0.5 + confidence / 2)) * math.sqrt(variance)
+    margin = _normal_quantile(0.5 + confidence / 2) * math.sqrt(variance)
     return difference, difference - margin, difference + margin
 
 
@@ -154,3 +153,9 @@ class _Ranked:
             return np.asarray(
                 (members * below).sum(axis=1) / (members.sum(axis=1) * others.sum(axis=1))
             )
+
+
+def _normal_quantile(probability: float) -> float:
+    from scipy.special import ndtri  # here, because planning reads what figures there are
+
+    return float(ndtri(probability))
