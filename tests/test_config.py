@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
 from trainables.errors import InvalidInput
 from trainables.old_configs import migrated
+from trainables.privacy.mechanism import build
 
 # What the form with every model's fields side by side wrote for `{}`, BERT and a made corpus.
 _OLD_DATA: dict[str, Any] = {
@@ -45,8 +46,50 @@ _OLD_MODEL: dict[str, Any] = {
 }
 
 
+_OLD_PRIVACY: dict[str, Any] = {
+    "max_grad_norm": 1.0,
+    "noise_multiplier": 1.0,
+    "noise_decay": {"kind": "none", "tau": 0.0},
+    "group_scale": "none",
+    "max_group_scale": 1.0,
+    "noise_calibration": None,
+    "sampling": None,
+    "neighboring_relation": None,
+    "microbatch_size": None,
+    "delta": None,
+    "unit": "record",
+    "max_records_per_group": 1,
+    "secure_noise": False,
+    "reproducible_noise": False,
+    "accountant": None,
+}
+_TEXT = {"data": {"name": "smcalflow"}, "model": {"name": "causal_lm"}}
+_OLD_SYNTHESIS: dict[str, Any] = {
+    "method": "one_stage",
+    "parse_epochs": None,
+    "only": None,
+    "other_epochs": None,
+    "prompt": "domain",
+    "histogram": "dp",
+    "histogram_noise_multiplier": 20.0,
+    "parses": "parser",
+    "parser_epochs": 64,
+    "shuffle_pairs": False,
+    "max_tokens": 128,
+}
+
+
 def old(*, data: dict[str, Any] | None = None, model: dict[str, Any] | None = None) -> Any:
     return {"data": {**_OLD_DATA, **(data or {})}, "model": {**_OLD_MODEL, **(model or {})}}
+
+
+def old_privacy(engine: str, **privacy: Any) -> Any:
+    return {"engine": engine, "privacy": {**_OLD_PRIVACY, **privacy}}
+
+
+def old_synthesis(**synthesis: Any) -> Any:
+    fields = {**_OLD_SYNTHESIS, **synthesis}
+    return {"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +164,24 @@ def test_what_another_field_makes_irrelevant_is_no_part_of_the_id() -> None:
             {"data": {"name": "health", "num_utterances": 2_000}},
         ),
         (old(data={"seed": 3, "path": "mine"}), {"data": {"path": "mine"}}),
+        (old_privacy("sgd", noise_multiplier=3.0), {"engine": "sgd"}),
+        (old_privacy("sgd", delta=1e-6), {"engine": "sgd", "privacy": {"delta": 1e-6}}),
+        (old_privacy("edp_sgd"), {}),
+        (old_privacy("edp_sgd", max_group_scale=0.5), {}),
+        (
+            old_privacy("dp_sgd", sampling="poisson", microbatch_size=1, noise_multiplier=3.0),
+            {"engine": "dp_sgd", "privacy": {"noise_multiplier": 3.0}},
+        ),
+        (old_synthesis(), {"task": "synthesis", "engine": "dp_sgd", **_TEXT}),
+        (
+            old_synthesis(method="two_stage", parse_epochs=2, prompt="function_types"),
+            {
+                "task": "synthesis",
+                "engine": "dp_sgd",
+                **_TEXT,
+                "synthesis": {"method": "two_stage", "parse_epochs": 2},
+            },
+        ),
     ],
 )
 def test_configs_of_the_old_form_are_read_without_what_was_never_read(
@@ -174,6 +235,49 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
+_DRAWN: dict[str, st.SearchStrategy[Any]] = {
+    "sampling": st.sampled_from([None, "shuffle", "poisson"]),
+    "delta": st.sampled_from([None, 1e-6]),
+    "reproducible_noise": st.booleans(),
+    "max_records_per_group": st.sampled_from([1, 3]),
+}
+_NOISE: dict[str, st.SearchStrategy[Any]] = {
+    "noise_multiplier": st.sampled_from([1.0, 2.0]),
+    "noise_decay": st.sampled_from([{"kind": "none"}, {"kind": "linear", "tau": 0.1}]),
+    "group_scale": st.sampled_from(["none", "public"]),
+    "max_group_scale": st.sampled_from([1.0, 0.5]),
+    "max_grad_norm": st.sampled_from([1.0, 0.1]),
+}
+RELEASES: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.fixed_dictionaries(
+        {"engine": st.just("sgd"), "privacy": st.fixed_dictionaries({}, optional=_DRAWN)}
+    ),
+    st.fixed_dictionaries(
+        {
+            "engine": st.sampled_from(["edp_sgd", "dp_sgd"]),
+            "privacy": st.fixed_dictionaries({}, optional={**_DRAWN, **_NOISE}),
+        }
+    ),
+)
+METHODS: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.just({"method": "one_stage"}),
+    st.just({}),
+    st.fixed_dictionaries(
+        {"method": st.just("two_stage"), "parse_epochs": st.sampled_from([2, 3])},
+        optional={"parser_epochs": st.sampled_from([64, 2]), "shuffle_pairs": st.booleans()},
+    ),
+    st.fixed_dictionaries(
+        {"method": st.just("one_and_a_half_stage")},
+        optional={
+            "prompt": st.sampled_from(["domain", "function_types"]),
+            "histogram": st.sampled_from(["dp", "public"]),
+            "histogram_noise_multiplier": st.sampled_from([20.0, 5.0]),
+            "parser_epochs": st.sampled_from([64, 2]),
+        },
+    ),
+)
+
+
 def law_of(config: TrialConfig) -> dict[str, Any]:
     """All that a trial reads, without how a step is cut into pieces."""
     fields = config.model_dump(mode="json")
@@ -190,8 +294,65 @@ def test_ids_are_equal_exactly_where_what_is_read_is(
     assert (left.id == right.id) == (law_of(left) == law_of(right))
 
 
+@settings(max_examples=300, deadline=None)
+@given(first=RELEASES, second=RELEASES)
+def test_what_is_released_has_one_id(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """The mechanism is all that accountants and the step read of `privacy`."""
+    left, right = parse(first), parse(second)
+    ran, other = (build(config, num_records=640) for config in (left, right))
+    assert (left.id == right.id) == (ran == other)
+
+
 @settings(max_examples=200, deadline=None)
-@given(fields=CONFIGS)
+@given(first=METHODS, second=METHODS)
+def test_a_method_s_unread_fields_are_no_part_of_the_id(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    configs = [
+        parse({"task": "synthesis", "engine": "dp_sgd", **_TEXT, "synthesis": fields})
+        for fields in (first, second)
+    ]
+    read = []
+    for fields in (first, second):
+        law = {"method": "one_stage", "parser_epochs": 64, "shuffle_pairs": False, **fields}
+        if law["method"] == "one_stage":
+            law = {"method": "one_stage"}
+        if law["method"] == "one_and_a_half_stage":
+            law = {"prompt": "domain", "histogram": "dp", "histogram_noise_multiplier": 20.0, **law}
+            if law["prompt"] == "domain":
+                del law["parser_epochs"]
+            if law["histogram"] == "public":
+                del law["histogram_noise_multiplier"]
+        read.append(law)
+    assert (configs[0].id == configs[1].id) == (read[0] == read[1])
+
+
+@pytest.mark.parametrize(
+    ("section", "fields", "line"),
+    [
+        ("privacy", {"noise_multiplier": 2.0}, "noise_multiplier for engine sgd"),
+        ("privacy", {"samplin": "poisson"}, "samplin for engine sgd: did you mean sampling?"),
+        ("synthesis", {"parse_epochs": 2}, "parse_epochs for method one_stage"),
+        (
+            "synthesis",
+            {"method": "two_stage", "parse_epochs": 2, "histogram": "dp"},
+            "histogram for method two_stage",
+        ),
+    ],
+)
+def test_an_engine_and_a_method_refuse_what_they_lack(
+    section: str, fields: dict[str, Any], line: str
+) -> None:
+    whole: dict[str, Any] = {"engine": "sgd", section: fields}
+    if section == "synthesis":
+        whole |= {"task": "synthesis", **_TEXT}
+    with pytest.raises(InvalidInput) as found:
+        parse(whole)
+    assert str(found.value).startswith(f"unknown field {section}.{line}")
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=st.one_of(CONFIGS, RELEASES))
 def test_a_dump_is_read_back_to_the_same_trial(fields: dict[str, Any]) -> None:
     config = parse(fields)
     again = parse(json.loads(json.dumps(config.model_dump(mode="json"))))

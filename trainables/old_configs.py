@@ -48,6 +48,17 @@ _OLD: dict[str, dict[str, Any]] = {
         "reproducible_noise": False,
         "accountant": None,
     },
+    "synthesis": {
+        "parse_epochs": None,
+        "only": None,
+        "other_epochs": None,
+        "prompt": "domain",
+        "histogram": "dp",
+        "histogram_noise_multiplier": 20.0,
+        "parses": "parser",
+        "parser_epochs": 64,
+        "shuffle_pairs": False,
+    },
 }
 
 

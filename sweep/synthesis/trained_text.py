@@ -9,7 +9,7 @@ from typing import Any
 
 from sweep.results.exported import require_export
 from trainables import catalogue
-from trainables.config import SynthesisConfig
+from trainables.config import SynthesisConfig, synthesis_config
 from trainables.errors import InvalidInput
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models._causal_lm import CausalLm
@@ -34,7 +34,7 @@ class Trained:
     @property
     def synthesis(self) -> SynthesisConfig:
         """How it was made."""
-        return SynthesisConfig.model_validate(self.about["synthesis"])
+        return synthesis_config(migrated_part("synthesis", self.about["synthesis"]))
 
 
 def open_trained(folder: Path) -> Trained:
@@ -52,7 +52,7 @@ def open_trained(folder: Path) -> Trained:
             fields = about["mechanism"]
             about["model"] = migrated_part("model", about["model"])
             Config.model_validate(about["model"])
-            SynthesisConfig.model_validate(about["synthesis"])
+            synthesis_config(migrated_part("synthesis", about["synthesis"]))
             if not {"stages", "frequencies", "corpus", "provenance"} <= about.keys():
                 raise KeyError
             lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
@@ -119,10 +119,11 @@ def judge_of(folder: Path) -> tuple[Any, Any, int]:
         most = model.sizes.positions if isinstance(model, CausalLm) else _JUDGED
         return model, tokenizer, min(most, _JUDGED)
     trained = open_trained(folder)
-    if trained.synthesis.method != "one_stage":
+    method = catalogue.entry("generation", trained.synthesis.method, kind="method")
+    if method.READS_PROMPTS or method.STAGES != (UTTERANCES,):
         raise InvalidInput(
-            "expected a model of synthesis.method=one_stage, which reads utterances behind nothing,"
-            f" got one of {trained.synthesis.method} in {folder}"
+            "expected a model that reads utterances behind nothing, got one of synthesis.method="
+            f"{trained.synthesis.method} in {folder}"
         )
     models, tokenizers = models_of(trained, None)
     return models[UTTERANCES], tokenizers[UTTERANCES], trained.synthesis.max_tokens

@@ -8,6 +8,8 @@ by default (`histogram`). Function types as prompts are the cheap form of a firs
 
 from __future__ import annotations
 
+from typing import Literal
+
 from trainables.generation._material import (
     UTTERANCES,
     Drawer,
@@ -16,11 +18,25 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
+from trainables.synthesis_section import PROGRAM_FIELDS, STAGE_FIELDS, SynthesisConfig
 
 KIND = "method"
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # the prompts may be read off them
 READS_PROMPTS = True
+
+
+class Config(SynthesisConfig):
+    """The fields of `synthesis` with `method: one_and_a_half_stage`."""
+
+    method: Literal["one_and_a_half_stage"] = "one_and_a_half_stage"
+    lacks = STAGE_FIELDS
+
+    def unread(self) -> frozenset[str]:
+        """Programs where prompts are domains, noise where the histogram has none."""
+        programs = PROGRAM_FIELDS if self.prompt == "domain" else frozenset()
+        noise = {"histogram_noise_multiplier"} if self.histogram != "dp" else set()
+        return programs | noise
 
 
 def texts(stage: str, material: Material) -> StageTexts:

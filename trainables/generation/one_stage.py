@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from trainables.generation._material import (
     UTTERANCES,
     Drawer,
@@ -10,11 +12,25 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
+from trainables.synthesis_section import (
+    PROGRAM_FIELDS,
+    PROMPT_FIELDS,
+    STAGE_FIELDS,
+    SynthesisConfig,
+)
 
 KIND = "method"
+DEFAULT = True
 STAGES = (UTTERANCES,)
 READS_PROGRAMS = False  # of the private records, by a parser or as given
 READS_PROMPTS = False
+
+
+class Config(SynthesisConfig):
+    """The fields of `synthesis` with `method: one_stage`."""
+
+    method: Literal["one_stage"] = "one_stage"
+    lacks = STAGE_FIELDS | PROMPT_FIELDS | PROGRAM_FIELDS
 
 
 def texts(stage: str, material: Material) -> StageTexts:

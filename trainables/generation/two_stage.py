@@ -8,6 +8,10 @@ kept, as in the paper.
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import model_validator
+
 from trainables.generation._material import (
     PARSES,
     UTTERANCES,
@@ -17,11 +21,31 @@ from trainables.generation._material import (
     Plan,
     StageTexts,
 )
+from trainables.synthesis_section import PROMPT_FIELDS, SynthesisConfig
 
 KIND = "method"
 STAGES = (PARSES, UTTERANCES)
 READS_PROGRAMS = True
 READS_PROMPTS = False
+
+
+class Config(SynthesisConfig):
+    """The fields of `synthesis` with `method: two_stage`."""
+
+    method: Literal["two_stage"] = "two_stage"
+    lacks = PROMPT_FIELDS
+
+    @model_validator(mode="after")
+    def _epochs_of_both_stages(self) -> Config:
+        if self.only is not None:
+            if self.parse_epochs is not None or self.other_epochs is None:
+                raise ValueError(
+                    "expected with only the epochs of the other stage in other_epochs, and no"
+                    " parse_epochs"
+                )
+        elif self.parse_epochs is None:
+            raise ValueError("expected parse_epochs (T1) with method=two_stage, got none")
+        return self
 
 
 def texts(stage: str, material: Material) -> StageTexts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trainables import catalogue
 from trainables.config import (
     PrivacyConfig,
     TargetEpsilon,
@@ -60,7 +61,8 @@ def _of_synthesis(
     if synthesis.parse_epochs is not None:
         first = synthesis.parse_epochs
         made = replace(made, stages=(first, training.epochs - first))
-    if synthesis.method == "one_and_a_half_stage" and made.claims_privacy:
+    method = catalogue.entry("generation", synthesis.method, kind="method")
+    if method.READS_PROMPTS and made.claims_privacy:
         if synthesis.histogram == "dp":
             made = replace(made, histogram_noise_multiplier=synthesis.histogram_noise_multiplier)
         elif synthesis.histogram == "true":

@@ -1,0 +1,198 @@
+"""Sections as tagged unions: which entry of a shelf owns one, and reading it in its class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+)
+
+from trainables import catalogue
+from trainables.errors import InvalidInput
+from trainables.frozen import Frozen, first_problem
+from trainables.sections import DataConfig, ModelConfig, PrivacyConfig
+from trainables.synthesis_section import SynthesisConfig
+
+# Which entries of a shelf a task can use: those with this module constant `KIND`.
+KINDS = {
+    ("nlu", "datasets"): "frames",
+    ("nlu", "models"): "frames",
+    ("synthesis", "datasets"): "pairs",
+    ("synthesis", "models"): "text",
+    ("synthesis", "generation"): "method",
+}
+# Where the entries that own a section stand.
+SHELVES = {
+    "data": "datasets",
+    "model": "models",
+    "privacy": "engines",
+    "synthesis": "generation",
+}
+# The path that names a section's entry.
+TAGS = {
+    "data": "data.name",
+    "model": "model.name",
+    "privacy": "engine",
+    "synthesis": "synthesis.method",
+}
+
+
+def default_entry(section: str) -> str:
+    """The entry of a section where none is named."""
+    return catalogue.marked(SHELVES[section], "DEFAULT")
+
+
+def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
+    """The entry that owns a section of a config, as it is named there; it may not exist."""
+    found: Any = fields
+    for part in TAGS[section].split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return default_entry(section) if found is None else found
+
+
+def entry_config(section: str, fields: dict[str, Any], *, kind: str | None = None) -> Any:
+    """The part of a config that an entry owns, of the class of the entry that `name` names.
+
+    Raises: ValueError for a name that the shelf lacks; ValidationError, one of its kinds, for
+        fields that the entry does not have or values that they cannot have.
+    """
+    shelf = SHELVES[section]
+    name = fields.get("name", default_entry(section))
+    entries = _entries(shelf) if kind is None else catalogue.names(shelf, kind=kind)
+    if name not in entries:
+        raise ValueError(f"expected {section}.name to be one of {', '.join(entries)}, got {name!r}")
+    return catalogue.entry(shelf, name).Config.model_validate(fields)
+
+
+def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
+    """The fields that a section has with this entry; None where there is no such entry."""
+    shelf = SHELVES[section]
+    if name not in _entries(shelf):
+        return None
+    own: type[Frozen] = catalogue.entry(shelf, name).Config
+    return own.fields()
+
+
+def _entries(shelf: str) -> tuple[str, ...]:
+    """Those that some task can use."""
+    kinds = {kind for (_, of), kind in KINDS.items() if of == shelf}
+    if not kinds:
+        return catalogue.names(shelf)
+    return tuple(name for name in catalogue.names(shelf) if catalogue.kind_of(shelf, name) in kinds)
+
+
+def _of_entry(section: str) -> BeforeValidator:
+    shelf = SHELVES[section]
+
+    def read(fields: Any, info: ValidationInfo) -> Any:
+        task = info.data.get("task", "nlu")
+        kind = KINDS[task, shelf]
+        if isinstance(fields, DataConfig | ModelConfig):
+            if catalogue.kind_of(shelf, fields.name) == kind:
+                return fields
+            fields = fields.model_dump()
+        if not isinstance(fields, dict):
+            raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+        try:
+            return entry_config(section, fields, kind=kind)
+        except ValidationError:
+            raise
+        except ValueError as problem:
+            raise ValueError(str(problem).replace(", got", f" with task={task}, got")) from None
+
+    return BeforeValidator(read)
+
+
+def _known_engine(name: str) -> str:
+    names = catalogue.names("engines")
+    if name not in names:
+        raise ValueError(f"expected engine to be one of {', '.join(names)}, got {name!r}")
+    return name
+
+
+Engine = Annotated[str, AfterValidator(_known_engine)]
+Data = Annotated[SerializeAsAny[DataConfig], _of_entry("data")]
+Model = Annotated[SerializeAsAny[ModelConfig], _of_entry("model")]
+
+
+def engine_config(engine: str, fields: Any) -> PrivacyConfig:
+    """The privacy part of a config as its engine has it: from plain data, or from a part of no
+    engine or another one, of which it takes what was given and it has.
+
+    Raises: ValidationError for fields that the engine lacks or values that they cannot have.
+    """
+    own: type[PrivacyConfig] = catalogue.entry("engines", engine).Config
+    if isinstance(fields, PrivacyConfig):
+        if type(fields) is own:
+            return fields
+        given = fields.model_dump(exclude_unset=True)
+        fields = {name: value for name, value in given.items() if name in own.fields()}
+    return own.model_validate(fields)
+
+
+def _of_engine(fields: Any, info: ValidationInfo) -> Any:
+    # A problem of the engine's name is told first, and alone.
+    return engine_config(info.data["engine"], fields) if "engine" in info.data else PrivacyConfig()
+
+
+Privacy = Annotated[SerializeAsAny[PrivacyConfig], BeforeValidator(_of_engine)]
+
+
+def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
+    """The part of a config on generating text, of the class of its method.
+
+    Raises: ValueError for an unknown method; ValidationError, one of its kinds, for fields that the
+        method lacks or values that they cannot have.
+    """
+    methods = catalogue.names("generation", kind="method")
+    name = fields.get("method", default_entry("synthesis"))
+    if name not in methods:
+        raise ValueError(f"expected method to be one of {', '.join(methods)}, got {name!r}")
+    own: type[SynthesisConfig] = catalogue.entry("generation", name).Config
+    return own.model_validate(fields)
+
+
+def _of_method(fields: Any) -> SynthesisConfig:
+    if isinstance(fields, SynthesisConfig) and type(fields) is not SynthesisConfig:
+        return fields
+    if isinstance(fields, SynthesisConfig):
+        fields = fields.model_dump(exclude_unset=True)
+    if not isinstance(fields, dict):
+        raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+    return synthesis_config(fields)
+
+
+Synthesis = Annotated[SerializeAsAny[SynthesisConfig], BeforeValidator(_of_method)]
+
+
+def data_config(**fields: Any) -> DataConfig:
+    """The data part of a config alone, of any kind of corpus.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    found: DataConfig = _part("data", fields)
+    return found
+
+
+def model_part(**fields: Any) -> ModelConfig:
+    """The model part of a config alone, of any kind of model.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
+    found: ModelConfig = _part("model", fields)
+    return found
+
+
+def _part(section: str, fields: dict[str, Any]) -> Any:
+    try:
+        return entry_config(section, fields)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error, section=section)) from None
+    except ValueError as problem:
+        raise InvalidInput(str(problem)) from None

@@ -1,0 +1,189 @@
+"""The sections of a trial's config: records, model, mechanism, training, evaluation.
+
+An entry of a shelf adds its own fields to a section, or says which of them it lacks. Field names
+are the glossary's; the paper's letter stands in each description (Dupuy et al. 2021, "P1").
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from trainables import catalogue
+from trainables.frozen import Frozen, PositiveFloat
+
+Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
+NoiseCalibration = Literal["paper", "central"]
+GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
+NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
+SplitMode = Literal["paper", "official", "bernoulli", "paired"]
+SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for each record or pair
+
+
+class DataConfig(Frozen):
+    """Which records a trial trains, validates and tests on. An entry of datasets adds its own."""
+
+    section = "data"
+    name: str = Field(description="entry of trainables/datasets")
+    split: SplitMode = Field("paper", description="paper = 45:5:50 over the pooled files (P1 4.1)")
+    split_seed: int = Field(0, ge=0)
+    max_records: int | None = Field(
+        None, ge=20, description="use only this many records of the pool, drawn by split_seed"
+    )
+    num_records: int | None = Field(
+        None,
+        ge=1,
+        description="declared, public size n of the training part (its groups, with"
+        " privacy.unit=group); private data without it: an unaccounted release",
+    )
+
+
+class ModelConfig(Frozen):
+    """Which model. An entry of models adds what it is made of."""
+
+    section = "model"
+    name: str = Field(description="entry of trainables/models")
+
+
+class NoiseDecay(Frozen):
+    """d(t), the factor on the noise multiplier at epoch t."""
+
+    kind: str = Field("none", description="entry of trainables/schedules")
+    tau: float = Field(0.0, ge=0, description="decay rate per epoch")
+
+    @model_validator(mode="after")
+    def _known(self) -> NoiseDecay:
+        if self.kind not in catalogue.names("schedules"):
+            allowed = ", ".join(catalogue.names("schedules"))
+            raise ValueError(f"expected kind to be one of {allowed}, got {self.kind!r}")
+        if self.kind == "none" and self.tau != 0:
+            raise ValueError(f"expected tau=0 with kind=none, got tau={self.tau}")
+        return self
+
+
+class TargetEpsilon(Frozen):
+    """In place of a noise multiplier: the smallest z0 whose epsilon is at most this."""
+
+    target_epsilon: PositiveFloat
+
+
+class PrivacyConfig(Frozen):
+    """The mechanism, in the words of privacy accounting. None means: the engine's default.
+
+    An entry of engines has the defaults, and says which fields it lacks.
+    """
+
+    section = "privacy"
+    engine: ClassVar[str] = ""
+    max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
+    noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
+    noise_decay: NoiseDecay = NoiseDecay()
+    group_scale: GroupScale = Field("none", description="where alpha_k comes from")
+    max_group_scale: float = Field(1.0, gt=0, le=1, description="public bound on max alpha_k")
+    noise_calibration: NoiseCalibration | None = None
+    sampling: Sampling | None = Field(
+        None, description="full: every record in every step; training.expected_batch_size is n then"
+    )
+    neighboring_relation: NeighboringRelation | None = None
+    microbatch_size: int | None = Field(
+        None,
+        ge=1,
+        description="records whose mean gradient is clipped as one; default: the engine's, 1 or a"
+        " worker's whole batch",
+    )
+    delta: float | None = Field(
+        None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
+    )
+    unit: Literal["record", "group"] = Field("record", description="what one neighbour adds")
+    max_records_per_group: int = Field(1, ge=1, description="bound on a group's contribution")
+    secure_noise: bool = Field(False, description="draw noise from AES-256-CTR")
+    reproducible_noise: bool = Field(
+        False, description="for tests: noise from the public seed, so epsilon is infinite"
+    )
+    accountant: str | None = Field(
+        None, description="entry of trainables/accountants; default: the tightest sound one"
+    )
+
+    @classmethod
+    def title(cls) -> str:
+        """The engine that the fields belong to."""
+        return f"engine {cls.engine}" if cls.engine else ""
+
+    def unread(self) -> frozenset[str]:
+        """Bounds on what is not there: groups of records, alpha_k from public records."""
+        found = {"max_records_per_group"} if self.unit == "record" else set()
+        return frozenset(found | ({"max_group_scale"} if self.group_scale != "public" else set()))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_the_default(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _ranges(self) -> PrivacyConfig:
+        z = self.noise_multiplier
+        if not isinstance(z, TargetEpsilon) and z < 0:
+            raise ValueError(f"expected noise_multiplier >= 0, got {z}")
+        return self
+
+
+class TrainingConfig(Frozen):
+    """The optimiser's side of a trial."""
+
+    epochs: int = Field(30, ge=1, description="E")
+    expected_batch_size: int = Field(64, ge=1, description="B, over all workers together")
+    physical_batch_size: int | None = Field(
+        None, ge=1, description="records a worker holds at once; bounds memory, not the result"
+    )
+    num_workers: int = Field(1, ge=1, description="N of Algorithm 1; logical where fewer run")
+    learning_rate: PositiveFloat = 1e-3
+    optimizer: str = Field("adam", description="entry of trainables/optimizers")
+    learning_rate_decay: str = Field(
+        "constant", description="entry of trainables/learning_rates: its course over the trial"
+    )
+    steps_per_epoch: int = Field(
+        1, ge=1, description="with sampling=full: steps between validations, saved and paid for"
+    )
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32",
+        description="of products in training passes; norms, clipped sums, noise, weights and Adam"
+        " are fp32 with both",
+    )
+    seed: int = Field(0, ge=0, description="initialisation and dropout; never noise")
+
+    @model_validator(mode="after")
+    def _known(self) -> TrainingConfig:
+        for field, shelf in (
+            ("optimizer", "optimizers"),
+            ("learning_rate_decay", "learning_rates"),
+        ):
+            allowed = catalogue.names(shelf)
+            if getattr(self, field) not in allowed:
+                raise ValueError(
+                    f"expected {field} to be one of {', '.join(allowed)},"
+                    f" got {getattr(self, field)!r}"
+                )
+        return self
+
+
+class EvaluationConfig(Frozen):
+    """What is measured after training."""
+
+    attacks: tuple[str, ...] | None = Field(
+        None, description="entries of attacks; default: all that the split allows"
+    )
+    shadow_corpus: str | None = Field(
+        None, description="entry of datasets; default: a public corpus that is not the target"
+    )
+    ser_align: Literal["name", "edit"] = "name"
+    ser_match: Literal["span", "value"] = "span"
+    bootstrap_samples: int = Field(1_000, ge=0)
+
+
+# Fields of `privacy` that only a mechanism with noise has.
+NOISE_FIELDS = frozenset(PrivacyConfig.model_fields) - {
+    *("sampling", "delta", "unit", "max_records_per_group", "reproducible_noise")
+}

@@ -1,0 +1,86 @@
+"""The section of a config on generating text (Mireshghallah et al. 2022, "P2")."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from trainables.frozen import Frozen, PositiveFloat
+
+
+class SynthesisConfig(Frozen):
+    """How utterances are generated, with task=synthesis. An entry of generation says which of the
+    fields it lacks.
+    """
+
+    section = "synthesis"
+    method: str = Field("one_stage", description="entry of trainables/generation")
+    parse_epochs: int | None = Field(
+        None, description="T1, epochs of the parse model (two_stage); T2 is training.epochs - T1"
+    )
+    only: Literal["parses", "utterances"] | None = Field(
+        None,
+        description="two_stage: train this stage alone, for training.epochs; another trial trains"
+        " the other one beside it",
+    )
+    other_epochs: int | None = Field(
+        None, ge=1, description="with only: the other stage's epochs, which the noise pays for too"
+    )
+    prompt: Literal["domain", "function_types"] = Field(
+        "domain", description="one_and_a_half_stage: what an utterance is generated from"
+    )
+    histogram: Literal["dp", "public", "true"] = Field(
+        "dp",
+        description="one_and_a_half_stage: where the prompts' frequencies come from; true: the"
+        " private records without noise (P2's way, no finite epsilon)",
+    )
+    histogram_noise_multiplier: PositiveFloat = Field(
+        20.0, description="std of the noise on the counts of the dp histogram"
+    )
+    parses: Literal["parser", "gold"] = Field(
+        "parser",
+        description="private programs: by a parser trained on the public part, or the corpus' own",
+    )
+    parser_epochs: int = Field(
+        64, ge=1, description="of the low-resource parser: few pairs want many epochs"
+    )
+    measuring_parser_epochs: int = Field(
+        8,
+        ge=0,
+        description="of the parser that measures generated text, trained on held-out human text;"
+        " 0: no figures of functions",
+    )
+    public_fraction: float = Field(
+        0.1, gt=0, lt=1, description="share of the training part that is declared public"
+    )
+    remove_function: str | None = Field(
+        None, description="function that the public part must not use (Name, or Name* for a prefix)"
+    )
+    only_function: str | None = Field(
+        None, description="keep private records that use it alone (few modes)"
+    )
+    shuffle_pairs: bool = Field(
+        False, description="exchange the programs of couples of records; a couple is then the unit"
+    )
+    vocabulary_size: int = Field(2_048, ge=300, description="of the public BPE")
+    max_tokens: int = Field(128, ge=16, description="of a record, prompt included")
+    pretrain_epochs: int = Field(3, ge=0, description="over public text, before any private record")
+    pretrain_learning_rate: PositiveFloat = 1e-3
+    lora_rank: int | None = Field(None, ge=1, description="train adapters of this rank alone")
+    lora_alpha: PositiveFloat = 32.0
+    num_generated: int = Field(2_000, ge=1, description="utterances made and measured")
+    num_beams: int = Field(5, ge=1, description="width for utterances behind a prompt; else 1")
+    top_k: int = Field(50, ge=1, description="of the scores that a token is drawn from")
+    temperature: PositiveFloat = 1.0
+
+    @classmethod
+    def title(cls) -> str:
+        """The method that the fields belong to."""
+        return f"method {cls.model_fields['method'].default}"
+
+
+# Fields that only some methods have: two models, prompts, programs of the private records.
+STAGE_FIELDS = frozenset({"parse_epochs", "only", "other_epochs", "shuffle_pairs"})
+PROMPT_FIELDS = frozenset({"prompt", "histogram", "histogram_noise_multiplier"})
+PROGRAM_FIELDS = frozenset({"parses", "parser_epochs"})
