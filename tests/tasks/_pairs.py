@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.foreign import own_fields
+from search_spaces.space import set_path
 from trainables.communication import Alone
-from trainables.config import TrialConfig, parse
+from trainables.config import TAGS, TrialConfig, parse
 from trainables.result import EpochReport, TrialResult
 from trainables.trial import run
 
@@ -74,13 +75,12 @@ def tiny(place: Path, **changes: Any) -> TrialConfig:
         },
     }
     for path, value in changes.items():
-        section, _, field = path.partition(".")
-        if field:
-            fields[section][field] = value
-        else:
-            fields[section] = value
-    kept, _ = own_fields(fields)  # an engine without noise has none of its fields
-    return parse(kept)
+        if path in TAGS.values():
+            fields = set_path(fields, path, value)
+    fields, _ = own_fields(fields)  # an engine without noise has none of its fields
+    for path, value in changes.items():
+        fields = set_path(fields, path, value)
+    return parse(fields)
 
 
 def run_trial(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainables.communication import Alone, Communicator
-from trainables.config import TrialConfig, parse
+from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
@@ -122,11 +122,9 @@ def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path)
     programs for a parser's: both are made once and kept for later trials, so they are no part of a
     trial's cost. Such models seldom end a text, so the figure for drawing is a high one.
     """
-    fields = config.model_dump(mode="json")
-    fields["synthesis"] |= {"pretrain_epochs": 0, "parses": "gold"}
-    setup = prepare(
-        parse(fields), comm=Alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir
-    )
+    bare = {"pretrain_epochs": 0, "parses": "gold"}
+    probed = config.model_copy(update={"synthesis": config.synthesis.model_copy(update=bare)})
+    setup = prepare(probed, comm=Alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     synthesis, few = setup.config.synthesis, min(_PROBED, config.synthesis.num_generated)
 
     def drawn() -> None:
