@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sweep.spending.verdict import GO_ON, Verdict
 from trainables import accountants, catalogue
@@ -106,12 +106,6 @@ class SweepBudget:
         if self.seconds is not None and not self.seconds > 0:
             raise InvalidInput(f"expected budget.seconds > 0, got {self.seconds}")
 
-    def permits_trial(self, *, trials_started: int, seconds: float) -> Verdict:
-        """Whether another trial may begin after `trials_started` of them and `seconds`."""
-        if self.trials is not None and trials_started >= self.trials:
-            return Verdict(False, f"budget.trials={self.trials} reached")
-        return self.permits_epoch(seconds=seconds)
-
     def permits_epoch(self, *, seconds: float, accelerator_hours: float = 0.0) -> Verdict:
         """Whether another epoch may begin after `seconds` and `accelerator_hours`."""
         if self.accelerator_hours is not None and accelerator_hours >= self.accelerator_hours:
@@ -119,21 +113,6 @@ class SweepBudget:
         if self.seconds is not None and seconds >= self.seconds:
             return Verdict(False, f"budget.seconds={self.seconds:g} reached")
         return GO_ON
-
-
-def affordable_epochs(
-    budget: EpsilonBudget, mechanism: Mechanism, *, baseline: bool = False
-) -> int:
-    """How many epochs of a mechanism the budget pays for, by bisection (epsilon only grows)."""
-    low, high = 0, mechanism.epochs
-    while low < high:
-        middle = (low + high + 1) // 2
-        stopped = replace(mechanism, epochs=middle)
-        if budget.refusal(stopped, baseline=baseline) is None:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:

@@ -12,7 +12,6 @@ from _mechanisms import mechanism, poisson, shuffled
 from trainables.accountants import (
     RdpFilter,
     account,
-    epsilon_adaptive,
     epsilon_sweep,
     gaussian,
     pld,
@@ -157,18 +156,6 @@ def test_a_record_that_changes_its_group_costs_more_than_a_replaced_group() -> N
     other_group = clipped_sum([-2.0], [2.0, -9.0])
     assert abs(before - same_group) == 2.0
     assert abs(before - other_group) == 4.0
-
-
-def test_an_adaptive_search_is_charged_its_dearest_configuration() -> None:
-    configurations = [shuffled(4.0), shuffled(2.0)]
-    worst = epsilon_sweep([shuffled(2.0)] * 5, delta=_DELTA).epsilon
-    assert epsilon_adaptive(configurations, trials=5, delta=_DELTA) == pytest.approx(worst)
-    sampled = epsilon_adaptive([poisson(2.0), poisson()], trials=3, delta=_DELTA)
-    assert sampled == pytest.approx(rdp.of_release(poisson(steps=3_600), delta=_DELTA))
-    assert epsilon_adaptive([], trials=3, delta=_DELTA) == 0.0
-    assert math.isinf(epsilon_adaptive([release(mechanism("sgd"))], trials=1, delta=_DELTA))
-    with pytest.raises(CannotAnalyze, match="one neighboring_relation"):
-        epsilon_adaptive([poisson(), shuffled()], trials=2, delta=_DELTA)
 
 
 def test_a_filter_holds_its_budget() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.attacks._worlds import coins, paired_coins, signals
 from trainables import attacks, catalogue
-from trainables.attacks import Knowledge, allowed, bag_of_words, panel, shadow_ablations
+from trainables.attacks import Knowledge, allowed, bag_of_words, panel
 from trainables.attacks._panel import evaluation_rows
 from trainables.config import SplitMode
 from trainables.errors import InvalidInput
@@ -64,7 +64,6 @@ def test_each_split_runs_what_it_allows(mode):
 
 def test_every_figure_is_for_the_curator_only():
     found = panel(_world("paired"), _knowledge("paired"), delta=1e-5)
-    found |= shadow_ablations(_world("paired"), _knowledge("paired"))
     assert not [name for name in found if is_public(name)]
     for attack in (
         "shadow",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.attacks._worlds import coins, signals
-from trainables.attacks import features_of, gather, read_signals, signals_from, write_signals
+from trainables.attacks import features_of, gather, read_signals, write_signals
 from trainables.attacks._signals import logit_of_log
 from trainables.errors import InvalidData, InvalidInput
 
@@ -59,21 +59,6 @@ def test_features_do_not_depend_on_the_batch(lengths, seed):
             path_log_prob=whole["path_log_prob"][[i]],
         )
         np.testing.assert_array_equal(alone[0], together[i])
-
-
-def test_confidence_weighs_the_tags_by_their_number():
-    rng = np.random.default_rng(0)
-    found = signals_from(
-        records=np.array([7, 3]),
-        member=np.array([True, False]),
-        mode="bernoulli",
-        intent_losses=np.array([0.5, 1.0]),
-        slot_losses=np.array([1.0, 8.0]),
-        **_pass(rng, np.array([2, 4]), 3, 3),
-    )
-    assert found.records.tolist() == [3, 7], "rows are sorted by record"
-    assert found.member.tolist() == [False, True]
-    np.testing.assert_allclose(found.log_confidence, [-(1 + 8 / 4), -(0.5 + 1 / 2)])
 
 
 def test_logit_of_confidence():

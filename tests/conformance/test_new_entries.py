@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sweep.spending.budget import EpsilonBudget, affordable_epochs
+from sweep.spending.budget import EpsilonBudget
 from trainables import accountants, catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
@@ -110,7 +110,8 @@ def test_a_budget_is_held_by_them() -> None:
     ]
     assert costs == sorted(costs)
     budget = EpsilonBudget(limit=costs[3], accountant="basic")
-    assert affordable_epochs(budget, built) == 4
+    permitted = [budget.permits_next(built, done).go_on for done in range(6)]
+    assert permitted == [done < 4 for done in range(6)]
     refusal = budget.refusal(built)
     assert refusal is not None
     assert "(basic) after 6 epochs exceeds budget.epsilon" in refusal

@@ -98,8 +98,6 @@ def test_the_models_keep_books(name: str) -> None:
     model = build_model(name)
     assert supports(model)
     assert model.provenance == "trained from random weights"
-    groups = model.parameter_groups()
-    assert [size for _, size in groups] == [p.numel() for p in trained(model)]
 
 
 @pytest.mark.parametrize("name", MODELS)

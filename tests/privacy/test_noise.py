@@ -15,16 +15,13 @@ import torch
 from scipy.stats import chi2, kstest, norm, poisson
 
 from trainables.communication import Alone
-from trainables.errors import InvalidData
 from trainables.privacy import _native, noise
 from trainables.privacy.noise import (
     GaussianSource,
     SecretKey,
     add_noise_,
-    load_key,
     new_key,
     public_key,
-    save_key,
 )
 from trainables.seeding import generator, stream_seed
 
@@ -155,27 +152,6 @@ def test_what_can_be_compiled_is_used() -> None:
 
 def test_a_new_key_is_new_and_shared() -> None:
     assert new_key(Alone()).stream("a") != new_key(Alone()).stream("a")
-
-
-def test_a_key_is_kept_for_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    key = new_key(Alone())
-    save_key(path, key)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert load_key(path).stream("a") == key.stream("a")
-    with pytest.raises(FileExistsError):
-        save_key(path, key)
-    for mode in (0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601):
-        path.chmod(mode)
-        with pytest.raises(InvalidData, match=f"mode 600, got {mode:o}"):
-            load_key(path)
-    short = tmp_path / "short"
-    short.touch(mode=0o600)
-    short.write_bytes(b"x")
-    with pytest.raises(InvalidData, match="32 bytes in key file"):
-        load_key(short)
-    with pytest.raises(InvalidData, match="key file at"):
-        load_key(tmp_path / "none")
 
 
 def test_coins_are_uniform() -> None:

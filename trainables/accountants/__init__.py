@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from trainables.accountants._composition import (
         RdpFilter,
         SweepSpend,
-        epsilon_adaptive,
         epsilon_sweep,
     )
     from trainables.accountants._release import Release, release
@@ -40,7 +39,6 @@ __all__ = [
     "RunningBound",
     "SweepSpend",
     "account",
-    "epsilon_adaptive",
     "epsilon_after",
     "epsilon_sweep",
     "noise_for",
@@ -56,7 +54,6 @@ _HOMES = {
     "spent": "_choose",
     "RdpFilter": "_composition",
     "SweepSpend": "_composition",
-    "epsilon_adaptive": "_composition",
     "epsilon_sweep": "_composition",
     "Release": "_release",
     "RunningBound": "_running",

@@ -97,30 +97,6 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     )
 
 
-def epsilon_adaptive(configurations: Sequence[Release], *, trials: int, delta: float) -> float:
-    """The most that `trials` trials cost whose settings are chosen from `configurations` in the
-    light of earlier results: the dearest one every time.
-
-    Raises: CannotAnalyze where units or neighbouring relations are mixed.
-    """
-    kinds = {(what.neighboring_relation, what.unit) for what in configurations}
-    if len(kinds) > 1:
-        raise CannotAnalyze(
-            "composition: expected configurations of one neighboring_relation and one unit for an"
-            f" adaptive search, got {sorted(kinds)}"
-        )
-    if not configurations or trials == 0:
-        return 0.0
-    if not all(what.is_finite for what in configurations):
-        return math.inf
-    worst = np.max(np.stack([_renyi.curve(what) for what in configurations]), axis=0)
-    bound = _renyi.to_epsilon(trials * worst, delta=delta)
-    if all(what.sampling != "poisson" for what in configurations):
-        mu = max(composed_mu(what.everything) for what in configurations) * math.sqrt(trials)
-        return min(bound, gaussian_epsilon(mu, delta))
-    return bound
-
-
 @dataclass(frozen=True, kw_only=True)
 class RdpFilter:
     """A total budget, fixed beforehand, for trials whose settings are chosen as one goes along

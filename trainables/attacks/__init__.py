@@ -18,7 +18,6 @@ from trainables.attacks._signals import (
     features_of,
     gather,
     read_signals,
-    signals_from,
     write_signals,
 )
 from trainables.attacks._texts import bag_of_words
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
         panel,
         possible,
         record_scores,
-        shadow_ablations,
         sweep_panel,
         sweep_scores,
     )
@@ -42,7 +40,6 @@ _OF_PANEL = (
     "panel",
     "possible",
     "record_scores",
-    "shadow_ablations",
     "sweep_panel",
     "sweep_scores",
 )
@@ -67,8 +64,6 @@ __all__ = [
     "read_signals",
     "record_scores",
     "refuse_unless_allowed",
-    "shadow_ablations",
-    "signals_from",
     "strongest",
     "sweep_panel",
     "sweep_scores",

@@ -11,7 +11,6 @@ from trainables import catalogue
 from trainables.figures import ATTACKS, LEAKAGE, Figure
 from trainables.metrics import membership
 
-_ABLATIONS = ("shadow_ic_only", "shadow_ner_only", "shadow_self")
 _CONFIDENCE = 0.95
 _TAIL = (1 - _CONFIDENCE) / 2
 _Z = NormalDist().inv_cdf(1 - _TAIL)
@@ -60,7 +59,7 @@ FIGURES = (
             label=f"{figure.label} of the attack {attack}",
             task="nlu",
         )
-        for attack in (*catalogue.names("attacks"), *_ABLATIONS)
+        for attack in catalogue.names("attacks")
         for figure in membership.OF_SCORES
     ),
     Figure(name="mia_num_references", label="other trials that attacks compared with"),

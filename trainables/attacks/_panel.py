@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables import catalogue
-from trainables.attacks import _estimates, one_run, shadow
+from trainables.attacks import _estimates, one_run
 from trainables.attacks._knowledge import (
     Knowledge,
     allowed,
@@ -188,20 +188,6 @@ def certified(
         "mia_one_run_num_guesses": float(audit.num_guesses),
         "mia_one_run_num_correct": float(audit.num_correct),
     }
-
-
-def shadow_ablations(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> dict[str, float]:
-    """`mia_shadow_ic_only_*`, `mia_shadow_ner_only_*` and the upper bound `mia_shadow_self_*`."""
-    rows = evaluation_rows(target, seed=seed)
-    found = {
-        "shadow_ic_only": shadow.scores(target, knowledge, seed=seed, columns="ic_only"),
-        "shadow_ner_only": shadow.scores(target, knowledge, seed=seed, columns="ner_only"),
-        "shadow_self": shadow.upper_bound(target, seed=seed),
-    }
-    result: dict[str, float] = {}
-    for name, scores in found.items():
-        result |= _named(name, membership.figures(scores[rows], target.member[rows]))
-    return result
 
 
 def possible(target: Signals, knowledge: Knowledge, *, sampling: Sampling) -> tuple[str, ...]:

@@ -148,47 +148,6 @@ def features_of(
     return np.column_stack([intents, mean, least, path])
 
 
-def signals_from(
-    *,
-    records: Integers,
-    member: Bools,
-    mode: SplitMode,
-    intent_log_probs: Floats,
-    token_marginals: Floats,
-    lengths: Integers,
-    path_log_prob: Floats,
-    intent_losses: Floats,
-    slot_losses: Floats,
-    pairs: Integers | None = None,
-    population: Bools | None = None,
-    corpus: str = "",
-    trial: str = "",
-) -> Signals:
-    """Signals of an inference pass, from what a model's `Predictions` hold as NumPy arrays.
-
-    `intent_losses` and `slot_losses` [B] are the negative log-likelihoods of the true intent and of
-    the true tag sequence (summed over tokens). Rows come in any order; they are sorted by record.
-    """
-    features = features_of(
-        intent_log_probs=intent_log_probs,
-        token_marginals=token_marginals,
-        lengths=lengths,
-        path_log_prob=path_log_prob,
-    )
-    losses = np.asarray(intent_losses, np.float64) + np.asarray(slot_losses, np.float64) / lengths
-    return gather(
-        records=records,
-        member=member,
-        mode=mode,
-        features=features,
-        log_confidence=-losses,
-        pairs=pairs,
-        population=population,
-        corpus=corpus,
-        trial=trial,
-    )
-
-
 def gather(
     *,
     records: Integers,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data import drawing, grammar
 from trainables.data.grammar import Domain, zipf
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.made import Made
 from trainables.datasets import _lexicon
 
 KIND = "frames"
@@ -157,31 +154,6 @@ class Config(data_configs.MadeFrames):
     name: Literal["video"] = "video"
 
 
-def default_path() -> str:
-    """No folder: it is made, and lies in the cache alone."""
-    return "made/video"
-
-
-def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """None: nothing is read."""
-    return ()
-
-
-def recipe(config: Config) -> str:
-    """What decides the utterances, as a hash."""
-    return DOMAIN.recipe(config)
-
-
-def read(path: Path, *, config: Config) -> Iterator[Utterance]:
-    """The utterances of (`seed`, `num_utterances`), made as they are asked for."""
-    return drawing.generate(DOMAIN, seed=config.seed, size=grammar.num_utterances(config))
-
-
-def schema(path: Path, *, config: Config) -> LabelSchema:
-    """The grammar's labels."""
-    return DOMAIN.schema
-
-
-def pool_size(config: Config) -> int | None:
-    """As many as asked for: no text is made twice."""
-    return grammar.num_utterances(config)
+_MADE = Made(DOMAIN)
+default_path, files, recipe = _MADE.default_path, _MADE.files, _MADE.recipe
+read, schema, pool_size = _MADE.read, _MADE.schema, _MADE.pool_size

@@ -11,7 +11,6 @@ from trainables.metrics._score import (
     FIGURES,
     compare,
     count_frames,
-    relative_change,
     score,
     summarize,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "Match",
     "compare",
     "count_frames",
-    "relative_change",
     "score",
     "summarize",
 ]

@@ -79,20 +79,6 @@ def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
     return Auc(value=value, standard_error=error, low=low, high=high)
 
 
-def auc_difference(
-    first: Floats, second: Floats, member: Bools, *, confidence: float = 0.95
-) -> tuple[float, float, float]:
-    """(difference, low, high) of the AUCs of two scores of the *same* records with one mask.
-
-    DeLong's covariance takes out what the two scores share.
-    """
-    (above, below), (above2, below2) = placements(first, member), placements(second, member)
-    difference = float(above.mean() - above2.mean())
-    variance = (above - above2).var(ddof=1) / len(above) + (below - below2).var(ddof=1) / len(below)
-    margin = _normal_quantile(0.5 + confidence / 2) * math.sqrt(variance)
-    return difference, difference - margin, difference + margin
-
-
 def auc_change(
     trial: tuple[Floats, Bools],
     baseline: tuple[Floats, Bools],

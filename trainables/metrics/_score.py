@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -159,17 +158,6 @@ def of_counts() -> OfCounts:
         for module in modules
         for name, metric in getattr(module, "OF_COUNTS", {}).items()
     }
-
-
-def relative_change(value: float, baseline: float) -> float:
-    """100 (value - baseline) / baseline: Delta SER % and Delta MIA % of Dupuy et al. 2021, Table 1.
-
-    NaN where the baseline is 0.
-
-    >>> round(relative_change(5.4873, 6.3), 1)
-    -12.9
-    """
-    return 100.0 * (value - baseline) / baseline if baseline else math.nan
 
 
 def compare(

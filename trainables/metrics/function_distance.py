@@ -67,14 +67,6 @@ def full(generated: Mapping[str, int], human: Mapping[str, int]) -> float:
     return float(((p - q) ** 2 / (p + q)).sum())
 
 
-def pearson(generated: Mapping[str, int], human: Mapping[str, int]) -> float:
-    """sum (p - q)^2 / q over the human types; infinite where one occurs that no human used."""
-    p, q = frequencies(generated, human)
-    if (q == 0).any():
-        return float("inf")
-    return float(((p - q) ** 2 / q).sum())
-
-
 def total_variation(generated: Mapping[str, int], human: Mapping[str, int]) -> float:
     """1/2 sum |p - q|, in [0, 1]."""
     p, q = frequencies(generated, human)

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from trainables.errors import InvalidInput
 from trainables.figures import Figure
-from trainables.metrics._auc import Auc, Bools, Floats, auc, auc_change, auc_difference, check
+from trainables.metrics._auc import Auc, Bools, Floats, auc, auc_change, check
 
 __all__ = [
     "Auc",
     "Roc",
     "auc",
     "auc_change",
-    "auc_difference",
     "clopper_pearson",
     "dp_inconsistencies",
     "figures",

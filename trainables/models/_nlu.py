@@ -120,10 +120,6 @@ class NluModel(nn.Module, ABC):
         seed = int(torch.randint(2**62, ())) if self._step is None else self._step
         return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 
-    def parameter_groups(self) -> tuple[tuple[str, int], ...]:
-        """(name, size) of each trained parameter tensor, in order: the groups k of alpha_k."""
-        return tuple((n, p.numel()) for n, p in self.named_parameters() if p.requires_grad)
-
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in nats.
 

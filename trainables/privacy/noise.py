@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,7 +25,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
 from trainables.communication import Communicator
-from trainables.errors import InvalidData
 from trainables.privacy import _native, box_muller
 from trainables.privacy.flat_adam import FlatAdam
 
@@ -50,7 +48,7 @@ class SecretKey:
         return "SecretKey(...)"
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret key is not pickled; save_key writes it to its owner's file")
+        raise TypeError("a secret key is not pickled: it never leaves its process")
 
     def stream(self, *names: str | int) -> bytes:
         """64 bytes for the stream called `names`, independent between different names."""
@@ -74,31 +72,6 @@ def new_key(comm: Communicator) -> SecretKey:
 def public_key(seed: int, trial_id: str) -> SecretKey:
     """The key of a `reproducible_noise` trial: anybody can compute it, so it protects nobody."""
     return SecretKey(hashlib.sha256(f"public noise/{seed}/{trial_id}".encode()).digest())
-
-
-def save_key(path: Path, key: SecretKey) -> None:
-    """Write the key to a new file that only its owner may read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key._secret)
-
-
-def load_key(path: Path) -> SecretKey:
-    """The key that `save_key` wrote.
-
-    Raises: InvalidData where it is no key, or others than its owner may read it.
-    """
-    try:
-        mode, secret = path.stat().st_mode & 0o777, path.read_bytes()
-    except OSError as error:
-        raise InvalidData(f"expected a key file at {path}, got {error.strerror}") from None
-    if mode & 0o077:
-        raise InvalidData(f"expected key file {path} with mode 600, got {mode:o}")
-    if len(secret) != _KEY_BYTES:
-        raise InvalidData(
-            f"expected {_KEY_BYTES} bytes in key file {path}, got {len(secret)} bytes"
-        )
-    return SecretKey(secret)
 
 
 class GaussianSource:

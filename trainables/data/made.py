@@ -1,0 +1,44 @@
+"""A corpus that is made from a grammar: what the shelf of data sets asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainables.data import drawing, grammar
+from trainables.data.configs import MadeFrames
+from trainables.data.grammar import Domain
+from trainables.data.records import LabelSchema, Utterance
+
+
+@dataclass(frozen=True)
+class Made:
+    """The functions of a data set's file, for one grammar."""
+
+    domain: Domain
+
+    def default_path(self) -> str:
+        """No folder: it is made, and lies in the cache alone."""
+        return f"made/{self.domain.name}"
+
+    def files(self, path: Path, *, config: MadeFrames) -> tuple[Path, ...]:
+        """None: nothing is read."""
+        return ()
+
+    def recipe(self, config: MadeFrames) -> str:
+        """What decides the utterances, as a hash."""
+        return self.domain.recipe(config)
+
+    def read(self, path: Path, *, config: MadeFrames) -> Iterator[Utterance]:
+        """The utterances of (`seed`, `num_utterances`), made as they are asked for."""
+        size = grammar.num_utterances(config)
+        return drawing.generate(self.domain, seed=config.seed, size=size)
+
+    def schema(self, path: Path, *, config: MadeFrames) -> LabelSchema:
+        """The grammar's labels."""
+        return self.domain.schema
+
+    def pool_size(self, config: MadeFrames) -> int | None:
+        """As many as asked for: no text is made twice."""
+        return grammar.num_utterances(config)
