@@ -11,6 +11,7 @@ import typer
 from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
 from trainables import catalogue
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy.rounding import format_epsilon
 
 if TYPE_CHECKING:
     from trainables.config import TrialConfig
@@ -94,7 +95,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f"{row['claimed']:.4f}",
             f"{row['estimate']:.4f}",
             f"{low:.4f} .. {high:.4f}",
-            f"{row['epsilon_lower_bound']:.3g} of {row['epsilon_claimed']:.3g}",
+            f"{row['epsilon_lower_bound']:.3g} of {format_epsilon(row['epsilon_claimed'])}",
             "[green]passed[/]" if row["passed"] else "[bold red]FAILED[/]",
         )
     console().print(table)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sweep.commands._shared import JsonFlag, console, print_json
+from trainables.privacy.rounding import format_epsilon
 
 
 def register(app: typer.Typer) -> None:
@@ -69,12 +70,12 @@ def register(app: typer.Typer) -> None:
             workers=workers,
         )
         if as_json:
-            print_json({"utterances": str(to), "card": card})
+            print_json({"utterances": str(to), "card": card.to_dict()})
             return
-        drawn = card["drawn"]
+        drawn, delta = card.drawn, "unknown" if card.delta is None else f"{card.delta:g}"
         console().print(
-            f"{to}: {drawn['number']} utterances of {drawn['drawn']} drawn; epsilon"
-            f" {card['epsilon']:.4g} at delta {card['delta']:g}"
+            f"{to}: {drawn.number} utterances of {drawn.drawn} drawn; epsilon"
+            f" {format_epsilon(card.epsilon)} at delta {delta}"
             f" (card: {to.with_suffix('.card.md')})",
             markup=False,
             soft_wrap=True,

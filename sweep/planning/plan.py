@@ -21,6 +21,7 @@ from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of
 from sweep.store.trial_names import label, short
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
+from trainables.privacy.rounding import format_epsilon
 
 
 def make(
@@ -171,7 +172,8 @@ def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:
         return f"epsilon_paper is not defined for {trial.engine}, budget.epsilon={limit:g}"
     if trial.epsilon_budget > limit:
         name = trial.accountant if by == "sound" else by
-        return f"epsilon {trial.epsilon_budget:.4g} ({name}) exceeds budget.epsilon={limit:g}"
+        spent = format_epsilon(trial.epsilon_budget)
+        return f"epsilon {spent} ({name}) exceeds budget.epsilon={limit:g}"
     return None
 
 

@@ -15,6 +15,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from trainables import accountants
 from trainables.errors import CannotAnalyze
 from trainables.figure_cache import FigureCache, key_of
+from trainables.privacy.rounding import format_epsilon
 
 
 def within_total(
@@ -65,7 +66,7 @@ def together(
     baselines = len(plan.to_run) - len(trials)
     without = f", without {baselines} baseline{'s' if baselines > 1 else ''}" if baselines else ""
     return found, (
-        f"All {len(trials)} trials together{without}: epsilon {found['epsilon']:.4g}"
+        f"All {len(trials)} trials together{without}: epsilon {format_epsilon(found['epsilon'])}"
         f" at delta {delta:g} ({found['accountant']}), where nothing else is released."
     )
 
@@ -107,4 +108,4 @@ class _Room:
             return str(problem)
         if together <= self._total:
             return None
-        return f"epsilon {together:.4g} {beside} exceeds budget.total={self._total:g}"
+        return f"epsilon {format_epsilon(together)} {beside} exceeds budget.total={self._total:g}"

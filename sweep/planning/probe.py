@@ -15,6 +15,7 @@ from sweep.spending.filter import UNFILTERED
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.config import TrialConfig
 from trainables.figures import LEAKAGE
+from trainables.privacy.rounding import format_epsilon
 
 _NUM_PROBES = 12
 
@@ -51,7 +52,7 @@ def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
     )
     known = sorted(trial.epsilon for trial in permitted if trial.epsilon is not None)
     if known:
-        text += f", of epsilon {known[0]:.4g} to {known[-1]:.4g}"
+        text += f", of epsilon {format_epsilon(known[0])} to {format_epsilon(known[-1])}"
     if refused:
         text += f"; refused: {refused[0].reason}"
     found = [f"{text}."]

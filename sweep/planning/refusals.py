@@ -6,6 +6,7 @@ from collections import Counter
 
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.errors import InvalidInput
+from trainables.privacy.rounding import format_epsilon
 
 _MOST_SAID = 3
 
@@ -31,7 +32,7 @@ def require_trials(plan: Plan) -> None:
         default=None,
     )
     hint = (
-        f"; the smallest epsilon of any trial is {cheapest:.4g}"
+        f"; the smallest epsilon of any trial is {format_epsilon(cheapest)}"
         if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
         else ""
     )

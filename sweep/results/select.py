@@ -17,6 +17,7 @@ from sweep.store.sweeps import TrialRecord
 from trainables import catalogue, figures, goals
 from trainables.attacks import auc_of
 from trainables.errors import InvalidInput
+from trainables.privacy.rounding import format_epsilon
 
 WAYS = ("ser", "mauve", "leakage", "pareto")
 _CHOSEN_BY = {
@@ -195,7 +196,7 @@ def choose(
         least = min(value(r, "epsilon") or math.inf for r in finished)
         raise InvalidInput(
             f"expected a finished trial with epsilon <= {epsilon_max:g}, got none;"
-            f" the smallest epsilon is {least:.4g}"
+            f" the smallest epsilon is {format_epsilon(least)}"
         )
     if best == "pareto":
         return front(allowed)

@@ -13,6 +13,7 @@ from trainables import accountants, catalogue
 from trainables.accountants import paper_zcdp
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.rounding import format_epsilon
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class EpsilonBudget:
             return Verdict(False, f"no epsilon to hold against budget.epsilon: {error}")
         return Verdict(
             False,
-            f"epsilon {smallest:.4g} ({self.accountant}) after {epochs} epochs"
+            f"epsilon {format_epsilon(smallest)} ({self.accountant}) after {epochs} epochs"
             f" exceeds budget.epsilon={self.limit:g}",
         )
 

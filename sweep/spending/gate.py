@@ -17,6 +17,7 @@ from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
 from sweep.spending.verdict import GO_ON, Verdict
 from trainables.accountants import Release, epsilon_sweep, release
+from trainables.privacy.rounding import format_epsilon
 
 if TYPE_CHECKING:
     from trainables.accountants import RdpFilter
@@ -248,7 +249,7 @@ class SpendGate:
                 return GO_ON
             return Verdict(
                 False,
-                f"epsilon {spent:.4g} with earlier attempts exceeds"
+                f"epsilon {format_epsilon(spent)} with earlier attempts exceeds"
                 f" budget.epsilon={budget.limit:g}",
             )
         if trial.epsilon_budget is not None and trial.epsilon_budget <= budget.limit:

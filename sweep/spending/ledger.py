@@ -20,6 +20,7 @@ from sweep.spending.record_hashes import RecordHashes
 from sweep.store.chained_log import ChainedLog
 from trainables.accountants import Release, SweepSpend, epsilon_sweep
 from trainables.errors import InvalidInput
+from trainables.privacy.rounding import format_epsilon
 
 FILE = "ledger.jsonl"  # under the sweeps' home
 _DELTA = 1e-5  # where nothing was charged
@@ -97,8 +98,8 @@ class Ledger:
                 together = _within(releases, delta, budget_total)
                 if together.epsilon > budget_total:
                     return (
-                        f"epsilon {together.epsilon:.4g} of the data set in all sweeps exceeds"
-                        f" --budget-total {budget_total:g}{_because(together)}"
+                        f"epsilon {format_epsilon(together.epsilon)} of the data set in all sweeps"
+                        f" exceeds --budget-total {budget_total:g}{_because(together)}"
                     )
             self._append(entry)
         return None
@@ -180,8 +181,8 @@ class Ledger:
             spent = epsilon_sweep(before, delta=at, exact=False).epsilon
             raise InvalidInput(
                 f"expected the data set's total epsilon to stay within {budget_total:g} (delta"
-                f" {at:g}): {spent:.4g} is spent, with the {len(planned)} planned trials it would"
-                f" be {together.epsilon:.4g}{_because(together)}"
+                f" {at:g}): {format_epsilon(spent)} is spent, with the {len(planned)} planned"
+                f" trials it would be {format_epsilon(together.epsilon)}{_because(together)}"
             )
         return together
 

@@ -14,6 +14,7 @@ from sweep.spending.composition import Composition
 from sweep.spending.filter import admits
 from trainables.accountants import Release, epsilon_sweep
 from trainables.errors import CannotAnalyze
+from trainables.privacy.rounding import format_epsilon
 
 if TYPE_CHECKING:
     from trainables.accountants import RdpFilter
@@ -70,7 +71,7 @@ class TotalBudget:
         together = epsilon_sweep(releases, delta=delta).epsilon
         if together <= self._limit:
             return None
-        return f"epsilon {together:.4g} of all trials exceeds budget.total"
+        return f"epsilon {format_epsilon(together)} of all trials exceeds budget.total"
 
     def _no_room(self) -> str:
         return f"no room left in budget.total={self._limit:g} (filter)"

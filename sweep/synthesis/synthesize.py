@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from sweep.store.files import write_json, write_text
+from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
 from sweep.synthesis.draw_pool import draw_pool
 from sweep.synthesis.trained_text import Trained, models_of
-from trainables import accountants, catalogue
-from trainables.accountants import epsilon_sweep, release
+from trainables import catalogue
 from trainables.errors import InvalidInput
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import Drawn, Plan
-from trainables.privacy.summary import plain
 from trainables.seeding import stream_seed
 
 KNOWN_PATTERNS = {
@@ -33,10 +32,6 @@ KNOWN_PATTERNS = {
     "url": r"(https?://|www\.)\S+",
     "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
 }
-_COUPLES = (
-    "one record more or less, which would couple other records anew: for one record replaced,"
-    " epsilon_replace_one holds",
-)
 Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
 _ROUNDS = 20  # of drawing anew what the filters dropped
 
@@ -83,7 +78,7 @@ def write_utterances(
     seed: int = 0,
     parses: Trained | None = None,
     workers: int = 1,
-) -> dict[str, Any]:
+) -> DataCard:
     """Write `number` utterances to the new file `to`, its card beside it; the card.
 
     `parses` holds the first of two stages where another trial trained it. The texts do not depend
@@ -103,20 +98,26 @@ def write_utterances(
         raise InvalidInput(f"expected workers >= 1, got {workers}")
     with _drawing(trained, parses, workers=workers) as draw:
         kept, drawn, dropped = _passing(trained, draw, number=number, filters=filters, seed=seed)
-    card = _card(trained, parses, filters=filters)
-    card["drawn"] = {
-        "number": number,
-        "drawn": drawn,
-        "dropped": dropped,
-        "seed": seed,
-        "decoding": {
+    draws = Draws(
+        number=number,
+        drawn=drawn,
+        dropped=dropped,
+        seed=seed,
+        decoding={
             name: getattr(trained.synthesis, name)
             for name in ("num_beams", "top_k", "temperature", "max_tokens")
         },
-    }
+    )
+    used = UsedFilters(
+        min_words=filters.min_words,
+        max_words=filters.max_words,
+        patterns=dict(filters.patterns),
+        drop_repeats=filters.drop_repeats,
+    )
+    card = data_card(trained, parses, draws=draws, filters=used)
     lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
     write_text(to, "\n".join(lines) + "\n")
-    write_json(_card_file(to), plain(card))
+    write_json(_card_file(to), card.to_dict())
     write_text(to.with_suffix(".card.md"), to_markdown(card))
     return card
 
@@ -186,95 +187,3 @@ def _texts(trained: Trained, draw: Draw, *, number: int, seed: int) -> Sequence[
     method = catalogue.entry("generation", synthesis.method, kind="method")
     found: Drawn = method.draw(partial(draw, seed=seed), plan)
     return found.utterances
-
-
-def _card(trained: Trained, parses: Trained | None, *, filters: Filters) -> dict[str, Any]:
-    """What the utterances cost, and what was released about the private records."""
-    homes = [home for home in (trained, parses) if home is not None]
-    mechanism = trained.mechanism
-    replaced: float | None = None
-    relation = mechanism.neighboring_relation
-    if parses is None:
-        summary = accountants.account(mechanism, accountant=trained.about["accountant"])
-        epsilon, accountant = summary.epsilon, summary.accountant
-        replaced = summary.epsilon_replace_one
-        delta, reasons = summary.delta, summary.unaccounted
-    else:
-        delta = min(home.mechanism.delta for home in homes)
-        spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
-        epsilon, accountant, reasons = spent.epsilon, spent.accountant, spent.unaccounted
-        relation = spent.neighboring_relation or relation
-        replaced = epsilon if relation == "replace_one" else None
-    released = [f"weights of the model of {stage}" for h in homes for stage in h.about["stages"]]
-    if mechanism.histogram_noise_multiplier:
-        released.append("a histogram of the prompts, with noise")
-    return {
-        "epsilon": epsilon,
-        "delta": delta,
-        "unit": "two records whose programs were exchanged"
-        if mechanism.unit == "couple"
-        else "record (one utterance with its program)",
-        "neighboring_relation": relation,
-        "epsilon_replace_one": replaced,
-        "accountant": accountant,
-        "unaccounted": list(reasons),
-        "noise_multiplier": mechanism.noise_multiplier,
-        "sample_rate": mechanism.sample_rate,
-        "steps": sum(home.mechanism.steps for home in homes),
-        "histogram_noise_multiplier": mechanism.histogram_noise_multiplier,
-        "released": released,
-        "method": trained.synthesis.method,
-        "corpus": trained.about["corpus"],
-        "provenance": [line for home in homes for line in home.about["provenance"]],
-        "filters": {
-            "min_words": filters.min_words,
-            "max_words": filters.max_words,
-            "patterns": dict(filters.patterns),
-            "drop_repeats": filters.drop_repeats,
-            "read_private_records": False,
-        },
-        "not_covered": [
-            *(_COUPLES if mechanism.unit == "couple" else ()),
-            "the validation records: which epoch's weights are kept was chosen by their loss, and"
-            " metrics on them and on the test records are released without noise",
-            "a person with several records, beyond what each single record is promised",
-            "the choice of this model among others, unless the sweep's total is taken",
-            "what the starting weights had read: overlap of public text with private records",
-        ],
-    }
-
-
-def to_markdown(card: Mapping[str, Any]) -> str:
-    """The card as one page."""
-    epsilon = card["epsilon"]
-    claim = (
-        f"({epsilon:.4g}, {card['delta']:g})-differentially private"
-        if epsilon != float("inf")
-        else "not differentially private (no finite epsilon holds)"
-    )
-    drawn = card["drawn"]
-    lines = [
-        "# Data card of synthetic utterances",
-        "",
-        f"{drawn['number']} utterances by {card['method']} from {card['corpus']}: {claim} for one"
-        f" {card['unit']} more or less ({card['accountant']}; {card['neighboring_relation']}).",
-        "",
-        f"- noise multiplier {card['noise_multiplier']:.5g}, sample rate"
-        f" {card['sample_rate']:.4g}, {card['steps']} steps",
-        f"- released: {'; '.join(card['released'])}; and, drawn from them, these utterances",
-        f"- {drawn['drawn']} drawn, dropped by the filters:"
-        f" {', '.join(f'{name} {n}' for name, n in drawn['dropped'].items()) or 'none'}",
-        *(
-            [f"- epsilon for one record replaced by another: {card['epsilon_replace_one']:.4g}"]
-            if card["epsilon_replace_one"] is not None
-            else []
-        ),
-        "- the filters looked at the drawn texts alone, never at private records",
-        *(f"- no finite epsilon: {reason}" for reason in card["unaccounted"]),
-        *(f"- {line}" for line in card["provenance"]),
-        "",
-        "Not covered:",
-        "",
-        *(f"- {line}" for line in card["not_covered"]),
-    ]
-    return "\n".join(lines) + "\n"

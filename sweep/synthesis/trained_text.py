@@ -17,7 +17,7 @@ from trainables.models._lm_folder import load_lm
 from trainables.models._lm_source import base_model, tokenizer_of
 from trainables.models.causal_lm import Config
 from trainables.old_configs import migrated_part
-from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.mechanism import Mechanism, default_delta
 
 ABOUT = "synthesis.json"
 _JUDGED = 128  # tokens of a text that a judge reads
@@ -30,6 +30,7 @@ class Trained:
     folder: Path
     about: dict[str, Any]
     mechanism: Mechanism
+    n_is_declared: bool = True
 
     @property
     def synthesis(self) -> SynthesisConfig:
@@ -58,7 +59,11 @@ def open_trained(folder: Path) -> Trained:
             lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
             if fields["unit"] == "group":  # what an earlier version called a couple
                 fields = {**fields, "unit": "couple"}
-            return Trained(place, about, Mechanism(**{**fields, **lists}))
+            # A number of records that was counted is not handed on; no epsilon is finite without.
+            hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
+            unknown = {name: hidden[name] for name in hidden if fields[name] is None}
+            mechanism = Mechanism(**{**fields, **lists, **unknown})
+            return Trained(place, about, mechanism, n_is_declared=not unknown)
         except (ValueError, KeyError, TypeError):
             raise InvalidInput(
                 f"expected a synthesis model of this version in {place}, got another"

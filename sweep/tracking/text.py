@@ -11,6 +11,7 @@ from typing import Any
 from sweep.store.plans import PlannedTrial
 from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
+from trainables.privacy.rounding import format_epsilon
 
 CURATOR_PREFIX = "curator_only/"
 # Counts of a sweep's own run; every other metric is a trial's figure.
@@ -96,7 +97,7 @@ def violation_text(violation: Mapping[str, float] | None) -> str:
     if violation is None:
         return ""
     bound, claim = (violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
-    return f"certified epsilon >= {bound:.4g} above the claimed {claim:.4g}"
+    return f"certified epsilon >= {bound:.4g} above the claimed {format_epsilon(claim)}"
 
 
 def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from trainables.config import TargetEpsilon, TrialConfig
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.from_config import build, with_noise, with_other_stage
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.rounding import format_epsilon
 
 _DIGITS = 5  # significant digits of a noise multiplier
 _LEAST, _MOST = 1e-12, 1e12
@@ -81,7 +82,7 @@ def _refuse_beside(
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the noised"
-            f" histogram alone costs {alone:.4g}, before the {unit.steps} steps"
+            f" histogram alone costs {format_epsilon(alone)}, before the {unit.steps} steps"
         )
 
 

@@ -20,6 +20,7 @@ from trainables.accountants._calibration import smallest_noise_multiplier
 from trainables.accountants._release import Release, best_of, release
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.rounding import format_epsilon
 
 KIND = "choice"
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
@@ -122,7 +123,8 @@ def noise_for(
     if beside >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without the training"
-            f" steps the selection costs {beside:.4g} (a noised histogram, or what is unaccounted)"
+            f" steps the selection costs {format_epsilon(beside)} (a noised histogram, or what is"
+            " unaccounted)"
         )
     return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
 

@@ -194,9 +194,7 @@ def make(mechanism: Mechanism, summary: PrivacySummary, *, facts: Facts) -> Priv
 def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
     """The card without the number of private records and what tells it; epsilon is infinite."""
     assert math.isinf(card.epsilon)  # an undeclared n is listed under unaccounted
-    tells = mechanism.delta == default_delta(mechanism.num_records) < default_delta(1)
-    delta = None if tells else card.delta
-    hidden = {"num_records": None, "delta": delta}
+    hidden = counted_fields(mechanism)
     return card.model_copy(
         update={
             **hidden,
@@ -206,6 +204,12 @@ def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
             "mechanism": card.mechanism | hidden,
         }
     )
+
+
+def counted_fields(mechanism: Mechanism) -> dict[str, None]:
+    """Fields of a mechanism that tell a number of private records which was counted: None each."""
+    delta_tells = mechanism.delta == default_delta(mechanism.num_records) < default_delta(1)
+    return dict.fromkeys(("num_records", *(("delta",) if delta_tells else ())))
 
 
 def read(document: Any, *, where: object) -> PrivacyCard:

@@ -76,8 +76,8 @@ def _claim(card: PrivacyCard) -> list[tuple[str, str, str]]:
             format_epsilon(card.gaussian_mu),
             "of the Gaussian mechanism that has this epsilon at this delta",
         ),
-        ("largest TPR at 0.1 % FPR", _percent(card.max_tpr_01pct), attacker),
-        ("largest TPR at 1 % FPR", _percent(card.max_tpr_1pct), attacker),
+        ("largest TPR at 0.1 % FPR", percent(card.max_tpr_01pct), attacker),
+        ("largest TPR at 1 % FPR", percent(card.max_tpr_1pct), attacker),
     ]
 
 
@@ -132,7 +132,7 @@ def _range(values: Sequence[float]) -> str:
     return " .. ".join(dict.fromkeys(ends)) or "-"
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
     """A share in percent, rounded up: what a guarantee allows is not rounded down."""
     if share is None:
         return "-"

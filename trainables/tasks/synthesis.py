@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
 from trainables.models._lm_folder import save_lm
+from trainables.privacy.card import counted_fields
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
 from trainables.tasks import _facts
@@ -234,8 +235,12 @@ def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
         "public_data": setup.corpus.public,
         "provenance": "; ".join(setup.notes),
         "public": _public(setup),
-        "n_is_declared": setup.corpus.public or setup.config.data.num_records is not None,
+        "n_is_declared": _n_is_declared(setup),
     }
+
+
+def _n_is_declared(setup: SynthesisSetup) -> bool:
+    return setup.corpus.public or setup.config.data.num_records is not None
 
 
 def _public(setup: SynthesisSetup) -> list[str]:
@@ -263,7 +268,8 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
         "synthesis": setup.config.synthesis.model_dump(mode="json"),
         "stages": list(setup.model.keys()),
         "frequencies": setup.frequencies,
-        "mechanism": asdict(replace(setup.mechanism, epochs=epochs_done)),
+        "mechanism": asdict(setup.mechanism.first(epochs_done))
+        | ({} if _n_is_declared(setup) else counted_fields(setup.mechanism)),
         "corpus": setup.corpus.name,
         "accountant": setup.config.privacy.accountant,
         "provenance": list(setup.notes),

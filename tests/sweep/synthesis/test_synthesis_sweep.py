@@ -22,6 +22,7 @@ from sweep.synthesis.synthesize import Filters, write_utterances
 from sweep.synthesis.trained_text import open_trained
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
+from trainables import figures
 from trainables.errors import InvalidInput
 from trainables.generation._drawer import BLOCK
 
@@ -89,7 +90,7 @@ def test_a_sweep_trains_pays_tracks_and_its_export_speaks(
     assert "human: one half against the other" in " ".join(shown_table.split())
     code, compared, err = run_line(capsys, "compare", "texts", f"texts:{record.plan.id}")
     assert code == 0, err
-    assert "word_type_overlap" in compared
+    assert figures.label("word_type_overlap") in " ".join(compared.split())
     assert "SER" not in compared
     # Export the best by what it measured, and draw from the export.
     code, _, err = run_line(capsys, "export", "texts", "--to", str(tmp_path / "exported"))
@@ -261,8 +262,8 @@ def test_two_trials_of_one_stage_each_are_joined(
     to = tmp_path / "joined.jsonl"
     card = write_utterances(texts, to=to, number=3, filters=filters, parses=parses)
     assert len(to.read_text().splitlines()) == 3
-    assert card["epsilon"] == float("inf")
-    assert card["steps"] == texts.mechanism.steps + parses.mechanism.steps
+    assert card.epsilon == float("inf")
+    assert card.steps == texts.mechanism.steps + parses.mechanism.steps
 
 
 @pytest.mark.slow  # starts processes that import torch
@@ -292,8 +293,8 @@ def test_the_card_of_shuffled_pairs_says_what_holds_for_a_record(tmp_path: Path)
         number=2,
         filters=Filters(min_words=0, patterns={}),
     )
-    assert card["epsilon"] < card["epsilon_replace_one"] < float("inf")
-    assert any("would couple other records anew" in line for line in card["not_covered"])
+    assert card.epsilon < card.epsilon_replace_one < float("inf")
+    assert any("would couple other records anew" in line for line in card.not_covered)
     assert "epsilon for one record replaced by another" in to.with_suffix(".card.md").read_text()
 
 

@@ -1,0 +1,227 @@
+"""The data card of generated utterances: what they cost, and what was released about the private
+records. Its fields are an allow list; nothing in it follows from the content of a record.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sweep.results.privacy_cards import JSON
+from sweep.store.files import read_json
+from sweep.synthesis.trained_text import Trained
+from trainables import accountants
+from trainables.accountants import epsilon_sweep, release
+from trainables.errors import InvalidInput
+from trainables.privacy import card as cards
+from trainables.privacy.card import Document
+from trainables.privacy.card_page import percent
+from trainables.privacy.claim import meaning
+from trainables.privacy.mechanism import default_delta
+from trainables.privacy.rounding import format_epsilon
+
+_COUPLES = (
+    "one record more or less, which would couple other records anew: for one record replaced,"
+    " epsilon_replace_one holds",
+)
+_NOT_COVERED = (
+    "the validation records: which epoch's weights are kept was chosen by their loss, and metrics"
+    " on them and on the test records are released without noise",
+    "a person with several records, beyond what each single record is promised",
+    "the choice of this model among others, unless the sweep's total is taken",
+    "what the starting weights had read: overlap of public text with private records",
+)
+
+
+class Draws(Document):
+    """How the utterances were drawn; the filters looked at them alone."""
+
+    number: int
+    drawn: int
+    dropped: dict[str, int]
+    seed: int
+    decoding: dict[str, Any]
+
+
+class UsedFilters(Document):
+    """What was dropped. No filter reads a private record."""
+
+    min_words: int
+    max_words: int
+    patterns: dict[str, str]
+    drop_repeats: bool
+    read_private_records: bool = False
+
+
+class Claim(Document):
+    """What the models that were drawn from cost together."""
+
+    epsilon: float
+    delta: float | None
+    neighboring_relation: str
+    epsilon_replace_one: float | None
+    accountant: str
+    unaccounted: tuple[str, ...]
+
+
+class DataCard(Claim):
+    """See the module. What a counted number of records would tell is None.
+
+    `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
+    positives that the claim allows.
+    """
+
+    gaussian_mu: float
+    max_tpr_1pct: float
+    max_tpr_01pct: float
+    unit: str
+    noise_multiplier: float
+    num_records: int | None
+    expected_batch_size: int
+    sample_rate: float | None
+    steps: int | None
+    histogram_noise_multiplier: float
+    released: tuple[str, ...]
+    method: str
+    corpus: str
+    provenance: tuple[str, ...]
+    filters: UsedFilters
+    not_covered: tuple[str, ...]
+    drawn: Draws
+
+
+def data_card(
+    trained: Trained, parses: Trained | None, *, draws: Draws, filters: UsedFilters
+) -> DataCard:
+    """The card of utterances drawn from the models of `trained`, and of `parses` where another
+    trial trained the first of two stages.
+    """
+    homes = [home for home in (trained, parses) if home is not None]
+    mechanism = trained.mechanism
+    claim = _claim(homes)
+    released = [f"weights of the model of {stage}" for h in homes for stage in h.about["stages"]]
+    if mechanism.histogram_noise_multiplier:
+        released.append("a histogram of the prompts, with noise")
+    couple = mechanism.unit == "couple"
+    allowed = meaning(claim.epsilon, delta=claim.delta or default_delta(1))
+    declared = all(home.n_is_declared for home in homes)
+    return DataCard(
+        **claim.model_dump(),
+        gaussian_mu=allowed.gaussian_mu,
+        max_tpr_1pct=allowed.max_tpr_1pct,
+        max_tpr_01pct=allowed.max_tpr_01pct,
+        unit="two records whose programs were exchanged"
+        if couple
+        else "record (one utterance with its program)",
+        noise_multiplier=mechanism.noise_multiplier,
+        num_records=mechanism.num_records if declared else None,
+        expected_batch_size=mechanism.expected_batch_size,
+        sample_rate=mechanism.sample_rate if declared else None,
+        steps=sum(home.mechanism.steps for home in homes) if declared else None,
+        histogram_noise_multiplier=mechanism.histogram_noise_multiplier,
+        released=tuple(released),
+        method=trained.synthesis.method,
+        corpus=trained.about["corpus"],
+        provenance=tuple(line for home in homes for line in home.about["provenance"]),
+        filters=filters,
+        not_covered=(*(_COUPLES if couple else ()), *_NOT_COVERED),
+        drawn=draws,
+    )
+
+
+def _claim(homes: list[Trained]) -> Claim:
+    """What the models cost together.
+
+    Raises: InvalidInput for models of private selections that are joined: their prices have no sum.
+    """
+    selected = [price for home in homes if (price := _selected(home)) is not None]
+    if selected and len(homes) > 1:
+        raise InvalidInput("expected --parses beside a trial that was not the best of a selection")
+    if selected:
+        return selected[0]
+    first = homes[0]
+    if len(homes) == 1:
+        summary = accountants.account(first.mechanism, accountant=first.about["accountant"])
+        return Claim(
+            epsilon=summary.epsilon,
+            delta=summary.delta if first.n_is_declared else None,
+            neighboring_relation=first.mechanism.neighboring_relation,
+            epsilon_replace_one=summary.epsilon_replace_one,
+            accountant=summary.accountant,
+            unaccounted=summary.unaccounted,
+        )
+    delta = min(home.mechanism.delta for home in homes)
+    spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
+    relation = spent.neighboring_relation or first.mechanism.neighboring_relation
+    return Claim(
+        epsilon=spent.epsilon,
+        delta=delta,
+        neighboring_relation=relation,
+        epsilon_replace_one=spent.epsilon if relation == "replace_one" else None,
+        accountant=spent.accountant,
+        unaccounted=spent.unaccounted,
+    )
+
+
+def _selected(home: Trained) -> Claim | None:
+    """What the best trial of a private selection costs, which its mechanism alone does not say."""
+    place = home.folder.parent / JSON
+    if home.folder.name != "model" or not place.is_file():
+        return None
+    card = cards.read(read_json(place), where=place)
+    if card.selection is None or card.selection.epsilon_selected is None or card.delta is None:
+        return None
+    return Claim(
+        epsilon=card.epsilon,
+        delta=card.delta,
+        neighboring_relation=card.neighboring_relation,
+        epsilon_replace_one=card.epsilon_replace_one,
+        accountant=card.accountant,
+        unaccounted=card.unaccounted,
+    )
+
+
+def to_markdown(card: DataCard) -> str:
+    """The card as one page; every epsilon is rounded up."""
+    claim = (
+        "not differentially private (no finite epsilon holds)"
+        if math.isinf(card.epsilon)
+        else f"({format_epsilon(card.epsilon)}, {card.delta:g})-differentially private"
+    )
+    drawn = card.drawn
+    change = "replaced by another" if card.neighboring_relation == "replace_one" else "more or less"
+    lines = [
+        "# Data card of synthetic utterances",
+        "",
+        f"{drawn.number} utterances by {card.method} from {card.corpus}: {claim} for one"
+        f" {card.unit} {change} ({card.accountant}; {card.neighboring_relation}).",
+        "",
+        f"- an attacker who tests whether one was trained on: TPR at most"
+        f" {percent(card.max_tpr_01pct)} at 0.1 % FPR, {percent(card.max_tpr_1pct)} at 1 % FPR;"
+        f" mu of the nearest Gaussian {format_epsilon(card.gaussian_mu)}",
+        f"- noise multiplier {card.noise_multiplier:.5g}, B {card.expected_batch_size}, "
+        + (
+            "n counted on private data, for the curator alone"
+            if card.num_records is None
+            else f"n {card.num_records}, sample rate {card.sample_rate:.4g}, {card.steps} steps"
+        ),
+        f"- released: {'; '.join(card.released)}; and, drawn from them, these utterances",
+        f"- {drawn.drawn} drawn, dropped by the filters:"
+        f" {', '.join(f'{name} {n}' for name, n in drawn.dropped.items()) or 'none'}",
+        *(
+            [
+                "- epsilon for one record replaced by another:"
+                f" {format_epsilon(card.epsilon_replace_one)}"
+            ]
+            if card.epsilon_replace_one is not None
+            else []
+        ),
+        "- the filters looked at the drawn texts alone, never at private records",
+        *(f"- no finite epsilon: {reason}" for reason in card.unaccounted),
+        *(f"- {line}" for line in card.provenance),
+        "",
+        "Not covered:",
+        "",
+        *(f"- {line}" for line in card.not_covered),
+    ]
+    return "\n".join(lines) + "\n"

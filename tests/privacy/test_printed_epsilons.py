@@ -1,0 +1,143 @@
+"""Every printed epsilon is rounded up: no place formats one by itself, and what the places print is
+never below the value.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweep.synthesis import data_card
+from sweep.tracking.text import violation_text
+from trainables import formats
+from trainables.privacy import card as cards
+from trainables.privacy.card_page import to_markdown
+from trainables.privacy.rounding import format_epsilon
+
+ROOT = Path(__file__).parents[2]
+HOUSES = ("sweep", "dashboards", "trainables", "search_spaces")
+# An upper bound of what is spent; a certified lower bound is printed by other rules.
+_EPSILON = re.compile(r"\b(epsilon(?!_lower)\w*|together|spent|cheapest|smallest|gaussian_mu)\b")
+NOT_SPENT = {
+    "dashboards/comparison.py: trial.epsilon",  # the key of a group of trials, never shown
+    "trainables/accountants/_composition.py: self.budget - self.spent",  # what is left
+}
+_LIMITS = re.compile(r"epsilon_max|epsilon_lower|target_epsilon|self\.limit|lower_bound")
+
+
+def own_roundings(source: str) -> Iterator[str]:
+    """Expressions in f-strings that round an epsilon by a format of their own.
+
+    >>> list(own_roundings('f"{epsilon:.4g} {ser:.4g} {format_epsilon(epsilon)}"'))
+    ['epsilon']
+    """
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FormattedValue) or node.format_spec is None:
+            continue
+        spec, value = ast.unparse(node.format_spec), ast.unparse(node.value)
+        rounds = re.search(r"\.\d+[fge]", spec) is not None
+        if rounds and _EPSILON.search(value) and not _LIMITS.search(value):
+            yield value
+
+
+def test_no_place_rounds_an_epsilon_by_itself() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {value}"
+        for house in HOUSES
+        for path in (ROOT / house).rglob("*.py")
+        if path.name != "rounding.py"
+        for value in own_roundings(path.read_text(encoding="utf-8"))
+    }
+    assert found == NOT_SPENT
+
+
+def privacy_card(epsilon: float) -> str:
+    card = cards.PrivacyCard(
+        trial_id="t",
+        epsilon=epsilon,
+        delta=1e-5,
+        accountant="pld",
+        tight=True,
+        epsilon_rdp=epsilon,
+        epsilon_replace_one=epsilon,
+        noise_multiplier=1.0,
+        effective_noise_multiplier=(1.0,),
+        neighboring_relation="add_or_remove_one",
+        guarantee=f"({format_epsilon(epsilon)}, 1e-05)",
+        unit="record",
+        sensitivity=1.0,
+        mechanism={},
+        datasets={},
+    )
+    total = {"epsilon": epsilon, "delta": 1e-5, "accountant": "pld", "num_releases": 2}
+    return to_markdown(cards.with_sweep(card, total=total, epsilon_selected=epsilon))
+
+
+def synthetic_card(epsilon: float) -> str:
+    return data_card.to_markdown(
+        data_card.DataCard(
+            epsilon=epsilon,
+            delta=1e-5,
+            neighboring_relation="add_or_remove_one",
+            epsilon_replace_one=epsilon,
+            accountant="pld",
+            unaccounted=(),
+            gaussian_mu=epsilon,
+            max_tpr_1pct=0.2,
+            max_tpr_01pct=0.02,
+            unit="record",
+            noise_multiplier=1.0,
+            num_records=7,
+            expected_batch_size=7,
+            sample_rate=1.0,
+            steps=7,
+            histogram_noise_multiplier=0.0,
+            released=(),
+            method="one_stage",
+            corpus="pairs",
+            provenance=(),
+            filters=data_card.UsedFilters(
+                min_words=1, max_words=60, patterns={}, drop_repeats=False
+            ),
+            not_covered=(),
+            drawn=data_card.Draws(number=1, drawn=1, dropped={}, seed=0, decoding={}),
+        )
+    )
+
+
+def violation(epsilon: float) -> str:
+    return violation_text({"epsilon_lower_bound": 1.0, "epsilon_claimed": epsilon})
+
+
+PLACES: dict[str, tuple[Callable[[float], str], str]] = {
+    "table, report, note": (lambda value: formats.figure("epsilon", value), r"^(\S+)$"),
+    "claim of the card": (privacy_card, r"\((\S+), 1e-05\)"),
+    "figure of the card": (privacy_card, r"\| epsilon \| (\S+) \|"),
+    "replaced, on the card": (privacy_card, r"\| epsilon_replace_one \| (\S+) \|"),
+    "sweep, on the card": (privacy_card, r"released trials together: epsilon (\S+) at"),
+    "selection, on the card": (privacy_card, r"if no other left: epsilon (\S+)"),
+    "claim of the data card": (synthetic_card, r"\((\S+), 1e-05\)"),
+    "mu of the data card": (synthetic_card, r"nearest Gaussian (\S+)"),
+    "replaced, on the data card": (synthetic_card, r"replaced by another: (\S+)"),
+    "broken claim": (violation, r"above the claimed (\S+)"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@settings(deadline=None, max_examples=60)
+@given(st.one_of(st.floats(1e-6, 1e9), st.just(3.0005), st.just(math.inf)))
+def test_what_is_printed_is_never_below_the_value(place: str, epsilon: float) -> None:
+    write, pattern = PLACES[place]
+    found: Any = re.search(pattern, write(epsilon), re.MULTILINE)
+    if math.isinf(epsilon):
+        assert found is None or found[1] in ("inf", "∞")
+        return
+    assert epsilon <= float(found[1]) <= epsilon * 1.0011
