@@ -17,7 +17,7 @@ from trainables.privacy import card as cards
 from trainables.privacy.card import Document
 from trainables.privacy.card_page import percent
 from trainables.privacy.claim import meaning
-from trainables.privacy.mechanism import default_delta
+from trainables.privacy.from_config import default_delta
 from trainables.privacy.rounding import format_epsilon
 
 _COUPLES = (

@@ -17,7 +17,8 @@ from trainables.models._lm_folder import load_lm
 from trainables.models._lm_source import base_model, tokenizer_of
 from trainables.models.causal_lm import Config
 from trainables.old_configs import migrated_part
-from trainables.privacy.mechanism import Mechanism, default_delta
+from trainables.privacy.from_config import default_delta
+from trainables.privacy.mechanism import Mechanism
 
 ABOUT = "synthesis.json"
 _JUDGED = 128  # tokens of a text that a judge reads
