@@ -14,7 +14,7 @@ import pytest
 # What a fork's parent has imported already is not rewritten, and need not be.
 _QUIET = (
     *("-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    *("-p", "no:faulthandler", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 
 

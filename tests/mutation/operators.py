@@ -200,6 +200,8 @@ def _is_left_alone(node: ast.AST, parent: ast.AST) -> bool:
         return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
+    if isinstance(node, ast.Subscript) and _name(node.value) in ("Callable", "Literal", "NDArray"):
+        return True  # a type that has a name
     call = node.func if isinstance(node, ast.Call) else None
     return isinstance(call, ast.Attribute) and call.attr == "warn"
 

@@ -1,6 +1,7 @@
 """Which test runs which line: found once, kept in `.mutants/`, and used to choose the tests.
 
-A row holds for the text of the test's file and of the sources that it reached.
+A row holds for the text of the test's file and of the sources that it reached. After a change its
+lines are no longer believed, and the test counts for every line of those sources.
 """
 
 from __future__ import annotations
@@ -22,37 +23,38 @@ from .targets import ROOT, Target, targets, test_paths
 
 FOLDER = ROOT / ".mutants"
 _FILE = FOLDER / "reach.jsonl"
-_SLOW = 40.0  # seconds of a test, watched; a slower one notices nothing here
+_SLOW = 12.0  # seconds of a test, watched; a slower one notices nothing here
 
 
 @dataclass(frozen=True)
 class Reach:
-    """`seconds` of each test; `tests` by (file, line)."""
+    """`seconds` of each test; `tests` by (file, line); `of_file` that run any line of a file;
+    `loose` of those the ones whose lines are no longer known.
+    """
 
     seconds: dict[str, float]
     tests: dict[tuple[str, int], frozenset[str]]
     of_file: dict[str, frozenset[str]]
+    loose: dict[str, frozenset[str]]
 
     def of(self, file: str, lines: tuple[int, int], *, anywhere: bool) -> frozenset[str]:
         """The tests that run any of these lines of a file, or any line of it."""
         if anywhere:
             return self.of_file.get(file, frozenset())
-        return frozenset().union(
+        return self.loose.get(file, frozenset()).union(
             *(self.tests.get((file, line), frozenset()) for line in range(lines[0], lines[1] + 1))
         )
 
 
-def watch() -> None:
+def watch(*, only_new: bool = False) -> None:
     """Run every test once, each in a process of its own, and write what it reached.
 
-    What was found for the same texts before is kept.
+    What was found for the same texts before is kept; with `only_new` all that was found.
     """
     FOLDER.mkdir(exist_ok=True)
     sources = [target for target in targets() if not target.is_c]
     numbers = {str(target.path): number for number, target in enumerate(sources)}
-    known = _rows()
-    done = {row["test"] for row in known}
-    _FILE.write_text("".join(json.dumps(row) + "\n" for row in known), encoding="utf-8")
+    done = {row["test"] for row in _rows() if only_new or _holds(row)}
 
     def then(items: list[pytest.Item]) -> None:
         with _FILE.open("a", encoding="utf-8") as file:
@@ -93,10 +95,15 @@ def _digest(file: str) -> bytes:
 
 
 def _rows() -> list[dict[str, Any]]:
+    """The last row of each test."""
     if not _FILE.exists():
         return []
     rows = map(json.loads, _FILE.read_text(encoding="utf-8").splitlines())
-    return [row for row in rows if row.get("texts") == _texts(row["test"], row.get("lines", ()))]
+    return list({row["test"]: row for row in rows}.values())
+
+
+def _holds(row: dict[str, Any]) -> bool:
+    return bool(row["texts"] == _texts(row["test"], row.get("lines", ())))
 
 
 def reach() -> Reach:
@@ -106,14 +113,18 @@ def reach() -> Reach:
     """
     tests: dict[tuple[str, int], set[str]] = defaultdict(set)
     of_file: dict[str, set[str]] = defaultdict(set)
+    loose: dict[str, set[str]] = defaultdict(set)
     seconds = {}
     for row in _rows():
         if "problem" in row:
             continue
         seconds[row["test"]] = row["seconds"]
+        holds = _holds(row)
         for file, lines in row["lines"].items():
             of_file[file].add(row["test"])
-            for line in lines:
+            if not holds:
+                loose[file].add(row["test"])
+            for line in lines if holds else ():
                 tests[file, line].add(row["test"])
     if not seconds:
         raise SystemExit("expected the tests' reach to be known, got none: run `watch` first")
@@ -121,4 +132,5 @@ def reach() -> Reach:
         seconds=seconds,
         tests={key: frozenset(names) for key, names in tests.items()},
         of_file={key: frozenset(names) for key, names in of_file.items()},
+        loose={key: frozenset(names) for key, names in loose.items()},
     )

@@ -1,0 +1,63 @@
+"""The mutants that every run of the tests puts in, each against the one test that notices it.
+
+`fixed.json` is chosen from what a run killed, spread over the sources; more than a hundred, so that
+some may go when their line or their test is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .reach import Reach
+from .runs import Runner, all_mutants
+
+FILE = Path(__file__).with_name("fixed.json")
+_KEPT, WANTED = 130, 100
+_SLOWEST = 3.0  # seconds of a mutant, as it was measured
+
+
+def choose(rows: Iterable[dict[str, Any]], *, seed: int) -> int:
+    """Write the list anew from the rows of a run; how many it holds.
+
+    What the sources and tests of today no longer show is left out: the list is run once.
+    """
+    living = {mutant.key for mutant in all_mutants() if not mutant.at_import}
+    by_file = defaultdict(list)
+    for row in rows:
+        noticed = row["outcome"] == "killed" and "::" in row.get("by", "")
+        if noticed and row["seconds"] <= _SLOWEST and row["key"] in living:
+            by_file[row["file"]].append({"key": row["key"], "noticed_by": row["by"]})
+    draw = random.Random(seed)
+    for of_file in by_file.values():
+        draw.shuffle(of_file)
+    chosen: list[dict[str, str]] = []
+    while len(chosen) < _KEPT and any(by_file.values()):
+        for file in sorted(by_file):
+            if by_file[file] and len(chosen) < _KEPT:
+                chosen.append(by_file[file].pop())
+    chosen.sort(key=lambda one: (one["noticed_by"], one["key"]))
+    _write(chosen)
+    killed = {row["key"] for row in run_fixed() if row["outcome"] == "killed"}
+    chosen = [one for one in chosen if one["key"] in killed]
+    _write(chosen)
+    return len(chosen)
+
+
+def _write(chosen: list[dict[str, str]]) -> None:
+    FILE.write_text(json.dumps(chosen, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def run_fixed() -> list[dict[str, Any]]:
+    """The rows of all in the list that the sources still have, and are thus put in."""
+    known = {one["key"]: one["noticed_by"] for one in json.loads(FILE.read_text(encoding="utf-8"))}
+    chosen = [mutant for mutant in all_mutants() if mutant.key in known]
+    rows: list[dict[str, Any]] = []
+    nothing = Reach(seconds={}, tests={}, of_file={}, loose={})
+    Runner(nothing, rows.append, 1.0, time.monotonic() + 3_600, known).run(chosen)
+    return rows
