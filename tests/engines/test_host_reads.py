@@ -38,7 +38,11 @@ METHODS = {"tolist", "numpy", "cpu", "__array__"}
 
 # The reads of a step on a GPU, each with its reason. The batch's lengths decide what is
 # launched; a record without a finite norm is rare; the CRF's range chooses the algorithm.
-EVERYWHERE = {"checked": "lengths", "add_clipped": "finite norms", "within_range": "CRF's range"}
+EVERYWHERE = {
+    "lengths_array": "lengths",
+    "add_clipped": "finite norms",
+    "within_range": "CRF's range",
+}
 # Behind `is_cuda`, or of the noise's pass over memory: taken on a CPU only.
 ON_A_CPU = {"defer_clip", "_refuse_missing_share"}
 
@@ -149,7 +153,7 @@ def test_a_step_waits_for_its_device_in_the_named_places_only(name: str, model_n
     assert places["add_clipped"] == (name == "dp_sgd")
     assert places["within_range"] == 1
     # `.cpu()` and `.numpy()` of a layout's lengths; BERT has two layouts, of pieces and of words.
-    assert places["checked"] == 2 * (2 if model_name == "bert" else 1)
+    assert places["lengths_array"] == 2 * (2 if model_name == "bert" else 1)
 
 
 def test_a_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

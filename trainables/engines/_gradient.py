@@ -25,25 +25,25 @@ class GradientSource:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.per_unit = bookkeeping.supports(_Watched(model, "fp32"))
+        self.per_unit = bookkeeping.supports(_LossRecorder(model, "fp32"))
 
     def add_mean(self, batch: Any, out: FlatGradient) -> None:
         """Add the mean gradient of a batch to `out`."""
         with torch.no_grad():
-            losses = _Watched(self.model, self.precision).losses(batch)
+            losses = _LossRecorder(self.model, self.precision).losses(batch)
         self.add(batch, torch.full_like(losses, 1.0 / len(losses)), out)
 
     def add(self, batch: Any, weights: Tensor, out: FlatGradient) -> Tensor:
         """Add sum_i weights_i grad loss_i to `out`; the losses [B], detached."""
-        watched = _Watched(self.model, self.precision)
+        recorder = _LossRecorder(self.model, self.precision)
         if self.per_unit:
-            bookkeeping.gradient(watched, batch, weights, out.data)
+            bookkeeping.gradient(recorder, batch, weights, out.data)
         else:
             out.attach()
-            torch.autograd.backward(watched.losses(batch), weights)
+            torch.autograd.backward(recorder.losses(batch), weights)
             out.collect()
             out.detach()
-        return watched.seen
+        return recorder.seen
 
     def add_clipped(
         self,
@@ -57,9 +57,9 @@ class GradientSource:
         group_scale: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached)."""
-        watched = _Watched(self.model, self.precision)
+        recorder = _LossRecorder(self.model, self.precision)
         norms = bookkeeping.clipped_sum(
-            watched,
+            recorder,
             batch,
             unit_of_record=unit_of_record,
             num_units=num_units,
@@ -68,11 +68,11 @@ class GradientSource:
             group_scale=group_scale,
             out=out.data,
         )
-        return norms, watched.seen
+        return norms, recorder.seen
 
 
-class _Watched:
-    """A model that remembers the losses it gave, so that nobody computes them twice."""
+class _LossRecorder:
+    """A model that keeps the losses of its last pass: they are reported without a second one."""
 
     def __init__(self, model: nn.Module, precision: Precision) -> None:
         self._model = model

@@ -84,7 +84,7 @@ def clipped_sum(
     upper bounds: they count what float32 may round (see `rounding`), on records of text about 3e-5
     of the norm.
 
-    `unit_of_record` and `group_scale` are read here: on the CPU nobody waits for a device.
+    `unit_of_record` and `group_scale` are read here: tensors on the CPU cost no wait for a device.
 
     Raises: InvalidInput naming a layer that keeps no books, a parameter that is used outside its
     layer, or a record whose unit does not exist.

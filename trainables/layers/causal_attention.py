@@ -27,10 +27,10 @@ class Packed:
     longest: int
 
 
-def packed(lengths: Tensor) -> Packed:
+def causal_layout(lengths: Tensor) -> Packed:
     """The layout of records of these `lengths` (int64[B], each >= 1).
 
-    >>> packed(torch.tensor([1, 3])).cell.tolist()
+    >>> causal_layout(torch.tensor([1, 3])).cell.tolist()
     [0, 3, 4, 5]
     """
     sizes = lengths.detach().cpu().numpy().astype(np.int64)

@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_bound
-from trainables.layers.tape import Tape, Views, apply, cleared, current, row_factors, trainable
+from trainables.layers.tape import Tape, Views, apply, clear_units, current, row_factors, trainable
 from trainables.layers.units import Units
 
 # The alphabet is fixed and public: 0 is beyond the word's ends, 1 any other character, then
@@ -146,7 +146,7 @@ class CharCnnEntry:
 
     def without(self, units: Units, dropped: Tensor) -> CharCnnEntry:
         """Rows of the dropped units set to 0."""
-        g = cleared(self.g, units, dropped, self.rows)
+        g = clear_units(self.g, units, dropped, self.rows)
         return replace(self, g=g)
 
 

@@ -26,7 +26,7 @@ from trainables.layers.tape import (
     Tape,
     Views,
     apply,
-    cleared,
+    clear_units,
     current,
     row_factors,
     trainable,
@@ -119,7 +119,7 @@ class CrfEntry:
 
     def without(self, units: Units, dropped: Tensor) -> CrfEntry:
         """Rows of the dropped units set to 0."""
-        start, end = (cleared(v, units, dropped, self.records) for v in (self.start, self.end))
+        start, end = (clear_units(v, units, dropped, self.records) for v in (self.start, self.end))
         gone = dropped.index_select(0, units.of(self.rows).unit)
         return replace(
             self,

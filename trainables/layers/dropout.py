@@ -63,12 +63,12 @@ class Masks:
     def factors(self, width: int, site: int) -> Tensor:
         """float32[n, width]: 0 where `mask` is False, the scale elsewhere."""
         pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
-        return self._written(self._mixed(pairs, site).unsqueeze(0), width).squeeze(1)
+        return self._factors(self._column_hashes(pairs, site).unsqueeze(0), width).squeeze(1)
 
     def mask(self, width: int, site: int) -> Tensor:
         """bool[n, width], True where a number is kept. `site` tells places in the model apart."""
         pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
-        return self._kept(self.rows.unsqueeze(1), self._mixed(pairs, site))[:, :width]
+        return self._is_kept(self.rows.unsqueeze(1), self._column_hashes(pairs, site))[:, :width]
 
     def attention(self, longest: int, heads: int, site: int) -> Tensor:
         """Factors (0 or the scale) [n, heads, longest] for attention weights: query, head, key.
@@ -77,18 +77,18 @@ class Masks:
         """
         keys = torch.arange((longest + 1) // 2, dtype=torch.int32, device=self.rows.device)
         numbers = torch.arange(heads, dtype=torch.int32, device=self.rows.device)
-        columns = self._mixed((numbers.unsqueeze(1) << 16) + keys, site)
-        return self._written(columns, longest)
+        columns = self._column_hashes((numbers.unsqueeze(1) << 16) + keys, site)
+        return self._factors(columns, longest)
 
-    def _written(self, columns: Tensor, width: int) -> Tensor:
+    def _factors(self, columns: Tensor, width: int) -> Tensor:
         """float32[n, groups, width] for the pairs of `columns` [groups, (width + 1) // 2]."""
         compiled = _compiled() if self.rows.device.type == "cpu" else None
         if compiled is None:
-            kept = self._kept(self.rows.view(-1, 1, 1), columns)[..., :width]
+            kept = self._is_kept(self.rows.view(-1, 1, 1), columns)[..., :width]
             return kept.to(torch.float32).mul_(self.scale)
-        return self._by(compiled, columns.contiguous(), width)
+        return self._factors_by(compiled, columns.contiguous(), width)
 
-    def _by(self, compiled: _Compiled, columns: Tensor, width: int) -> Tensor:
+    def _factors_by(self, compiled: _Compiled, columns: Tensor, width: int) -> Tensor:
         rows = self.rows.contiguous()
         out = torch.empty(len(rows), len(columns), width)
         places = (rows.data_ptr(), columns.data_ptr(), out.data_ptr())
@@ -98,10 +98,10 @@ class Masks:
         )
         return out
 
-    def _mixed(self, columns: Tensor, site: int) -> Tensor:
+    def _column_hashes(self, columns: Tensor, site: int) -> Tensor:
         return _mix(columns * _signed(0x9E3779B1) + _signed(0x632BE59B * (site + 1)))
 
-    def _kept(self, rows: Tensor, columns: Tensor) -> Tensor:
+    def _is_kept(self, rows: Tensor, columns: Tensor) -> Tensor:
         """bool: two bits from the hash of each row and pair of columns."""
         bits = (rows ^ columns).mul_(_signed(0xC2B2AE35))
         # Shifts must be logical: xor with an arithmetic one would always clear the sign.
@@ -126,8 +126,10 @@ def _compiled() -> _Compiled | None:
     record = torch.arange(40)
     for rate, width in ((0.1, 1), (0.37, 1501)):
         masks = Masks(rate, seed=1, record=record, position=record % 7)
-        columns = masks._mixed(torch.arange((width + 1) // 2, dtype=torch.int32), 5).unsqueeze(0)
-        ours = masks._kept(masks.rows.view(-1, 1, 1), columns)[..., :width] * masks.scale
-        if not torch.equal(ours.float(), masks._by(function, columns, width)):
+        columns = masks._column_hashes(
+            torch.arange((width + 1) // 2, dtype=torch.int32), 5
+        ).unsqueeze(0)
+        ours = masks._is_kept(masks.rows.view(-1, 1, 1), columns)[..., :width] * masks.scale
+        if not torch.equal(ours.float(), masks._factors_by(function, columns, width)):
             return None
     return function

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, upper_bound
-from trainables.layers.tape import Tape, Views, apply, cleared, current, row_factors
+from trainables.layers.tape import Tape, Views, apply, clear_units, current, row_factors
 from trainables.layers.units import Units
 
 
@@ -67,7 +67,7 @@ class EmbeddingEntry:
 
     def without(self, units: Units, dropped: Tensor) -> EmbeddingEntry:
         """Rows of the dropped units set to 0."""
-        g = cleared(self.g, units, dropped, self.rows)
+        g = clear_units(self.g, units, dropped, self.rows)
         return replace(self, g=g)
 
 

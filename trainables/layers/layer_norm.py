@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.packing import Rows
 from trainables.layers.rounding import Size, row_norms, sum_of_norms
-from trainables.layers.tape import Tape, Views, apply, cleared, current, trainable
+from trainables.layers.tape import Tape, Views, apply, clear_units, current, trainable
 from trainables.layers.units import Units
 
 
@@ -81,7 +81,7 @@ class LayerNormEntry:
 
     def without(self, units: Units, dropped: Tensor) -> LayerNormEntry:
         """Rows of the dropped units set to 0."""
-        x, g = (cleared(values, units, dropped, self.rows) for values in (self.x, self.g))
+        x, g = (clear_units(values, units, dropped, self.rows) for values in (self.x, self.g))
         return replace(self, x=x, g=g, _sums=None)
 
 

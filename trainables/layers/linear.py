@@ -13,13 +13,13 @@ from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.packing import Rows
-from trainables.layers.precision import product, rounded
+from trainables.layers.precision import as_operand, product
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
     Views,
     apply,
-    cleared,
+    clear_units,
     column_sums,
     current,
     row_factors,
@@ -71,7 +71,7 @@ class LinearEntry:
 
     def without(self, units: Units, dropped: Tensor) -> LinearEntry:
         """Rows of the dropped units set to 0."""
-        x, g = (cleared(values, units, dropped, self.rows) for values in (self.x, self.g))
+        x, g = (clear_units(values, units, dropped, self.rows) for values in (self.x, self.g))
         return replace(self, x=x, g=g)
 
 
@@ -104,4 +104,4 @@ class Linear(nn.Linear):
         tape = current()
         if tape is None or not any(p.requires_grad for p in self.parameters()):
             return F.linear(x, self.weight, self.bias)
-        return apply(_TapedLinear, rounded(x), self.weight, self.bias, tape, rows, widen=False)
+        return apply(_TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False)

@@ -24,13 +24,13 @@ from torch.autograd.function import once_differentiable
 from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.lstm_recurrence import advance, retreat
 from trainables.layers.packing import TimeMajor
-from trainables.layers.precision import product, rounded
+from trainables.layers.precision import as_operand, product
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
     Views,
     apply,
-    cleared,
+    clear_units,
     column_sums,
     current,
     row_factors,
@@ -100,9 +100,9 @@ class LstmEntry:
     def without(self, units: Units, dropped: Tensor) -> LstmEntry:
         """Rows of the dropped units set to 0."""
         rows = self.layout.rows
-        x, y = (cleared(values, units, dropped, rows) for values in self.x)
+        x, y = (clear_units(values, units, dropped, rows) for values in self.x)
         h, dz = (
-            torch.stack([cleared(values, units, dropped, rows) for values in both])
+            torch.stack([clear_units(values, units, dropped, rows) for values in both])
             for both in (self.h, self.dz)
         )
         return replace(self, x=(x, y), h=h, dz=dz)
@@ -187,7 +187,7 @@ class BiLstm(nn.Module):
         """Rows of `x` and of the result are in the time-major order of `layout`."""
         return apply(
             _BiLstm,
-            rounded(x),
+            as_operand(x),
             self.weight_ih,
             self.weight_hh,
             self.bias,

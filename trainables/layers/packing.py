@@ -64,7 +64,7 @@ class ByLength:
     groups: tuple[tuple[int, int, int], ...]  # first row, number of records, their length
 
 
-def checked(lengths: Tensor) -> np.ndarray:
+def lengths_array(lengths: Tensor) -> np.ndarray:
     """`lengths` as an array.
 
     Raises: InvalidInput where one is not at least 1, or there is none.
@@ -94,7 +94,7 @@ def time_major(lengths: Tensor) -> TimeMajor:
     >>> layout.sizes, layout.source.tolist()
     ((2, 1, 1), [1, 0, 2, 3])
     """
-    sizes = checked(lengths)
+    sizes = lengths_array(lengths)
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
     longest = int(falling[0])
@@ -127,7 +127,7 @@ def by_length(lengths: Tensor) -> ByLength:
     >>> by_length(torch.tensor([1, 2, 1])).groups
     ((0, 1, 2), (2, 2, 1))
     """
-    sizes = checked(lengths)
+    sizes = lengths_array(lengths)
     order = np.argsort(-sizes, kind="stable")
     falling = sizes[order]
     starts = np.concatenate([[0], np.cumsum(falling)[:-1]])

@@ -36,7 +36,7 @@ def is_rounding(x: Tensor) -> bool:
     return torch.is_autocast_enabled(x.device.type) and x.dtype in (torch.float32, torch.bfloat16)
 
 
-def rounded(x: Tensor) -> Tensor:
+def as_operand(x: Tensor) -> Tensor:
     """`x` as the products take it: bfloat16 where they round, else itself."""
     return x.to(torch.bfloat16) if is_rounding(x) else x
 

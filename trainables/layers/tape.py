@@ -128,7 +128,7 @@ def column_sums(values: Tensor, scale: Tensor | None) -> Tensor:
     return values.sum(0) if scale is None else scale @ values
 
 
-def cleared(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
+def clear_units(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
     """`values` [n, .] with the rows of the dropped units set to 0, whatever they held."""
     gone = dropped.index_select(0, units.of(rows).unit)
     return values.masked_fill(gone.view(-1, *[1] * (values.dim() - 1)), 0.0)

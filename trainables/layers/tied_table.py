@@ -38,7 +38,7 @@ class TiedTableEntry:
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Both parts' squares and twice their inner product, and what each may be rounded by."""
         own = self.lookup.squared_norms(units, weights) + self.head.squared_norms(units, weights)
-        crossed = self._crossed(units).mul_(2 * weights[self.head.weight])
+        crossed = self._inner_products(units).mul_(2 * weights[self.head.weight])
         # The Grams of the two parts are as wide as the table; their sum has a root of its depth.
         relative = FLOAT32 * (self.head.x.shape[1] + 64)
         return upper_bound(own + crossed, self.size(units, weights), relative=relative)
@@ -58,7 +58,7 @@ class TiedTableEntry:
             self.lookup.without(units, dropped), self.head.without(units, dropped)
         )
 
-    def _crossed(self, units: Units) -> Tensor:
+    def _inner_products(self, units: Units) -> Tensor:
         """[U]: inner product of the two parts of each unit's gradient."""
         below, above = self.lookup, self.head
         lower, lower_is_row = _places(units.of_record[below.rows.record], units)

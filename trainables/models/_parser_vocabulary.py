@@ -45,7 +45,7 @@ class Source:
     ids: tuple[int, ...]
     spans: tuple[tuple[int, int], ...]
 
-    def copied(self, first: int, last: int) -> str:
+    def text_of(self, first: int, last: int) -> str:
         """The text from piece `first` to piece `last`, both included."""
         return self.text[self.spans[first][0] : self.spans[last][1]]
 
@@ -140,7 +140,7 @@ class Vocabulary:
             token = self.tokens[index]
             if token in (COPY_STRING, COPY_LONG):
                 first, last = (next(rest) - len(self.tokens) for _ in range(2))
-                token = _literal(source.copied(first, last), token)
+                token = _literal(source.text_of(first, last), token)
             tokens.append(token)
         return write(delinearise(tokens))
 

@@ -71,7 +71,7 @@ class ParserModel(nn.Module):
 
     def encode(self, words: Tensor, padding: Tensor) -> Tensor:
         """States [B, S, d] of the pieces `words` [B, S]; `padding` is True where there is none."""
-        rows = self._positioned(self.words(words) * self._scale)
+        rows = self._add_positions(self.words(words) * self._scale)
         states: Tensor = self.encoder(rows, src_key_padding_mask=padding)
         return states
 
@@ -89,7 +89,7 @@ class ParserModel(nn.Module):
         length = rows.shape[1]
         future = torch.ones(length, length, dtype=torch.bool, device=rows.device).triu(1)
         found = self.decoder(
-            self._positioned(rows),
+            self._add_positions(rows),
             states,
             tgt_mask=future,
             memory_key_padding_mask=padding,
@@ -103,7 +103,7 @@ class ParserModel(nn.Module):
         """The input [B] that begins each program."""
         return torch.full((batch,), self.num_tokens, device=self.tokens.weight.device)
 
-    def _positioned(self, rows: Tensor) -> Tensor:
+    def _add_positions(self, rows: Tensor) -> Tensor:
         length, width = rows.shape[1:]
         moved: Tensor = self.dropout(rows + _positions(length, width).to(rows))
         return moved
