@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
 from trainables.errors import InvalidInput
 from trainables.old_configs import migrated
-from trainables.privacy.mechanism import build
+from trainables.privacy.from_config import build
 
 # What the form with every model's fields side by side wrote for `{}`, BERT and a made corpus.
 _OLD_DATA: dict[str, Any] = {

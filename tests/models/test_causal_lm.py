@@ -23,7 +23,7 @@ from trainables.layers.tied import TiedEntry
 from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._tokenizers import load_bpe, train_bpe
 from trainables.models.causal_lm import build
-from trainables.privacy import mechanism as mechanisms
+from trainables.privacy import from_config as mechanisms
 from trainables.privacy.clipping import clipped_sum as definition
 from trainables.privacy.noise import public_key
 

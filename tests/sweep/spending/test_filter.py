@@ -14,7 +14,7 @@ from tests.sweep.sweeps import space_in
 from trainables.accountants import Release, epsilon_sweep, release
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.errors import CannotAnalyze
-from trainables.privacy.mechanism import build_from
+from trainables.privacy.from_config import build_from
 
 DELTA = 1e-5
 TPE = {"strategy": "tpe", "num_samples": 4, "objectives": ["epsilon"]}
