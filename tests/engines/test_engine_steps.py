@@ -23,8 +23,10 @@ CENTRAL = {"noise_calibration": "central"}
 OFFERED = [
     ("dp_sgd", {}),
     ("dp_sgd", {"sampling": "shuffle"}),
+    ("dp_sgd", {"sampling": "random_allocation"}),
     ("edp_sgd", {}),
     ("edp_sgd", {"sampling": "poisson"}),
+    ("edp_sgd", {"sampling": "random_allocation"}),
     ("edp_sgd", CENTRAL),
     ("edp_sgd", {**CENTRAL, "microbatch_size": 2}),
     ("edp_sgd", {**CENTRAL, "microbatch_size": 1, "sampling": "poisson"}),
