@@ -33,7 +33,7 @@ from sweep.serve.servers import mlflow_server
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.mlflow_store import EXPERIMENT
+from sweep.tracking.mlflow_client import EXPERIMENT
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 

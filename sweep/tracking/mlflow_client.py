@@ -1,0 +1,162 @@
+"""One MLflow store, opened: its experiment, and runs that are found again by their tags."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sweep.settings import Settings
+from sweep.store.files import number
+from sweep.tracking.connection import require_answer
+from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
+from sweep.tracking.text import metric_key
+from trainables.errors import InvalidInput
+from trainables.locks import alone
+
+EXPERIMENT = "sweeps"
+_BATCH = 90  # MLflow takes at most 100 params or tags a call
+
+
+class Store:
+    """A client and what is asked of it. `client` and `experiment_id` are for what is rare."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open the store, making it where it is a new SQLite file.
+
+        Raises: InvalidInput where it does not answer.
+        """
+        require_answer(settings.tracking_uri)
+        # A server that goes away must not hold the sweep up: few retries, the rest is caught up.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        from mlflow.exceptions import MlflowException
+        from mlflow.tracking import MlflowClient
+
+        self._error = MlflowException
+        self._settings = settings
+        self._runs: dict[tuple[str, str], str] = {}
+        try:
+            with _alone(settings):
+                self.client = MlflowClient(tracking_uri=settings.tracking_uri)
+                self.experiment_id = self._experiment()
+        except (MlflowException, OSError) as problem:
+            reason = str(problem).splitlines()[0][:200]
+            raise InvalidInput(
+                f"tracking store {settings.tracking_uri} does not answer ({reason})"
+            ) from None
+
+    @property
+    def away(self) -> tuple[type[Exception], ...]:
+        """What a call raises while the store does not answer."""
+        return (self._error, OSError)
+
+    def find(self, sweep_id: str, trial_id: str) -> str | None:
+        """The run of a trial ("" for the sweep itself), None where there is none."""
+        key = (sweep_id, trial_id)
+        if key not in self._runs:
+            found = self.client.search_runs(
+                [self.experiment_id],
+                filter_string=f"tags.sweep_id = '{sweep_id}' and tags.trial = '{trial_id}'",
+                max_results=1,
+            )
+            if not found:
+                return None
+            self._runs[key] = found[0].info.run_id
+        return self._runs[key]
+
+    def create(
+        self, sweep_id: str, trial_id: str, *, name: str, started: float, tags: Mapping[str, Any]
+    ) -> str:
+        """A new run, which `find` finds again."""
+        own = {"sweep_id": sweep_id, "trial": trial_id}
+        run = self.client.create_run(
+            self.experiment_id,
+            start_time=milliseconds(started),
+            run_name=name,
+            tags={**own, **tags},
+        )
+        self._runs[sweep_id, trial_id] = str(run.info.run_id)
+        return self._runs[sweep_id, trial_id]
+
+    def log_metrics(
+        self, run_id: str, metrics: Mapping[str, Any], *, step: int, when: float
+    ) -> None:
+        """Figures under their keys; MLflow holds no infinity and nothing that is missing."""
+        from mlflow.entities import Metric
+
+        stamp = milliseconds(when)
+        entries = [
+            Metric(metric_key(name), value, stamp, step)
+            for name, given in metrics.items()
+            if (value := number(given)) is not None and math.isfinite(value)
+        ]
+        self.client.log_batch(run_id, metrics=entries)
+
+    def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
+        """Parameters, cut to what MLflow holds."""
+        from mlflow.entities import Param
+
+        entries = [Param(key, str(value)[:6000]) for key, value in params.items()]
+        for at in range(0, len(entries), _BATCH):
+            self.client.log_batch(run_id, params=entries[at : at + _BATCH])
+
+    def log_tags(self, run_id: str, tags: Mapping[str, Any]) -> None:
+        """Tags, cut to what MLflow holds."""
+        from mlflow.entities import RunTag
+
+        self.client.log_batch(run_id, tags=[RunTag(k, str(v)[:5000]) for k, v in tags.items()])
+
+    def end(self, run_id: str, status: str, *, when: float) -> None:
+        """End a run."""
+        self.client.set_terminated(run_id, status=status, end_time=milliseconds(when))
+
+    def _experiment(self) -> str:
+        found = self.client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            found = self.client.get_experiment(self._make_experiment())
+        wanted = {
+            "mlflow.note.content": ABOUT_EXPERIMENT,
+            "mlflow.experimentKind": "custom_model_development",  # its pages are about training
+        }
+        for key, text in wanted.items():
+            if found.tags.get(key) != text:
+                self.client.set_experiment_tag(found.experiment_id, key, text)
+        return str(found.experiment_id)
+
+    def _make_experiment(self) -> str:
+        uri = self._settings.tracking_uri
+        # A server keeps artifacts in its own place; with a database they lie beside the sweeps.
+        remote = uri.startswith(("http://", "https://", "databricks"))
+        place = None if remote else (self._settings.home / "mlartifacts").as_uri()
+        try:
+            return str(self.client.create_experiment(EXPERIMENT, artifact_location=place))
+        except self._error:
+            found = self.client.get_experiment_by_name(EXPERIMENT)  # made by another just now
+            if found is None:
+                raise
+            return str(found.experiment_id)
+
+
+def milliseconds(when: float) -> int:
+    """As MLflow counts time; `when` in seconds since the Unix epoch."""
+    return int(when * 1000)
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """One process of this home at a time: MLflow makes a SQLite store's tables one after another,
+    and fails where another process makes the same ones.
+    """
+    if not settings.tracking_uri.startswith("sqlite:"):
+        yield
+        return
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with alone(settings.home / ".mlflow.lock"):
+        yield
