@@ -6,28 +6,22 @@ have, such as a negative clip norm, is a mistake in the space and is raised.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from search_spaces import constraints, foreign
+from search_spaces.assignments import MAX_POINTS, assignments
 from search_spaces.parts import Axis, Constraint, Variant
 from search_spaces.space import SearchSpace, set_path
 from trainables.config import SHELVES, TrialConfig
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
-from trainables.seeding import generator
 
 # Names that a constraint may use and that only the plan knows; it checks those constraints.
 PLANNED_NAMES = frozenset({"epsilon", "epsilon_paper", "steps", "delta", "num_records"})
-_MAX_POINTS = 100_000
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +72,8 @@ def expand(space: SearchSpace) -> Expansion:
                 kept[key] = replace(kept[key], baseline=kept[key].baseline or point.baseline)
             else:
                 kept[key] = point
-            if len(kept) > _MAX_POINTS:
-                raise InvalidInput(f"expected at most {_MAX_POINTS} points in a space")
+            if len(kept) > MAX_POINTS:
+                raise InvalidInput(f"expected at most {MAX_POINTS} points in a space")
     _refuse_hopeless(every)
     return Expansion(points=tuple(kept.values()), merged=merged)
 
@@ -125,7 +119,7 @@ def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
 
 
 def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
-    for drawn in _assignments(space, axes_of(space, variant)):
+    for drawn in assignments(space, axes_of(space, variant)):
         yield from _with_seeds(space, variant, drawn)
 
 
@@ -205,105 +199,3 @@ def _refuse_hopeless(points: list[Point]) -> None:
         # The culprit is wrong in the same way wherever it is.
         culprit = min(hopeless, key=lambda members: len({point.reason for point in members}))
         raise InvalidInput(str(culprit[0].reason))
-
-
-def _assignments(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
-    if space.search.strategy == "grid" or space.search.is_adaptive:
-        for path, axis in axes.items():
-            if axis.values is None and space.search.is_adaptive:
-                raise InvalidInput(
-                    f"axes.{path}: expected a baseline without a range in an adaptive search"
-                    " (drop_axes: all)"
-                )
-            if axis.values is None:
-                raise InvalidInput(f"axes.{path}: expected num in a range with strategy grid")
-        yield from _product(axes)
-        return
-    if space.search.is_private_selection:
-        # One point stands for all that differ from it along a range alone.
-        yield from _product({path: _at_middle(axis) for path, axis in axes.items()})
-        return
-    crossed = {path: axis for path, axis in axes.items() if axis.grid is not None}
-    drawn = {path: axis for path, axis in axes.items() if axis.grid is None}
-    for sample in _distinct(space, drawn):
-        for corner in _product(crossed):
-            # In the order of the file, whichever way a value was found.
-            yield {path: {**sample, **corner}[path] for path in axes}
-
-
-def _product(axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
-    lists = [axis.values or () for axis in axes.values()]
-    if math.prod(len(values) for values in lists) > _MAX_POINTS:
-        raise InvalidInput(f"expected at most {_MAX_POINTS} points in a space")
-    for corner in itertools.product(*lists):
-        yield dict(zip(axes, corner, strict=True))
-
-
-def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
-    """Draws that all differ: `num_samples` of them, or fewer where there are not as many."""
-    wanted = space.search.num_samples or 1
-    seen: set[str] = set()
-    # A finite space is exhausted long before this many repeats in a row.
-    misses, patience = 0, 200 + 20 * wanted
-    for shares in _shares(space, num_axes=len(axes)):
-        if len(seen) == wanted or misses > patience:
-            return
-        sample = {
-            path: _draw(axis, share)
-            for (path, axis), share in zip(axes.items(), shares, strict=True)
-        }
-        if repr(sample) in seen:
-            misses += 1
-            continue
-        misses = 0
-        seen.add(repr(sample))
-        yield sample
-
-
-def _at_middle(axis: Axis) -> Axis:
-    return axis if axis.range is None else Axis(grid=(axis.range.at(0.5),))
-
-
-def _draw(axis: Axis, share: float) -> Any:
-    if axis.range is not None:
-        return axis.range.at(share)
-    choice = axis.choice or ()
-    return choice[min(int(share * len(choice)), len(choice) - 1)]
-
-
-def _shares(space: SearchSpace, *, num_axes: int) -> Iterator[list[float]]:
-    """Endless points of the unit cube: independent, or a shifted Halton sequence.
-
-    Halton (1960) with a random shift modulo 1 (Cranley & Patterson 1976): each point is uniform,
-    and together they leave smaller gaps than independent ones.
-    """
-    random = generator(space.search.seed, "search")
-    if space.search.strategy == "random":
-        while True:
-            yield random.random(num_axes).tolist()
-    shift = random.random(num_axes)
-    for index in itertools.count(1):
-        yield halton(index, shift=shift)
-
-
-def halton(index: int, *, shift: NDArray[np.float64]) -> list[float]:
-    """Point number `index`, from 1, of Halton's sequence in the unit cube, moved by `shift`, modulo
-    1. The first coordinates are the most even ones.
-
-    Raises: InvalidInput for more coordinates than there are bases.
-    """
-    if len(shift) > len(_PRIMES):
-        raise InvalidInput(f"expected at most {len(_PRIMES)} drawn axes with quasi_random")
-    point = [_radical_inverse(index, base=_PRIMES[axis]) for axis in range(len(shift))]
-    found: list[float] = ((np.asarray(point) + shift) % 1.0).tolist()
-    return found
-
-
-def _radical_inverse(index: int, *, base: int) -> float:
-    """The digits of `index` mirrored at the point: 6 = 110 in base 2 gives 0.011 = 0.375."""
-    value, scale = 0.0, 1.0 / base
-    while index:
-        index, digit = divmod(index, base)
-        value += digit * scale
-        scale /= base
-    return value

@@ -6,10 +6,10 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from search_spaces import constraints
-from trainables import catalogue, figures
+from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 
@@ -151,135 +151,6 @@ class Constraint(Part):
     def why(self) -> str:
         """What a refused point is told: `reason`, else the expression."""
         return self.reason or f"constraint {self.require}"
-
-
-def _registered(name: str) -> str:
-    if name not in figures.objectives():
-        raise ValueError(f"expected one of {', '.join(figures.objectives())}, got {name!r}")
-    return name
-
-
-Objective = Annotated[str, AfterValidator(_registered)]
-
-
-_RESULTS = "its theorem needs trials that are drawn without regard to results"
-_NOT_INDEPENDENT = {  # fields of a search, and why a private selection has none of them
-    "num_samples": "the number of trials is drawn from the law in num_trials",
-    "seed": "number and points are drawn by a secret key of the operating system",
-    "objectives": "the score is the task's validation metric",
-    "num_startup": _RESULTS,
-    "warm_start": _RESULTS,
-    "scheduler": "a trial that is stopped by its results is no independent draw",
-}
-
-
-class NumTrials(Part):
-    """The law of the number of trials of a private selection, and its mean.
-
-    Geometric and logarithmic numbers are at least 1; a Poisson number may be 0.
-    """
-
-    law: Literal["geometric", "logarithmic", "poisson"] = "geometric"
-    mean: float = Field(gt=1, le=10_000)
-
-
-class Search(Part):
-    """How points are chosen: all beforehand (grid, random, quasi_random), one after the other in
-    the light of what is known (tpe, gp, nsga2), or a random number of independent draws of which
-    the best alone is released (private_selection). `num_samples` counts draws for each variant, in
-    an adaptive search configurations over all variants.
-    """
-
-    strategy: Literal[
-        "grid", "random", "quasi_random", "tpe", "gp", "nsga2", "private_selection"
-    ] = "grid"
-    num_samples: int | None = Field(default=None, ge=1, le=100_000)
-    num_trials: NumTrials | None = Field(
-        default=None, description="private_selection: the law of the number of trials"
-    )
-    target_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="private_selection: of the best trial; one noise multiplier for all trials is"
-        " found for it",
-    )
-    score_noise: float | None = Field(
-        default=None, description="private_selection: refused, the line says why"
-    )
-    seed: int = Field(default=0, ge=0)
-    objectives: tuple[Objective, ...] = Field(
-        default=("validation_ser",),
-        min_length=1,
-        description="what an adaptive search improves; several: their Pareto front; default with"
-        " task=synthesis: mauve",
-    )
-    num_startup: int | None = Field(
-        default=None,
-        ge=1,
-        description="adaptive: configurations spread over the space before any model",
-    )
-    warm_start: tuple[str, ...] = Field(
-        default=(), description="adaptive: names of earlier sweeps whose trials are known"
-    )
-    scheduler: Literal["none", "asha", "median"] = Field(
-        default="none",
-        description="stops trials early, by validation SER or, with task=synthesis, loss",
-    )
-    grace_epochs: int = Field(default=1, ge=1, description="no trial is stopped before")
-
-    @property
-    def is_adaptive(self) -> bool:
-        """Whether points are chosen in the light of earlier results."""
-        return self.strategy in ("tpe", "gp", "nsga2")
-
-    @property
-    def is_private_selection(self) -> bool:
-        """Whether the best of a secret number of independent draws is all that is released."""
-        return self.strategy == "private_selection"
-
-    @field_validator("objectives", "warm_start", mode="before")
-    @classmethod
-    def _one_or_more(cls, names: Any) -> Any:
-        return (names,) if isinstance(names, str) else names
-
-    @model_validator(mode="after")
-    def _for_private_selection(self) -> Search:
-        if not self.is_private_selection:
-            for name in ("num_trials", "target_epsilon", "score_noise"):
-                if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"expected {name} with strategy private_selection, got {self.strategy}"
-                    )
-            return self
-        if self.num_trials is None:
-            raise ValueError("expected num_trials (law and mean) with strategy private_selection")
-        if self.score_noise is not None:
-            raise ValueError(
-                "expected no score_noise: the semantic error rate is a ratio over all validation"
-                " records, so one record's part in it is not bounded and no noise covers it"
-            )
-        for name, why in _NOT_INDEPENDENT.items():
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"expected no {name} with strategy private_selection: {why}")
-        return self
-
-    @model_validator(mode="after")
-    def _for_adaptive(self) -> Search:
-        if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError(f"expected different objectives, got {', '.join(self.objectives)}")
-        for name in ("objectives", "num_startup", "warm_start"):
-            if name in self.model_fields_set and not self.is_adaptive and getattr(self, name):
-                raise ValueError(
-                    f"expected {name} with strategy tpe, gp or nsga2, got {self.strategy}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _samples(self) -> Search:
-        without = self.strategy == "grid" or self.is_private_selection
-        if without != (self.num_samples is None):
-            word = "no num_samples" if without else "num_samples"
-            raise ValueError(f"expected {word} with strategy {self.strategy}")
-        return self
 
 
 class Budget(Part):

@@ -7,17 +7,15 @@ bare trial config, such as an exported one, is a space of one point.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from search_spaces.files import locate, mapping_in, name_of, shipped
 from search_spaces.independent_draws import require_independent_draws
+from search_spaces.objectives import default_objectives, require_objectives
 from search_spaces.parts import (
     CONFIG_FIELDS,
     Axis,
@@ -25,15 +23,29 @@ from search_spaces.parts import (
     Constraint,
     Part,
     Resources,
-    Search,
     Variant,
     as_axes,
     check_paths,
 )
-from trainables import catalogue, figures, goals
+from search_spaces.paths import set_path
+from search_spaces.search import Search
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.old_configs import migrated
+
+__all__ = [
+    "NAME",
+    "SearchSpace",
+    "check_name",
+    "from_source",
+    "is_bare_config",
+    "parse",
+    "read",
+    "renamed",
+    "set_path",
+    "shipped",
+    "with_fallback",
+]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
 
@@ -122,39 +134,12 @@ class SearchSpace(Part):
         return self
 
     @model_validator(mode="after")
-    def _objectives_of_the_task(self) -> SearchSpace:
+    def _objectives_are_measured(self) -> SearchSpace:
         """What the trials do not measure cannot be searched by."""
-        if not self.search.is_adaptive:
-            return self
-        generates = self.task == "synthesis"
-        if generates and "objectives" not in self.search.model_fields_set:
-            mine = self.search.model_copy(update={"objectives": (goals.QUALITY["synthesis"][0],)})
+        if self.search.is_adaptive and "objectives" not in self.search.model_fields_set:
+            mine = self.search.model_copy(update={"objectives": default_objectives(self.task)})
             object.__setattr__(self, "search", mine)
-        allowed = figures.objectives("synthesis" if generates else "nlu")
-        for name in self.search.objectives:
-            if name not in allowed:
-                raise ValueError(f"expected no objective {name} with task={self.task}")
-        return self
-
-    @model_validator(mode="after")
-    def _leakage_is_measured(self) -> SearchSpace:
-        """A search by what no trial measures would be told of failures alone."""
-        if figures.LEAKAGE not in self.search.objectives:
-            return self
-        measured = {
-            name
-            for name in catalogue.names("attacks")
-            if catalogue.kind_of("attacks", name) != "control"
-            and not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
-        }
-        for variant in self.variants or (Variant(name="all"),):
-            for attacks in () if variant.baseline else _attacks_of(self, variant):
-                if isinstance(attacks, list | tuple) and not measured & {*map(str, attacks)}:
-                    raise ValueError(
-                        "expected evaluation.attacks with"
-                        f" {' or '.join(sorted(measured))}, or none given, with the objective"
-                        f" leakage, got {list(attacks)}"
-                    )
+        require_objectives(self)
         return self
 
     @property
@@ -166,24 +151,6 @@ class SearchSpace(Part):
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-
-
-def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
-    """Every `evaluation.attacks` that a point of the variant can have, as typed; None: default."""
-    shared = {} if variant.drop_axes == "all" else space.axes
-    axes = {p: a for p, a in shared.items() if p not in variant.drop_axes} | variant.axes
-    choices = [
-        [(path, value) for value in axis.values or ()]
-        for path, axis in axes.items()
-        if path in ("evaluation", "evaluation.attacks")
-    ]
-    for chosen in itertools.product(*choices):
-        for last in (space.override, {**space.fallback, **space.override}):
-            fields = dict(space.base)
-            for path, value in (*variant.fixed.items(), *chosen, *last.items()):
-                fields = set_path(fields, path, value)
-            evaluation = fields.get("evaluation")
-            yield evaluation.get("attacks") if isinstance(evaluation, dict) else None
 
 
 def renamed(space: SearchSpace, name: str) -> SearchSpace:
@@ -232,25 +199,19 @@ def is_bare_config(document: dict[str, Any]) -> bool:
     return bool(document) and set(document) <= CONFIG_FIELDS
 
 
-def shipped() -> tuple[str, ...]:
-    """Names of the spaces that come with the project, sorted."""
-    files = resources.files("search_spaces").iterdir()
-    return tuple(sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml")))
-
-
 def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:
     """The space in a file, or the shipped one of that name, with `overrides` by dotted path.
 
     Raises: InvalidInput for a file that is missing or no YAML, or the first thing wrong in it.
     """
-    path = _locate(source)
-    document = _mapping(path)
+    path = locate(source)
+    document = mapping_in(path)
     if is_bare_config(document):
-        document = {"name": _as_name(path.stem), "base": document}
+        document = {"name": name_of(path.stem), "base": document}
     elif isinstance(document.get("base"), str):
         base = path.parent / document["base"]
-        document = {**document, "base": _mapping(base)}
-    document.setdefault("name", _as_name(path.stem))
+        document = {**document, "base": mapping_in(base)}
+    document.setdefault("name", name_of(path.stem))
     return parse(_with_overrides(document, overrides or {}))
 
 
@@ -276,74 +237,3 @@ def _with_overrides(document: dict[str, Any], overrides: dict[str, Any]) -> dict
             allowed = ", ".join(sorted({*CONFIG_FIELDS, "budget", "search", "resources"}))
             raise InvalidInput(f"expected a path that starts with one of {allowed}, got {path!r}")
     return merged
-
-
-def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of nested `fields` with `value` at the dotted `path`.
-
-    >>> set_path({"a": {"b": 1, "c": 2}}, "a.b", 3)
-    {'a': {'b': 3, 'c': 2}}
-    """
-    head, _, rest = path.partition(".")
-    if not rest:
-        return {**fields, head: value}
-    inner = fields.get(head)
-    return {**fields, head: set_path(inner if isinstance(inner, dict) else {}, rest, value)}
-
-
-def _locate(source: str | Path) -> Path:
-    path = Path(source)
-    if path.is_file():
-        return path
-    if isinstance(source, str) and source in shipped():
-        return Path(str(resources.files("search_spaces").joinpath(f"{source}.yaml")))
-    names = ", ".join(shipped()) or "none"
-    raise InvalidInput(f"expected SPACE to be a file or a shipped space ({names}), got '{source}'")
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # a SafeLoader
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"expected {path} to be UTF-8 text") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "not readable"
-        raise InvalidInput(f"expected YAML in {path}{where}: {problem}") from None
-    if not isinstance(loaded, dict):
-        raise InvalidInput(f"expected a mapping in {path}, got {type(loaded).__name__}")
-    if any(not isinstance(key, str) for key in loaded):
-        raise InvalidInput(f"expected text keys in {path}")
-    return loaded
-
-
-def _as_name(stem: str) -> str:
-    cleaned = re.sub(r"[^a-z0-9_.-]+", "-", stem.lower()).strip("-._")
-    return cleaned or "sweep"
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number and a key that comes twice is an error."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key} comes twice", key_node.start_mark
-                )
-            if isinstance(key, str):
-                seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-# YAML 1.1, which PyYAML reads, takes 1e-3 for text: its floats need a dot.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?([0-9][0-9_]*)(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)

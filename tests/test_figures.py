@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboards import live_metrics
-from search_spaces.parts import Search
+from search_spaces.search import Search
 from sweep.results import comparison
 from sweep.tracking.text import metric_key
 from trainables import catalogue, figures

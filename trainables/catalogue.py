@@ -18,7 +18,8 @@ _KIND = re.compile(r"""^KIND = ["'](\w+)["']""", re.MULTILINE)
 def names(shelf: str, *, kind: str | None = None) -> tuple[str, ...]:
     """Names of all entries of a shelf, sorted, without importing any of them.
 
-    `shelf` is a folder of this package, for example "models" or "accountants". Files whose name
+    `shelf` is a folder of this package, for example "models" or "accountants", or with dots a
+    package by its whole name. Files whose name
     starts with an underscore are no entries. With `kind` only the entries whose `KIND` it is.
     """
     found = _names(shelf)
@@ -41,9 +42,9 @@ def kind_of(shelf: str, name: str) -> str | None:
 
 def text_of(shelf: str, name: str) -> str:
     """The text of an entry, read without importing it; empty where there is none."""
-    spec = importlib.util.find_spec(f"{_HOUSE}.{shelf}.{name}")
+    spec = importlib.util.find_spec(f"{_package(shelf)}.{name}")
     source = getattr(spec and spec.loader, "get_source", None)
-    return (source(f"{_HOUSE}.{shelf}.{name}") or "") if source else ""
+    return (source(f"{_package(shelf)}.{name}") or "") if source else ""
 
 
 @cache
@@ -60,9 +61,13 @@ def marked(shelf: str, mark: str) -> str:
     return found
 
 
+def _package(shelf: str) -> str:
+    return shelf if "." in shelf else f"{_HOUSE}.{shelf}"
+
+
 @cache
 def _names(shelf: str) -> tuple[str, ...]:
-    spec = importlib.util.find_spec(f"{_HOUSE}.{shelf}")
+    spec = importlib.util.find_spec(_package(shelf))
     if spec is None or spec.submodule_search_locations is None:
         raise InvalidInput(f"expected shelf to be a folder of {_HOUSE}, got shelf={shelf!r}")
     found = pkgutil.iter_modules(list(spec.submodule_search_locations))
@@ -76,5 +81,6 @@ def entry(shelf: str, name: str, *, kind: str | None = None) -> ModuleType:
     """
     allowed = names(shelf, kind=kind)
     if name not in allowed:
-        raise InvalidInput(f"expected {shelf} to be one of {', '.join(allowed)}, got {name!r}")
-    return importlib.import_module(f"{_HOUSE}.{shelf}.{name}")
+        what = shelf.rpartition(".")[2]
+        raise InvalidInput(f"expected {what} to be one of {', '.join(allowed)}, got {name!r}")
+    return importlib.import_module(f"{_package(shelf)}.{name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from search_spaces.domains import branches, rank
+from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.results.importance import Importance, varied_axes
@@ -13,6 +14,7 @@ from sweep.search import suggest as search
 from sweep.search.source import told_of
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import label, short
+from trainables import catalogue
 from trainables.errors import InvalidInput
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
@@ -85,8 +87,10 @@ def _untold(found: Standing | None) -> list[str]:
 
 
 def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
-    """What TPE would choose next in this space; None where it has been tried."""
-    chosen = space.search.model_copy(update={"strategy": "tpe", "num_startup": 1})
+    """What an adaptive search would choose next in this space; None where it has been tried."""
+    chosen = space.search.model_copy(
+        update={"strategy": catalogue.marked(STRATEGIES, "ADVISES"), "num_startup": 1}
+    )
     asked = space.model_copy(update={"search": chosen})
     try:
         branches(asked)

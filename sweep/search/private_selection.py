@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from search_spaces.expansion import Point, axes_of, point_at, searched
-from search_spaces.parts import NumTrials
+from search_spaces.search import NumTrials
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.store.plans import PlannedTrial

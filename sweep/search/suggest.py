@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from search_spaces.domains import Branch, Domain, branches
-from search_spaces.parts import Search, Variant
+from search_spaces.parts import Variant
+from search_spaces.search import STRATEGIES, Search
 from search_spaces.space import SearchSpace
+from trainables import catalogue
 from trainables.seeding import generator, stream_seed
 
 _VARIANT = "variant"
@@ -59,6 +61,7 @@ def suggest(
     import optuna
 
     found = branches(space)
+    strategy = catalogue.entry(STRATEGIES, space.search.strategy, kind="adaptive")
     with _quietly():
         seed = stream_seed(space.search.seed, "suggest", draw) % 2**31
         num_done = sum(one.state == "done" for one in told)
@@ -67,12 +70,12 @@ def suggest(
         if at_random:
             sampler: Any = optuna.samplers.RandomSampler(seed=seed)
         else:
-            sampler = _sampler(space.search, seed=seed)
+            sampler = strategy.sampler(seed=seed, startup=num_startup(space.search))
         study = optuna.create_study(
             directions=["minimize"] * len(space.search.objectives), sampler=sampler
         )
         by_name = {branch.variant.name: branch for branch in found}
-        _tell(study, told, by_name, found, replay=space.search.strategy == "nsga2")
+        _tell(study, told, by_name, found, replay=strategy.REPLAYS)
         return _ask(study.ask(), found)
 
 
@@ -95,33 +98,6 @@ def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
     branch = found[int(shares[_VARIANT] * len(found))]
     values = {p: d.at(shares[branch.name_of(p)]) for p, d in branch.domains.items()}
     return Suggestion(variant=branch.variant, values=values)
-
-
-def _sampler(search: Search, *, seed: int) -> Any:
-    from optuna import samplers
-
-    if search.strategy == "gp":
-        return samplers.GPSampler(seed=seed, n_startup_trials=1)
-    if search.strategy == "nsga2":
-        # A population as small as the start: a short search has several generations then.
-        return samplers.NSGAIISampler(seed=seed, population_size=max(2, num_startup(search)))
-    return samplers.TPESampler(
-        seed=seed,
-        n_startup_trials=1,
-        multivariate=True,
-        group=True,
-        constant_liar=True,
-        gamma=_num_good,
-    )
-
-
-def _num_good(count: int) -> int:
-    """How many of `count` trials TPE models as good ones: a quarter, where Optuna takes a tenth.
-
-    Of the 20 trials that a private sweep can pay for a tenth are two, too few for a density: over
-    10 seeds of 20 trials the best was 0.04 from the optimum with a quarter, 0.15 with a tenth.
-    """
-    return min(25, max(2, math.ceil(count / 4)))
 
 
 def _tell(

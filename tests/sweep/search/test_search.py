@@ -170,7 +170,7 @@ def test_a_search_that_means_nothing_is_refused(fields: dict[str, Any], named: s
 
 
 def test_what_only_an_adaptive_search_has_is_refused_elsewhere() -> None:
-    with pytest.raises(InvalidInput, match="objectives with strategy tpe"):
+    with pytest.raises(InvalidInput, match="objectives with strategy gp, nsga2, tpe"):
         space_of("random", search={"objectives": ["epsilon"]})
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from search_spaces import space as spaces
-from search_spaces.parts import NumTrials
+from search_spaces.search import NumTrials
 from search_spaces.space import SearchSpace
 from sweep.planning.prepare import prepare_space
 from sweep.search.private_selection import best_of, draw_number, draw_points, random_of

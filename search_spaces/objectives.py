@@ -1,0 +1,68 @@
+"""What an adaptive search may improve: what its trials measure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.parts import Variant
+from search_spaces.paths import set_path
+from trainables import catalogue, figures, goals
+
+if TYPE_CHECKING:
+    from search_spaces.space import SearchSpace
+
+
+def default_objectives(task: str) -> tuple[str, ...]:
+    """What a search improves where its space names nothing: the first measure of quality."""
+    return (goals.QUALITY[task][0],)
+
+
+def require_objectives(space: SearchSpace) -> None:
+    """Raises: ValueError for an objective that some trial would not measure: the search would be
+    given failures alone.
+    """
+    if not space.search.is_adaptive:
+        return
+    allowed = figures.objectives("synthesis" if space.task == "synthesis" else "nlu")
+    for name in space.search.objectives:
+        if name not in allowed:
+            raise ValueError(f"expected no objective {name} with task={space.task}")
+    if figures.LEAKAGE in space.search.objectives:
+        _require_attacks(space)
+
+
+def _require_attacks(space: SearchSpace) -> None:
+    measured = {
+        name
+        for name in catalogue.names("attacks")
+        if catalogue.kind_of("attacks", name) != "control"
+        and not catalogue.entry("attacks", name).NEEDS & {"references", "coins"}
+    }
+    for variant in space.variants or (Variant(name="all"),):
+        for attacks in () if variant.baseline else _attacks_of(space, variant):
+            if isinstance(attacks, list | tuple) and not measured & {*map(str, attacks)}:
+                raise ValueError(
+                    "expected evaluation.attacks with"
+                    f" {' or '.join(sorted(measured))}, or none given, with the objective"
+                    f" leakage, got {list(attacks)}"
+                )
+
+
+def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
+    """Every `evaluation.attacks` that a point of the variant can have, as typed; None: default."""
+    shared = {} if variant.drop_axes == "all" else space.axes
+    axes = {p: a for p, a in shared.items() if p not in variant.drop_axes} | variant.axes
+    choices = [
+        [(path, value) for value in axis.values or ()]
+        for path, axis in axes.items()
+        if path in ("evaluation", "evaluation.attacks")
+    ]
+    for chosen in itertools.product(*choices):
+        for last in (space.override, {**space.fallback, **space.override}):
+            fields = dict(space.base)
+            for path, value in (*variant.fixed.items(), *chosen, *last.items()):
+                fields = set_path(fields, path, value)
+            evaluation = fields.get("evaluation")
+            yield evaluation.get("attacks") if isinstance(evaluation, dict) else None

@@ -1,0 +1,8 @@
+"""How the points of a space are chosen; a file's name is the name in `search.strategy`.
+
+KIND "listed"              every combination of the axes' values
+KIND "drawn"               `shares(random, num_axes=)`: points of the unit cube without an end
+KIND "adaptive"            `sampler(seed=, startup=)`: Optuna's sampler that proposes the next
+                           point, and `REPLAYS`, whether it must be asked again for earlier ones
+KIND "private_selection"   a secret number of independent draws
+"""

@@ -1,0 +1,4 @@
+"""Every combination of the values of the axes."""
+
+KIND = "listed"
+DEFAULT = True

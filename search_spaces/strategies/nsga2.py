@@ -1,0 +1,19 @@
+"""NSGA-II (Deb et al. 2002): generations that keep a Pareto front."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+KIND = "adaptive"
+REPLAYS = True  # a generation is made of what it proposed itself
+
+
+def sampler(*, seed: int, startup: int) -> BaseSampler:
+    """Optuna's sampler; `startup` points are spread over the space before it is asked."""
+    from optuna import samplers
+
+    # A population as small as the start: a short search has several generations then.
+    return samplers.NSGAIISampler(seed=seed, population_size=max(2, startup))

@@ -1,0 +1,15 @@
+"""Independent uniform draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+KIND = "drawn"
+
+
+def shares(random: np.random.Generator, *, num_axes: int) -> Iterator[list[float]]:
+    """Endless independent points of the unit cube."""
+    while True:
+        yield random.random(num_axes).tolist()
