@@ -43,6 +43,11 @@ def accounting(settings: Settings) -> Account:
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
         if config.task == "synthesis":
             _require_ready(config, settings)
+        require_usable = getattr(
+            catalogue.entry("models", config.model.name), "require_usable", None
+        )
+        if require_usable is not None:
+            require_usable(config.model, config.data)
         size = size_of(config, settings)
         _, mechanism = kept.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared

@@ -53,11 +53,12 @@ def run_pretraining(
 
     Raises: InvalidInput for a folder that holds another encoder already.
     """
-    from trainables.encoders import folder
+    from trainables.encoders.about import ABOUT, read_about
+    from trainables.encoders.folder import WORDS
     from trainables.pretraining.loop import pretrain
     from trainables.pretraining.result import write
 
-    if (place / folder.ABOUT).is_file():
+    if (place / ABOUT).is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
     work = place / _WORK
     _refuse_other(config, work)
@@ -68,12 +69,12 @@ def run_pretraining(
         cache_dir=settings.cache_dir,
         report=report,
     )
-    table = work / folder.WORDS
+    table = work / WORDS
     if table.is_file():
-        shutil.copyfile(table, place / folder.WORDS)
+        shutil.copyfile(table, place / WORDS)
     write(done, config, place, half=half)
     shutil.rmtree(work)
-    return dict(folder.read(str(place)).card)
+    return dict(read_about(str(place)).card)
 
 
 def _refuse_other(config: PretrainingConfig, work: Path) -> None:

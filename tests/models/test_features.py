@@ -18,7 +18,7 @@ from trainables.encoders import folder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.layers.bookkeeping import supports
 from trainables.models._features import Features
-from trainables.models.features import build
+from trainables.models.features import build, require_usable
 
 
 def model(**fields: object) -> Features:
@@ -110,8 +110,16 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     about = tmp_path / "mine" / "encoder.json"
     fields = json.loads(about.read_text())
     about.write_text(json.dumps(fields | {"format": 99}))
-    with pytest.raises(InvalidData, match="format"):
+    with pytest.raises(InvalidData, match="format 1"):
         model(encoder=str(tmp_path / "mine"))
+    about.write_text(json.dumps(fields))
     (tmp_path / "mine" / "weights.safetensors").write_bytes(b"")
     with pytest.raises(InvalidData, match="whole encoder"):
         model(encoder=str(tmp_path / "mine"))
+
+
+def test_an_encoder_never_meets_its_own_corpus() -> None:
+    config = model_part(name="features")
+    with pytest.raises(InvalidInput, match="without sgd_dialogues among its public corpora"):
+        require_usable(config, data_config(name="sgd_dialogues"))
+    require_usable(config, data_config(name="atis"))

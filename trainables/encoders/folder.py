@@ -13,7 +13,6 @@ A folder has nothing of a private record: it was made from the public corpora th
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,17 +24,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from trainables.encoders.about import read_about, write_about
 from trainables.encoders.rows import Moments
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 
-ABOUT, WEIGHTS, MOMENTS, WORDS = (
-    "encoder.json",
-    "weights.safetensors",
-    "moments.safetensors",
-    "words.npz",
-)
-_FORMAT = 1
-_SHIPPED = Path(__file__).with_name("shipped")
+WEIGHTS, MOMENTS, WORDS = "weights.safetensors", "moments.safetensors", "words.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +41,6 @@ class EncoderFolder:
     weights: Mapping[str, Tensor] | None  # None: `model` names where they are
     moments: tuple[Moments, Moments] | None  # of tokens, of records
     digest: str  # SHA-256 of the files
-
-
-def find(name: str) -> Path | None:
-    """The folder that `name` means: a path, or the name of one that ships; None for neither."""
-    for place in (Path(name).expanduser(), _SHIPPED / name):
-        if (place / ABOUT).is_file():
-            return place
-    return None
-
-
-def shipped() -> tuple[str, ...]:
-    """Names of the encoders that ship with the package."""
-    return tuple(sorted(place.parent.name for place in _SHIPPED.glob(f"*/{ABOUT}")))
 
 
 def write(
@@ -84,8 +64,7 @@ def write(
     for kind, each in zip(("tokens", "records"), moments, strict=True):
         packed |= _packed(kind, each)
     save_file(packed, str(place / MOMENTS))
-    about = {"format": _FORMAT, "model": dict(model), "card": dict(card)}
-    (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    write_about(place, model=model, card=card)
 
 
 def read(name: str) -> EncoderFolder:
@@ -93,13 +72,9 @@ def read(name: str) -> EncoderFolder:
 
     Raises: InvalidInput where there is none, InvalidData where its files are damaged.
     """
-    place = find(name)
-    if place is None:
-        allowed = ", ".join((*shipped(), "a folder that `sweep pretrain` made"))
-        raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
+    about = read_about(name)
+    place, model = about.place, dict(about.model)
     try:
-        about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
-        model, card = dict(about["model"]), dict(about["card"])
         weights = None
         if model.get("encoder") != ".":
             weights = {key: t.float() for key, t in load_file(str(place / WEIGHTS)).items()}
@@ -109,13 +84,11 @@ def read(name: str) -> EncoderFolder:
             moments = (_unpacked("tokens", packed), _unpacked("records", packed))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
-    if about.get("format") != _FORMAT:
-        raise InvalidData(f"expected an encoder of format {_FORMAT} in {place}")
     if "word_vectors" in model and (place / WORDS).is_file():
         model["word_vectors"] = str(place / WORDS)
     if model.get("encoder") == ".":
         model["encoder"] = str(place)
-    return EncoderFolder(place, model, card, weights, moments, _digest(place))
+    return EncoderFolder(place, model, about.card, weights, moments, _digest(place))
 
 
 def _digest(place: Path) -> str:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.config import ModelConfig
+from trainables.config import DataConfig, ModelConfig
+from trainables.encoders.about import read_about
+from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
@@ -49,6 +51,18 @@ class Config(ModelConfig):
     def unread(self) -> frozenset[str]:
         """Without whitening there are no components."""
         return frozenset() if self.whitening is not None else frozenset({"components"})
+
+
+def require_usable(config: Config, data: DataConfig) -> None:
+    """Refuse an encoder that has learnt from the records themselves: no epsilon would cover it.
+
+    Raises: InvalidInput for such an encoder, and for one that is not there.
+    """
+    if data.name in read_about(config.encoder).corpora:
+        raise InvalidInput(
+            f"expected model.encoder without {data.name} among its public corpora, got"
+            f" {config.encoder}: it has learnt from the records themselves"
+        )
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:

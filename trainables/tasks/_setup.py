@@ -108,8 +108,10 @@ def prepare(
         num_records=num_training_records(config.data, corpus),
         undeclared=corpus.undeclared,
     )
-    build = catalogue.entry("models", config.model.name).build
-    model: NluModel = build(config.model, schema=corpus.schema, seed=config.training.seed)
+    entry = catalogue.entry("models", config.model.name)
+    if hasattr(entry, "require_usable"):
+        entry.require_usable(config.model, config.data)
+    model: NluModel = entry.build(config.model, schema=corpus.schema, seed=config.training.seed)
     loader = model.loader(corpus, cache_dir=cache_dir)
     if torch.cuda.is_available():
         model.to("cuda")

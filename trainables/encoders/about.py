@@ -1,0 +1,63 @@
+"""What an encoder's folder says of itself, read without its weights (and without torch)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import InvalidData, InvalidInput
+
+ABOUT = "encoder.json"
+_FORMAT = 1
+_SHIPPED = Path(__file__).with_name("shipped")
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """`model` are the fields of a config's model part, as plain data; `card` says what the encoder
+    was made from."""
+
+    place: Path
+    model: Mapping[str, Any]
+    card: Mapping[str, Any]
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """Names of the corpora that it was pretrained on."""
+        return tuple(str(each["name"]) for each in self.card["corpora"])
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the encoders that ship with the package."""
+    return tuple(sorted(place.parent.name for place in _SHIPPED.glob(f"*/{ABOUT}")))
+
+
+def read_about(name: str) -> About:
+    """What the encoder of that name says: a folder, or one that ships.
+
+    Raises: InvalidInput where there is none, InvalidData where its file is damaged.
+    """
+    places = (Path(name).expanduser(), _SHIPPED / name)
+    place = next((place for place in places if (place / ABOUT).is_file()), None)
+    if place is None:
+        allowed = ", ".join((*shipped(), "a folder that `sweep pretrain` made"))
+        raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
+    try:
+        fields = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        found = About(place, dict(fields["model"]), dict(fields["card"]))
+        if fields["format"] != _FORMAT or not found.corpora:
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InvalidData(
+            f"expected an encoder of format {_FORMAT} in {place}, got a damaged {ABOUT}"
+        ) from None
+    return found
+
+
+def write_about(place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any]) -> None:
+    """Write what `read_about` reads; the last file of a folder, so that it is whole then."""
+    about = {"format": _FORMAT, "model": dict(model), "card": dict(card)}
+    (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
