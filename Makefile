@@ -4,6 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 SPACE ?= search_spaces/quick.yaml
+# The best trial with at most this guaranteed epsilon is exported.
+EPSILON_MAX ?= 8
 # Real data where they are at hand; the project makes a corpus of its own otherwise.
 SWEEP_DATA_DIR ?= $(shell test -d ../shared/data && cd ../shared/data && pwd || echo $(CURDIR)/data)
 export SWEEP_DATA_DIR
@@ -27,7 +29,7 @@ $(BIN)/.installed-dev: $(BIN)/.installed
 	@touch $@
 
 sweep: $(BIN)/.installed  ## set up, run a small real sweep, export its best config, say where to look
-	$(BIN)/sweep run $(SPACE) --name quick-$$(date +%Y%m%d-%H%M%S) --export
+	$(BIN)/sweep run $(SPACE) --name quick-$$(date +%Y%m%d-%H%M%S) --export --epsilon-max $(EPSILON_MAX)
 
 test: $(BIN)/.installed-dev  ## set up and pass the tests (minutes)
 	$(BIN)/python -m pytest -q

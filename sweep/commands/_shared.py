@@ -132,7 +132,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
     }
 
 
-def finish(done: Run, *, as_json: bool, export: bool) -> None:
+def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None = None) -> None:
     """Print what came of a run; exit with 1 where a trial failed."""
     from sweep.results.leakage_table import violations
     from sweep.results.selected_trial import sentence_of
@@ -140,7 +140,7 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
 
     folder = done.folder
     records = folder.records(running=False)
-    exported = _export_best(folder) if export else None
+    exported, of_it = _export_best(folder, epsilon_max) if export else (None, None)
     if as_json:
         extra = {
             "tracking_problem": done.tracking_problem,
@@ -158,8 +158,8 @@ def finish(done: Run, *, as_json: bool, export: bool) -> None:
         for sentence in unrun(folder, records):
             out.print(sentence, style="yellow", markup=False, soft_wrap=True)
         out.print(f"results: {folder.path} (`sweep show {folder.name}`)", markup=False)
-        if exported is not None:
-            out.print(f"best: {exported} (`sweep run {exported}/config.yaml`)", markup=False)
+        if of_it is not None:
+            out.print(of_it, markup=False, soft_wrap=True)
         look = f"look: `sweep ui`; a page to hand on: `sweep report {folder.name}`"
         out.print(look, markup=False, soft_wrap=True)
         if done.tracking_problem is not None:
@@ -193,13 +193,20 @@ def unrun(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[str]:
     return found
 
 
-def _export_best(folder: SweepFolder) -> str | None:
-    """Export the best trial into the sweep's own folder; None where there is none to choose."""
+def _export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | None, str | None]:
+    """Export the best trial into the sweep's own folder: where it is, and a sentence that says so,
+    or why there is none."""
     from sweep.results import select
     from sweep.results.export import export_trial
+    from trainables.privacy.rounding import format_epsilon
 
     records = folder.records(running=False)
     if not any(r.status.is_finished and not r.plan.baseline for r in records):
-        return None
-    best = select.choose(records)[0]
-    return str(export_trial(folder, best, folder.path / "best"))
+        return None, None
+    try:
+        best = select.choose(records, epsilon_max=epsilon_max)[0]
+    except InvalidInput as problem:
+        return None, f"nothing is exported: {problem}"
+    place = export_trial(folder, best, folder.path / "best")
+    epsilon = format_epsilon(select.value(best, "epsilon"))
+    return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {place}/config.yaml`)"

@@ -17,6 +17,7 @@ from sweep.commands._shared import (
     finish,
     overrides,
 )
+from trainables.errors import InvalidInput
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +33,12 @@ def register(app: typer.Typer) -> None:
         export: Annotated[
             bool, typer.Option("--export", help="Export the best trial when all have ended.")
         ] = False,
+        epsilon_max: Annotated[
+            float | None,
+            typer.Option(
+                min=0, metavar="EPSILON", help="With --export: the best of those with at most this."
+            ),
+        ] = None,
         budget_total: Annotated[
             float | None,
             typer.Option(
@@ -51,6 +58,8 @@ def register(app: typer.Typer) -> None:
         from sweep.runtime.live import num_expected, watching
         from sweep.settings import from_environment
 
+        if epsilon_max is not None and not export:
+            raise InvalidInput("expected --epsilon-max with --export")
         settings = from_environment(tracking_uri=tracking_uri)
         prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
         require_trials(prepared.plan)
@@ -67,4 +76,4 @@ def register(app: typer.Typer) -> None:
                 budget_total=budget_total,
                 watch=watch,
             )
-        finish(done, as_json=as_json, export=export)
+        finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)
