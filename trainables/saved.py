@@ -32,7 +32,7 @@ from trainables.old_configs import migrated_part
 from trainables.tasks._inference import Inference, infer
 
 _FILES = ("model.json", "weights.safetensors")
-_ENCODER = "transformers"
+_ENCODERS = ("transformers", "encoder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,9 @@ def load(folder: Path) -> SavedModel:
         weights = load_file(str(place / _FILES[1]))
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
-    if (place / _ENCODER).is_dir():  # the folder is enough: no extra, no hub
-        config = config.model_copy(update={"encoder": str(place / _ENCODER)})
+    for name in _ENCODERS:
+        if (place / name).is_dir():  # the folder is enough: no extra, no hub
+            config = config.model_copy(update={"encoder": str(place / name)})
     model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
     try:
         model.load_state_dict(weights)

@@ -1,20 +1,30 @@
-"""The encoder of an exported BERT in the form that `transformers` loads, its tokenizer with it."""
+"""The encoder of an exported model: a BERT as `transformers` loads it, its tokenizer with
+it; the fixed encoder of `features` as the folder that it is."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 FOLDER = "transformers"
+FIXED = "encoder"
 
 
 def write_encoder(model_folder: Path) -> Path | None:
     """Write `model_folder`/transformers, from which `BertModel.from_pretrained` loads the encoder
-    (without its pooler); None where the model is no BERT.
+    (without its pooler), or `model_folder`/encoder, the public encoder that heads read; None for
+    other models.
 
     Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
     """
     about = json.loads((model_folder / "model.json").read_text(encoding="utf-8"))
+    if about["model"]["name"] == "features":
+        from trainables.encoders.about import read_about
+
+        fixed = model_folder / FIXED
+        shutil.copytree(read_about(about["model"]["encoder"]).place, fixed)
+        return fixed
     if about["model"]["name"] != "bert":
         return None
     from safetensors.torch import load_file, save_file
