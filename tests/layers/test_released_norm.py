@@ -33,18 +33,22 @@ TOLERANCE = 1e-4
 
 
 class Cancelling:
-    """Rows in pairs that nearly cancel: equal up to `apart`, of opposite sign, of norm `size`."""
+    """Rows in pairs that nearly cancel: equal up to `apart`, of opposite sign, of norm `size`.
 
-    def __init__(self, *, seed: int, size: float, apart: float) -> None:
+    With `bf16` they are as mixed precision leaves them: rounded, and widened again.
+    """
+
+    def __init__(self, *, seed: int, size: float, apart: float, bf16: bool = False) -> None:
         self._random = torch.Generator().manual_seed(seed)
-        self.size, self.apart = size, apart
+        self.size, self.apart, self.bf16 = size, apart, bf16
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self._random)
 
     def alike(self, number: int, width: int) -> Tensor:
         """[number, width]: rows that differ by `apart` of their size."""
-        return self.normal(1, width) + self.apart * self.normal(number, width)
+        rows = self.normal(1, width) + self.apart * self.normal(number, width)
+        return rows.bfloat16().float() if self.bf16 else rows
 
     def opposite(self, number: int, width: int) -> Tensor:
         """[number, width]: the same with alternating signs, times `size`."""
@@ -197,11 +201,20 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     apart=st.sampled_from([0.0, 1e-7, 3e-4, 1e-2, 1.0]),
     clip=st.sampled_from([1e-3, 1.0, 50.0]),
     scale=st.sampled_from([1.0, 0.37, 20.0]),
+    bf16=st.booleans(),
 )
-@example(seed=0, lengths=[4], size=1e3, apart=3e-4, clip=1.0, scale=1.0)
+@example(seed=0, lengths=[4], size=1e3, apart=3e-4, clip=1.0, scale=1.0, bf16=False)
+@example(seed=0, lengths=[4], size=1e3, apart=1e-2, clip=1.0, scale=1.0, bf16=True)
 @settings(max_examples=40, deadline=None)
 def test_no_unit_adds_more_than_the_bound(
-    kind: str, seed: int, lengths: list[int], size: float, apart: float, clip: float, scale: float
+    kind: str,
+    seed: int,
+    lengths: list[int],
+    size: float,
+    apart: float,
+    clip: float,
+    scale: float,
+    bf16: bool,
 ) -> None:
     """All records in one unit, compiled and not."""
     rows = Rows(np.repeat(np.arange(len(lengths)), lengths), len(lengths))
@@ -211,7 +224,7 @@ def test_no_unit_adds_more_than_the_bound(
         with pytest.MonkeyPatch.context() as patch:
             if not is_compiled:
                 patch.setattr(gram, "_compiled", lambda: None)
-            draw = Cancelling(seed=seed, size=size, apart=apart)
+            draw = Cancelling(seed=seed, size=size, apart=apart, bf16=bf16)
             entries = KINDS[kind](rows, draw)
             units = Units(torch.zeros(len(lengths), dtype=torch.int64), 1)
             found, norms = released(entries, units, clip=clip, scale=scale)
