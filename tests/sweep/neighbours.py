@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from search_spaces import space as spaces
@@ -21,6 +22,7 @@ from sweep.runtime import runner
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in
 from tests.sweep.untracked import without_mlflow
+from tests.tasks._pairs import made_pairs, tiny, write_pairs
 from trainables.engines._engine import Engine
 
 Rows = list[dict[str, Any]]
@@ -148,3 +150,53 @@ def content(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+# ---- pairs of an utterance and a program
+
+
+class _InOrder:
+    """Draws that do not depend on how many records there are, so that a record more or less leaves
+    the others where they were: the split is outside of the claim.
+    """
+
+    def permutation(self, ids: Any) -> Any:
+        return np.arange(ids) if isinstance(ids, int) else np.array(ids)
+
+
+def pair_rows(number: int = 60) -> Rows:
+    """Training pairs; with `_InOrder` the first quarter is public."""
+    return made_pairs(number)
+
+
+def pair_neighbours(relation: str) -> list[Rows]:
+    """Corpora that each differ from `pair_rows()` in a private training record, the last one."""
+    rows = pair_rows()
+    if relation == "replace_one":
+        other = {
+            "utterance": "show me every unseen thing",
+            "lispress": '(Yield (FindEvent (With "Zoe")))',
+            "domain": "calendar",
+        }
+        return [[*rows[:-1], rows[-4]], [*rows[:-1], other]]
+    return [rows[:-1], [*rows, rows[20]]]
+
+
+def pairs_home(folder: Path, rows: Rows, *, relation: str, **changes: Any) -> SweepFolder:
+    """A finished sweep on a corpus of pairs."""
+    folder.mkdir()
+    place = write_pairs(folder, training=1, human=20)
+    write_rows(place / "pairs_train.jsonl", rows)
+    sampling = "shuffle" if relation == "replace_one" else "poisson"
+    privacy = {
+        "privacy.delta": 1e-3,
+        "privacy.noise_multiplier": 0.8,
+        "privacy.sampling": sampling,
+    }
+    batch = {"training.expected_batch_size": 10, "training.num_workers": 1}
+    declared = {"data.name": "pair_lines", "data.path": "pairs", "data.num_records": 44}
+    config = tiny(place, **{**privacy, **batch, **declared, **changes})
+    base = config.model_dump(mode="json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trainables.data.pair_split.generator", lambda *key: _InOrder())
+        return still_sweep(folder, base)

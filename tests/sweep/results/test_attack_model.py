@@ -14,7 +14,7 @@ from tests.sweep.results.test_leakage import space_in
 from trainables import saved, trial
 from trainables.attacks import read_signals
 from trainables.communication import Alone
-from trainables.config import TrialConfig, data_config, parse
+from trainables.config import TrialConfig, parse
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidData, InvalidInput
 
@@ -61,7 +61,7 @@ def figures(place: Path, *more: str | Path) -> dict[str, Any]:
 def test_a_saved_model_says_what_the_trained_one_said(trained: tuple[Path, TrialConfig]) -> None:
     place, config = trained
     signals = read_signals(place / "trial" / "signals.npz")
-    corpus = open_corpus(data_config(**config.data), data_dir=place, cache_dir=place / "cache")
+    corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
     model = saved.load(place / "trial")
     reader = saved.catalogue.entry("datasets", "json_lines")
     every = list(reader.read(place / "mine.jsonl", config=config.data))

@@ -11,7 +11,20 @@ import pytest
 from sweep.results.export import export_trial
 from sweep.results.report_files import write as write_report
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.neighbours import content, corpus, equal_weights, neighbours, nlu_home
+from sweep.synthesis.synthesize import Filters, write_utterances
+from sweep.synthesis.trained_text import open_trained
+from tests.sweep.neighbours import (
+    content,
+    corpus,
+    equal_weights,
+    neighbours,
+    nlu_home,
+    pair_neighbours,
+    pair_rows,
+    pairs_home,
+)
+from trainables.data.pairs import Pair, corpus_of
+from trainables.tasks.parsing import SMALL, train_parser
 
 
 def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
@@ -46,3 +59,65 @@ def test_neighbouring_utterances_leave_equal_bytes(
     assert any(name.endswith("weights.safetensors") for name in first)
     assert first.keys() == other.keys()
     assert [name for name in first if first[name] != other[name]] == []
+
+
+METHODS = {
+    "one stage": {},
+    "two stages, a parser": {"synthesis.method": "two_stage", "synthesis.parse_epochs": 1},
+    "couples": {
+        "synthesis.method": "two_stage",
+        "synthesis.parse_epochs": 1,
+        "synthesis.shuffle_pairs": True,
+    },
+}
+PAIRS = [
+    ("one stage", "add_or_remove_one", 0),
+    pytest.param("one stage", "replace_one", 0, marks=pytest.mark.slow),
+    pytest.param("one stage", "replace_one", 1, marks=pytest.mark.slow),
+    pytest.param("one stage", "add_or_remove_one", 1, marks=pytest.mark.slow),
+    pytest.param("two stages, a parser", "add_or_remove_one", 0, marks=pytest.mark.slow),
+    pytest.param("couples", "replace_one", 1, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("method", "relation", "which"), PAIRS)
+def test_neighbouring_pairs_leave_equal_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, relation: str, which: int
+) -> None:
+    """Exports, cards, public reports, and what `sweep synthesize` writes."""
+    monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
+    found = []
+    for name, rows in (("corpus", pair_rows()), ("neighbour", pair_neighbours(relation)[which])):
+        folder = pairs_home(tmp_path / name, rows, relation=relation, **METHODS[method])
+        left = leaving(folder, tmp_path / f"{name} out")
+        to = tmp_path / f"{name} out" / "made.jsonl"
+        write_utterances(
+            open_trained(to.parent / "export0"),
+            to=to,
+            number=3,
+            filters=Filters(min_words=0, patterns={}),
+        )
+        found.append(left | content(to.parent))
+    first, other = found
+    assert "made.card.json" in first
+    assert first.keys() == other.keys()
+    assert [name for name in first if first[name] != other[name]] == []
+
+
+def test_parsers_of_neighbouring_pairs_are_equal_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parser's folder holds the words of its pairs and is not private; of the same words and
+    weights it says nothing more.
+    """
+    monkeypatch.setattr("trainables.tasks.parsing._fit", lambda *args, **kwargs: None)
+    found = []
+    for name, rows in (("corpus", pair_rows()), ("neighbour", pair_neighbours("replace_one")[0])):
+        pairs = corpus_of(
+            [Pair(row["utterance"], row["lispress"], dialogue="d") for row in rows],
+            name="mine",
+            public=False,
+        )
+        train_parser(pairs, settings=SMALL, seed=0).save(tmp_path / name)
+        found.append(content(tmp_path / name))
+    assert found[0] == found[1]
