@@ -26,15 +26,16 @@ def drop_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DropIn]
     added: list[str] = []
 
     def add(shelf: str, name: str, text: str) -> None:
+        whole = catalogue._package(shelf)
         folder = tmp_path / "shelves" / shelf
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(text)
-        package = importlib.import_module(f"trainables.{shelf}")
+        package = importlib.import_module(whole)
         if str(folder) not in package.__path__:
             places = [*package.__path__, str(folder)]
             monkeypatch.setattr(package, "__path__", places)
             monkeypatch.setattr(package.__spec__, "submodule_search_locations", places)
-        added.append(f"trainables.{shelf}.{name}")
+        added.append(f"{whole}.{name}")
         importlib.invalidate_caches()
         forget_names()
 

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from search_spaces import space as spaces
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import KINDS, data_config
+from trainables.config import KINDS, data_config, parse
+from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
 
 NAMES = catalogue.names("datasets")
 RECORDS = {"frames": "Utterance", "pairs": "Pair"}
@@ -70,3 +75,75 @@ def test_its_size_is_known_or_not(name, entry):
 
 def test_its_name_is_described_in_one_line(entry):
     assert (entry.__doc__ or "").split("\n")[0].strip().endswith((".", ":"))
+
+
+COLOURS = '''"""Made corpus: lamps and colours."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from trainables.config import DataConfig
+from trainables.data.records import LabelSchema, Utterance
+
+KIND = "frames"
+PUBLIC = True
+_COLOURS = ("red", "green", "blue", "white")
+
+
+class Config(DataConfig):
+    name: Literal["lamps"] = "lamps"
+    lamps: int = Field(30, ge=5)
+
+
+def default_path():
+    return "lamps"
+
+
+def files(path, *, config):
+    return ()
+
+
+def read(path, *, config):
+    for number in range(config.lamps):
+        for colour in _COLOURS:
+            tokens = ("turn", f"lamp{number}", colour)
+            yield Utterance(tokens, ("O", "B-lamp", "B-colour"), "light")
+
+
+def recipe(config):
+    return {"lamps": config.lamps}
+
+
+def schema(path, *, config):
+    return LabelSchema(("light",), ("lamp", "colour"), source="made", public=True)
+
+
+def pool_size(config):
+    return 4 * config.lamps
+'''
+
+
+def test_a_new_corpus_is_found_used_in_a_space_and_priced(drop_in, tmp_path):
+    drop_in("datasets", "lamps", COLOURS)
+    space = spaces.parse(
+        {
+            "name": "s",
+            "base": {"data": {"name": "atis", "schema_file": "x"}, "engine": "dp_sgd"},
+            "variants": [
+                {
+                    "name": "mine",
+                    "set": {"data.name": "lamps", "training.expected_batch_size": 8},
+                    "axes": {"data.lamps": [30, 60]},
+                }
+            ],
+        }
+    )
+    plan = planning.make(space, account=accounting(settings_in(tmp_path)))
+    assert [trial.num_records for trial in plan.to_run] == [54, 108]  # 45 in 100 of 120 and 240
+    assert plan.to_run[0].epsilon > plan.to_run[1].epsilon
+    with pytest.raises(InvalidInput, match=r"^unknown field data\.lamps for data atis"):
+        parse({"data": {"lamps": 3}})
+    corpus = open_corpus(plan.to_run[0].config.data, data_dir=tmp_path, cache_dir=tmp_path / "c")
+    assert corpus.num_records == 120

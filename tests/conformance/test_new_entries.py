@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweep.spending.budget import EpsilonBudget
+from tests.conformance.shelves import DropIn
 from trainables import accountants, catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
@@ -48,25 +46,10 @@ def factor(epoch, *, tau):
 
 
 @pytest.fixture(autouse=True)
-def shelves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder beside each shelf, which holds one new file."""
-    names = []
-    for shelf, file, text in (
-        ("accountants", "basic", ACCOUNTANT),
-        ("schedules", "staircase", DECAY),
-    ):
-        (tmp_path / shelf).mkdir()
-        (tmp_path / shelf / f"{file}.py").write_text(text)
-        package = importlib.import_module(f"trainables.{shelf}")
-        places = [*package.__path__, str(tmp_path / shelf)]
-        monkeypatch.setattr(package, "__path__", places)
-        monkeypatch.setattr(package.__spec__, "submodule_search_locations", places)
-        names.append(f"trainables.{shelf}.{file}")
-    catalogue._names.cache_clear()
-    yield
-    catalogue._names.cache_clear()
-    for name in names:
-        sys.modules.pop(name, None)
+def shelves(drop_in: DropIn) -> None:
+    """Each shelf with one new file beside its own."""
+    drop_in("accountants", "basic", ACCOUNTANT)
+    drop_in("schedules", "staircase", DECAY)
 
 
 def config(**privacy: Any) -> Any:
@@ -117,9 +100,8 @@ def test_a_budget_is_held_by_them() -> None:
     assert "(basic) after 6 epochs exceeds budget.epsilon" in refusal
 
 
-def test_one_without_a_kind_holds_no_target(tmp_path: Path) -> None:
-    (tmp_path / "accountants" / "guess.py").write_text(ACCOUNTANT.replace('KIND = "guarantee"', ""))
-    catalogue._names.cache_clear()
+def test_one_without_a_kind_holds_no_target(drop_in: DropIn) -> None:
+    drop_in("accountants", "guess", ACCOUNTANT.replace('KIND = "guarantee"', ""))
     with pytest.raises(InvalidInput, match=r"guess: its KIND is not guarantee .*basic, gaussian"):
         accountants.resolve(
             config(noise_multiplier={"target_epsilon": 20.0}, accountant="guess"), num_records=640

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainables.models._features import Features
 
 KIND = "frames"
+SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 
 
 class Config(ModelConfig):

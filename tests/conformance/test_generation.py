@@ -1,0 +1,141 @@
+"""What every method of generation keeps to. A new file there inherits these tests."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+from tests.conformance.shelves import DropIn
+from trainables import catalogue
+from trainables.config import SynthesisConfig, entry_fields, parse
+from trainables.errors import InvalidInput
+from trainables.generation._material import PARSES, UTTERANCES, Material, Plan
+from trainables.privacy.from_config import build
+
+_NAMES = catalogue.names("generation", kind="method")
+_MATERIAL = Material(("call ann", "wake me"), ("(call ann)", "(alarm)"), ("phone", "clock"))
+_TEXT: dict[str, Any] = {
+    "task": "synthesis",
+    "engine": "dp_sgd",
+    "data": {"name": "smcalflow"},
+    "model": {"name": "causal_lm"},
+}
+
+
+def config(method: str, **fields: Any) -> Any:
+    has_two = "parse_epochs" in (entry_fields("synthesis", method) or ())
+    epochs = {"parse_epochs": 2} if has_two else {}
+    return parse({**_TEXT, "synthesis": {"method": method, **epochs, **fields}})
+
+
+class Echo:
+    """A drawer that answers with the prompt, or the number of the text."""
+
+    def __call__(
+        self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
+    ) -> list[str]:
+        return [f"{stage} {i}" for i in range(number)] if prompts is None else list(prompts)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_the_contract(name: str) -> None:
+    module = catalogue.entry("generation", name)
+    assert set(module.STAGES) <= {PARSES, UTTERANCES}
+    assert UTTERANCES in module.STAGES
+    assert isinstance(module.READS_PROGRAMS, bool)
+    assert isinstance(module.READS_PROMPTS, bool)
+    assert issubclass(module.Config, SynthesisConfig)
+    assert list(inspect.signature(module.texts).parameters) == ["stage", "material"]
+    assert list(inspect.signature(module.draw).parameters) == ["drawer", "plan"]
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_each_stage_learns_one_text_a_record(name: str) -> None:
+    module = catalogue.entry("generation", name)
+    for stage in module.STAGES:
+        found = module.texts(stage, _MATERIAL)
+        assert len(found.texts) == 2
+        assert found.prompts is None or len(found.prompts) == 2
+    assert module.texts(UTTERANCES, _MATERIAL).texts == _MATERIAL.utterances
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_as_many_utterances_are_drawn_as_are_asked_for(name: str) -> None:
+    plan = Plan(number=7, num_beams=5, seed=0, frequencies={"phone": 1.0, "clock": 3.0})
+    found = catalogue.entry("generation", name).draw(Echo(), plan)
+    assert len(found.utterances) == len(found.prompts) == 7
+    assert found == catalogue.entry("generation", name).draw(Echo(), plan)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_its_config_is_read_back_and_priced(name: str) -> None:
+    made = config(name)
+    assert parse(made.model_dump(mode="json")) == made
+    assert made.synthesis.method == name
+    assert build(made, num_records=640).unaccounted == ()
+    for field in type(made.synthesis).lacks:
+        assert field not in made.model_dump()["synthesis"]
+
+
+REVERSED = '''"""One model of utterances, drawn twice as many as are kept."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trainables.generation._material import UTTERANCES, Drawn, StageTexts
+from trainables.synthesis_section import (
+    PROGRAM_FIELDS,
+    PROMPT_FIELDS,
+    STAGE_FIELDS,
+    SynthesisConfig,
+)
+
+KIND = "method"
+STAGES = (UTTERANCES,)
+READS_PROGRAMS = False
+READS_PROMPTS = False
+
+
+class Config(SynthesisConfig):
+    method: Literal["surplus"] = "surplus"
+    surplus: int = Field(2, ge=1)
+    lacks = STAGE_FIELDS | PROMPT_FIELDS | PROGRAM_FIELDS
+
+
+def texts(stage, material):
+    return StageTexts(material.utterances)
+
+
+def draw(drawer, plan):
+    found = drawer(UTTERANCES, number=2 * plan.number, prompts=None, num_beams=1)
+    return Drawn(found[: plan.number], [""] * plan.number)
+'''
+
+
+def test_a_new_method_is_found_used_in_a_space_and_priced(drop_in: DropIn) -> None:
+    drop_in("generation", "surplus", REVERSED)
+    assert config("surplus").id != config("surplus", surplus=3).id
+    space = spaces.parse(
+        {
+            "name": "s",
+            "base": {**_TEXT, "synthesis": {"parse_epochs": 2, "method": "two_stage"}},
+            "variants": [
+                {"name": "two"},
+                {"name": "mine", "set": {"synthesis.method": "surplus", "synthesis.surplus": 4}},
+            ],
+        }
+    )
+    two, mine = (point.config for point in expand(space).points)
+    assert two is not None
+    assert mine is not None
+    assert (two.synthesis.parse_epochs, mine.synthesis.parse_epochs) == (2, None)
+    assert build(mine, num_records=640).stages == ()
+    with pytest.raises(InvalidInput, match=r"surpluss for method surplus: did you mean surplus\?"):
+        config("surplus", surpluss=3)

@@ -1,0 +1,99 @@
+"""What every model of the shelf keeps to. A new file there inherits these tests."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+from tests.conformance.shelves import DropIn
+from tests.tasks.test_nlu_trial import config, place, run
+from trainables import catalogue
+from trainables.config import KINDS, ModelConfig, model_part, parse
+from trainables.errors import InvalidInput
+
+__all__ = ["place"]
+
+_OF_TASKS = {kind for (_, shelf), kind in KINDS.items() if shelf == "models"}
+_NAMES = [n for n in catalogue.names("models") if catalogue.kind_of("models", n) in _OF_TASKS]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_the_contract(name: str) -> None:
+    module = catalogue.entry("models", name)
+    assert issubclass(module.Config, ModelConfig)
+    assert module.Config().name == name
+    assert module.__doc__
+    assert model_part(name=name) == module.Config()
+    assert "config" in inspect.signature(module.build).parameters
+    if module.KIND == "frames":
+        assert list(inspect.signature(module.build).parameters) == ["config", "schema", "seed"]
+        assert module.SHADOW_LEARNING_RATE > 0
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_what_it_does_not_read_is_its_default_and_not_written(name: str) -> None:
+    made = catalogue.entry("models", name).Config()
+    written = made.model_dump(mode="json")
+    assert set(written) == set(made.fields()) - made.unread()
+    assert type(made).model_validate(written) == made
+
+
+NARROW = '''"""A CLC of one number."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trainables.config import ModelConfig
+from trainables.models import clc
+
+KIND = "frames"
+SHADOW_LEARNING_RATE = 1e-3
+
+
+class Config(ModelConfig):
+    name: Literal["narrow"] = "narrow"
+    width: int = Field(8, ge=2)
+
+
+def build(config, *, schema, seed):
+    sizes = {"word_buckets": 64, "char_dim": 4, "char_filters": 6, "num_layers": 1}
+    whole = clc.Config(hidden_size=config.width, word_dim=config.width, **sizes)
+    return clc.build(whole, schema=schema, seed=seed)
+'''
+
+
+def test_a_new_model_is_found_used_in_a_space_and_trained(
+    drop_in: DropIn, place: Path, tmp_path: Path
+) -> None:
+    drop_in("models", "narrow", NARROW)
+    usual = config("dp_sgd", training={"epochs": 1}).model_dump(mode="json")
+    space = spaces.parse(
+        {
+            "name": "s",
+            "base": usual,
+            "variants": [
+                {"name": "usual"},
+                {
+                    "name": "mine",
+                    "set": {"model.name": "narrow"},
+                    "axes": {"model.width": [4, 8]},
+                },
+            ],
+        }
+    )
+    before, small, wide = (point.config for point in expand(space).points)
+    assert before == parse(usual)
+    assert small is not None
+    assert wide is not None
+    assert small.id != wide.id
+    assert wide.model.model_dump() == {"name": "narrow", "width": 8}
+    result, reports = run(place, tmp_path, small)
+    assert [epoch.epochs_done for epoch in reports] == [1]
+    assert result.metrics["num_utterances"] == 60
+    with pytest.raises(InvalidInput, match=r"^unknown field model\.hidden_size for model narrow"):
+        parse({"model": {"name": "narrow", "hidden_size": 4}})

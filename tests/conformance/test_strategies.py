@@ -1,0 +1,142 @@
+"""What every search strategy of the shelf keeps to. A new file there inherits these tests."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+from search_spaces.search import STRATEGIES
+from search_spaces.space import SearchSpace
+from sweep.search.suggest import Told, suggest
+from tests.conformance.shelves import DropIn
+from trainables import catalogue
+from trainables.errors import InvalidInput
+from trainables.seeding import generator
+
+_KINDS = ("listed", "drawn", "adaptive", "private_selection")
+AXES = {
+    "training.learning_rate": {"range": {"low": 1e-4, "high": 1e-1, "log": True}},
+    "model.hidden_size": {"choice": [16, 32, 64]},
+}
+
+
+def space_of(strategy: str, **search: Any) -> SearchSpace:
+    search = {"strategy": strategy, "num_samples": 6, "seed": 3, **search}
+    return spaces.parse({"name": "s", "axes": AXES, "search": search})
+
+
+def names(kind: str) -> tuple[str, ...]:
+    return catalogue.names(STRATEGIES, kind=kind)
+
+
+@pytest.mark.parametrize("name", catalogue.names(STRATEGIES))
+def test_the_contract(name: str) -> None:
+    module = catalogue.entry(STRATEGIES, name)
+    assert module.KIND in _KINDS
+    assert module.__doc__
+    if module.KIND == "drawn":
+        assert list(inspect.signature(module.shares).parameters) == ["random", "num_axes"]
+    if module.KIND == "adaptive":
+        assert list(inspect.signature(module.sampler).parameters) == ["seed", "startup"]
+        assert isinstance(module.REPLAYS, bool)
+
+
+def test_one_is_the_default_and_one_gives_advice() -> None:
+    assert catalogue.marked(STRATEGIES, "DEFAULT") in names("listed")
+    assert catalogue.marked(STRATEGIES, "ADVISES") in names("adaptive")
+
+
+@pytest.mark.parametrize("name", names("drawn"))
+def test_drawn_points_fill_the_cube_and_are_those_of_their_seed(name: str) -> None:
+    draws = [_draws(name, seed=seed) for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+    assert all(0 <= share < 1 for point in draws[0] for share in point)
+    for axis in range(3):  # 64 uniform draws leave an eighth empty once in 5,000 times
+        assert len({int(8 * point[axis]) for point in draws[0]}) == 8
+
+
+@pytest.mark.parametrize("name", names("drawn"))
+def test_a_space_has_as_many_points_as_are_asked_for(name: str) -> None:
+    found = expand(space_of(name))
+    assert len(found.points) == 6
+    assert len({point.config.id for point in found.points if point.config}) == 6
+    assert found == expand(space_of(name))
+
+
+@pytest.mark.parametrize("name", names("adaptive"))
+def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(name: str) -> None:
+    space, told = space_of(name, num_samples=12, num_startup=3), []
+    for draw in range(5):
+        found = suggest(space, told, draw=draw)
+        assert found == suggest(space, told, draw=draw)
+        assert 1e-4 <= found.values["training.learning_rate"] <= 1e-1
+        assert found.values["model.hidden_size"] in (16, 32, 64)
+        loss = float(found.values["training.learning_rate"])
+        told.append(Told(variant="all", values=found.values, state="done", objectives=(loss,)))
+
+
+def test_what_is_no_strategy_is_refused_by_the_names_there_are() -> None:
+    with pytest.raises(InvalidInput, match=r"strategy: expected one of .*grid, .*, got 'simplex'"):
+        space_of("simplex")
+
+
+def _draws(name: str, *, seed: int) -> list[list[float]]:
+    shares: Iterator[list[float]] = catalogue.entry(STRATEGIES, name).shares(
+        generator(seed, "search"), num_axes=3
+    )
+    return list(itertools.islice(shares, 64))
+
+
+LADDER = '''"""The diagonal of the cube, rung by rung."""
+
+KIND = "drawn"
+
+
+def shares(random, *, num_axes):
+    rung = 0
+    while True:
+        rung = (rung + 1) % 97
+        yield [rung / 97] * num_axes
+'''
+BLIND = '''"""Proposals without regard to results."""
+
+KIND = "adaptive"
+REPLAYS = False
+
+
+def sampler(*, seed, startup):
+    from optuna import samplers
+
+    return samplers.RandomSampler(seed=seed)
+'''
+
+
+def test_a_new_file_is_found_and_used_in_a_space(drop_in: DropIn) -> None:
+    drop_in(STRATEGIES, "ladder", LADDER)
+    points = expand(space_of("ladder", num_samples=4)).points
+    rates = [point.values["training.learning_rate"] for point in points]
+    assert rates == sorted(rates)
+    assert len(set(rates)) == 4
+
+
+def test_a_new_adaptive_file_is_asked_for_trials(drop_in: DropIn) -> None:
+    drop_in(STRATEGIES, "blind", BLIND)
+    space = space_of("blind", num_samples=4, num_startup=1)
+    assert space.search.is_adaptive
+    told = [
+        Told(
+            variant="all",
+            values={"training.learning_rate": 0.01, "model.hidden_size": 16},
+            state="done",
+            objectives=(0.5,),
+        )
+    ]
+    assert suggest(space, told, draw=1).values["model.hidden_size"] in (16, 32, 64)
+    with pytest.raises(InvalidInput, match="num_startup with strategy blind, gp, nsga2, tpe"):
+        space_of("random", num_startup=2)
