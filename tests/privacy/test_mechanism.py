@@ -94,7 +94,7 @@ def test_a_group_is_sampled_and_clipped_as_one() -> None:
 def test_noise_after_the_rescale_is_weakest_where_alpha_is_largest(
     group_scale: str, bound: float, expected: float
 ) -> None:
-    built = mechanism(workers=1, group_scale=group_scale, max_group_scale=bound)
+    built = replace(mechanism(workers=1, group_scale=group_scale), max_group_scale=bound)
     assert built.noise_on_sum_at(0) == pytest.approx(1 / expected)
     central = replace(built, noise_calibration="central")
     assert central.noise_on_sum_at(0) == 1.0
