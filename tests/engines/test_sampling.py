@@ -179,6 +179,8 @@ def test_the_processes_parts_make_up_the_step(sampling: str, microbatch_size: in
         part = sampler(np.arange(200), mech, seed=0, key=KEY, rank=rank, world_size=4).draw(1, 2)
         assert part.num_drawn == len(whole.records)
         assert set(part.worker.tolist()) <= {rank}
+        assert len(part.worker) == len(part.sizes)
+        assert microbatch_size == 1 or len(part.worker) == mech.num_microbatches // 4
         parts |= {tuple(part.records[part.unit == u]) for u in range(part.num_units)}
     assert parts == units
     with pytest.raises(InvalidInput, match=r"divide training.num_workers"):

@@ -1,0 +1,101 @@
+"""The ledger's bound over all sweeps, as a gate asks for it; what a selection is charged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.spending import selection_entry
+from sweep.spending.entries import Entry, entry_for, entry_from
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import LedgerAccount
+from sweep.spending.training_data import TrainingData
+from trainables.accountants import epsilon_sweep, release
+from trainables.config import PrivacyConfig, TrainingConfig
+from trainables.errors import InvalidData
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
+
+DATA = TrainingData("aaa", "atis", lambda: iter(()))
+
+
+def mechanism(**privacy: Any) -> Mechanism:
+    return build_from(
+        "dp_sgd",
+        PrivacyConfig(**{"noise_multiplier": 4.0, "delta": 1e-5, **privacy}),
+        training=TrainingConfig(epochs=4),
+        num_records=2_560,
+    )
+
+
+def entry(trial: str, **other: Any) -> Entry:
+    given = {"dataset": "aaa", "sweep": "s", "epochs": 4, **other}
+    return entry_for(mechanism(), trial=trial, **given)
+
+
+def cost(number: int) -> float:
+    return epsilon_sweep([release(mechanism())] * number, delta=1e-5, exact=True).epsilon
+
+
+def test_a_bound_over_all_sweeps_has_room_until_it_is_full(tmp_path: Path) -> None:
+    """Refused before and at the charge; a baseline is exempt and uses no room."""
+    ledger = Ledger(tmp_path / FILE)
+    account = LedgerAccount(ledger, budget_total=(cost(2) + cost(3)) / 2)
+    for name in ("t1", "t2"):
+        assert account.refusal(entry(name)) is None
+        assert account.charge(entry(name)) is None
+    assert account.charge(entry("b", baseline=True)) is None
+    assert account.refusal(entry("b2", baseline=True)) is None
+    assert "to stay within" in str(account.refusal(entry("t3")))
+    assert "exceeds --budget-total" in str(account.charge(entry("t3")))
+    assert [each.trial for each in ledger.entries()] == ["t1", "t2", "b"]
+
+
+def test_without_a_bound_everything_is_charged(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / FILE)
+    account = LedgerAccount(ledger)
+    for number in range(4):
+        assert account.refusal(entry(f"t{number}")) is None
+        assert account.charge(entry(f"t{number}")) is None
+    assert len(ledger.entries()) == 4
+
+
+def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path) -> None:
+    """The selection is charged as nothing afterwards; what is charged already is not repeated."""
+    ledger, vault = Ledger(tmp_path / FILE), Ledger(tmp_path / "vault" / FILE)
+    assert selection_entry.charged(ledger, "s") is None
+    with pytest.raises(InvalidData, match="entry of s, got none"):
+        selection_entry.charge_composed(ledger, vault, sweep="s")
+    chosen = release(mechanism(noise_multiplier=1.0))
+    ledger.charge(selection_entry.entry_of(chosen, delta=1e-5, data=DATA, sweep="s"))
+    assert ledger.spend("aaa").total.epsilon > cost(3)
+    for name in ("t1", "t2", "t3"):
+        vault.charge(entry(name, sweep="in the vault", dataset="other"))
+    for _ in range(2):
+        selection_entry.charge_composed(ledger, vault, sweep="s")
+        assert [each.trial for each in ledger.entries()] == [
+            *("selection", "t1", "t2", "t3", "selection")
+        ]
+    after = ledger.spend("aaa", exact=True)
+    assert after.total.epsilon == pytest.approx(cost(3), rel=1e-9)
+    kept = selection_entry.charged(ledger, "s")
+    assert kept is not None
+    assert kept.release.is_nothing
+    assert kept.release.best_of is None
+
+
+def test_an_older_couple_was_called_a_group_on_pairs_alone(tmp_path: Path) -> None:
+    grouped = entry_for(
+        mechanism(unit="group", max_records_per_group=2),
+        dataset="aaa", sweep="s", trial="t", epochs=4,
+    )  # fmt: skip
+    for name, unit, read in (
+        ("smcalflow", "group", "couple"), ("smcalflow", "record", "record"),
+        ("atis", "group", "group"), ("atis", "record", "record"),
+    ):  # fmt: skip
+        given = grouped if unit == "group" else entry("t")
+        written = replace(given, dataset_name=name).to_dict()
+        assert entry_from(written).release.unit == read
