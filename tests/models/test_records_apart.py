@@ -21,10 +21,13 @@ from torch import Tensor, nn
 
 from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, trained
 from tests.models._texts import EVERY, Letters, encoded, small_lm
+from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.engines._gradient import GradientSource
 from trainables.models._gpt2 import causal_lm
 from trainables.models._hub_lm import HubLm
+from trainables.models._nlu import NluModel
+from trainables.models.features import build
 from trainables.privacy.flat import FlatGradient, Layout
 
 NUM_RECORDS = len(EVERY)
@@ -36,6 +39,7 @@ class Trained:
 
     model: nn.Module
     batch: Callable[[np.ndarray], Any]
+    tolerance: float = 1e-5  # rounding, which differs with the shape of a product
 
     def losses(self, ids: list[int]) -> Tensor:
         self.begin()
@@ -55,8 +59,16 @@ class Trained:
             self.model.begin_step(3, 1)
 
 
-def nlu(name: str) -> Trained:
-    model = build_model(name, dropout=0.3)
+def features() -> NluModel:
+    """Heads over rows of the encoder that ships, which is deep: its rows are float32's to 1e-4."""
+    model = build(model_part(name="features", components=16), schema=SCHEMA, seed=0)
+    torch.manual_seed(0)
+    for head in (model.intent_head, model.tag_head):
+        nn.init.normal_(head.weight)
+    return model
+
+
+def nlu(model: NluModel, *, tolerance: float = 1e-5) -> Trained:
     rng = np.random.default_rng(1)
     lengths = np.array([1, 4, 2, 7, 3, 5, 20])
     tokens = [rng.integers(0, len(TYPES), n).astype(np.int32) for n in lengths]
@@ -73,7 +85,7 @@ def nlu(name: str) -> Trained:
             text_keys=torch.from_numpy(ids + 100),
         )
 
-    return Trained(model, batch)
+    return Trained(model, batch, tolerance)
 
 
 def with_adapters(model: Any) -> nn.Module:
@@ -146,13 +158,15 @@ TEXT_MODELS = {f.__name__: f for f in (scratch, scratch_with_adapters, gpt2, opt
 
 @functools.cache
 def of(name: str) -> Trained:
+    if name == "features":
+        return nlu(features(), tolerance=1e-3)
     if name in MODELS:
-        return nlu(name)
+        return nlu(build_model(name, dropout=0.3))
     model, texts = TEXT_MODELS[name](), encoded(prompted=True)
     return Trained(model, texts.batch)
 
 
-@pytest.mark.parametrize("name", [*MODELS, *TEXT_MODELS])
+@pytest.mark.parametrize("name", [*MODELS, "features", *TEXT_MODELS])
 @given(
     order=st.permutations(range(NUM_RECORDS)),
     number=st.integers(1, NUM_RECORDS),
@@ -167,12 +181,13 @@ def test_neighbours_change_neither_loss_nor_gradient(
         ids = [*ids, NUM_RECORDS - 1]
     record = ids[len(ids) // 2]
     together, alone = own.losses(ids), own.losses([record])
-    torch.testing.assert_close(together[ids.index(record)], alone[0], rtol=1e-5, atol=1e-5)
+    within = own.tolerance
+    torch.testing.assert_close(together[ids.index(record)], alone[0], rtol=within, atol=within)
     beside, by_itself = own.gradient(ids, record), own.gradient([record], record)
-    assert float((beside - by_itself).norm()) <= 1e-4 * float(by_itself.norm())
+    assert float((beside - by_itself).norm()) <= 10 * within * float(by_itself.norm())
 
 
-@pytest.mark.parametrize("name", [*MODELS, *TEXT_MODELS])
+@pytest.mark.parametrize("name", [*MODELS, "features", *TEXT_MODELS])
 def test_the_comparison_sees_more_than_nothing(name: str) -> None:
     """Records differ, and so do their gradients."""
     own = of(name)
