@@ -95,3 +95,12 @@ class Chart:
             for x, y in zip(line.x, line.y, strict=True):
                 writer.writerow((line.trial, line.series, repr(x), repr(y), "", ""))
         return out.getvalue()
+
+
+def slug(name: str) -> str:
+    """A name as part of a chart's name, which is an element's id and a file's name.
+
+    >>> slug("epsilon_paper")
+    'epsilon-paper'
+    """
+    return name.replace("_", "-")

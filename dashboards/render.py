@@ -1,18 +1,11 @@
-"""Draws a chart, once for all: Matplotlib's figure, and its SVG for a page.
-
-In a page, points and lines carry their trial's id and say their figures in words, and colours are
-the page's own, so that they change on dark screens. Axes are hidden from screen readers.
-"""
+"""Draws a chart, once for all, with Matplotlib; `svg` makes it an element of a page."""
 
 from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Sequence
-from html import escape
 from typing import Any
-from xml.etree import ElementTree
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -25,10 +18,8 @@ from dashboards.chart import Axis, Chart, Line, Point
 _WIDTH, _HEIGHT = 520, 380  # of the page's units, 72 an inch
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 30, 50
 _ROW, _LEFT_OF_ROWS = 34, 172
-# Colours of the page's style sheet on light paper, and their names there.
 INK, MUTED, GRID = "#1b1f23", "#555c63", "#e4e7eb"
-_NAMES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
-_STYLE: Any = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "chart",  # equal charts give equal bytes
     "font.size": 9,
@@ -38,26 +29,11 @@ _STYLE: Any = {
     "xtick.color": MUTED,
     "ytick.color": MUTED,
 }
-_SVG = "{http://www.w3.org/2000/svg}"
-_NUMBER = re.compile(r"-?\d+\.\d{2,}")
-_FONT = re.compile(r"font(-size|-family)?: [^;]*;? ?")
-_PART = re.compile(r"part-(\d+)-\d")
-
-
-ElementTree.register_namespace("", _SVG[1:-1])
-
-
-class Svg(str):
-    """Text that is SVG already: templates put it in as it is."""
-
-    def __html__(self) -> str:
-        """Itself."""
-        return self
 
 
 def png(chart: Chart) -> bytes:
     """The chart for print and slides, with a legend."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         drawn = figure(chart)
         drawn.patch.set_visible(True)
         _legend(drawn.axes[0], chart)
@@ -65,46 +41,6 @@ def png(chart: Chart) -> bytes:
         out = io.BytesIO()
         drawn.savefig(out, format="png", dpi=160)
     return out.getvalue()
-
-
-def svg(chart: Chart) -> Svg:
-    """The chart as an element of a page."""
-    with matplotlib.rc_context(_STYLE):
-        out = io.StringIO()
-        figure(chart).savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = re.sub(r"<(\?|!DOCTYPE)[^>]*>", "", out.getvalue())
-    root = ElementTree.fromstring(text)
-    things: Sequence[Point | Line] = (*chart.points, *chart.lines)
-    groups = [_group(thing) for thing in things]
-    for parent in list(root.iter()):
-        for child in list(parent):
-            place = _PART.fullmatch(child.get("id", ""))
-            if place is not None:
-                parent.remove(child)
-                groups[int(place[1])].append(child)
-            # A style for every element of the page is none of this chart's.
-            elif child.tag in (f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}clipPath"):
-                parent.remove(child)
-    behind = ElementTree.Element(f"{_SVG}g")
-    behind.extend(list(root))
-    for thing, group in zip(things, groups, strict=True):
-        colour = palette.colour(thing.engine).lower() if thing.engine else ""
-        for part in group.iter():
-            if part is not group:
-                _for_page(part, chart.name)
-                if colour and "style" in part.attrib:
-                    part.set("style", part.attrib["style"].replace(colour, "currentColor"))
-    for part in behind.iter():
-        _for_page(part, chart.name)
-    behind.set("aria-hidden", "true")
-    parts = "".join(map(_text, (behind, *groups)))
-    box = root.get("viewBox", "")
-    return Svg(
-        f'<svg id="{chart.name}" class="chart" viewBox="{box}" role="group"'
-        f' aria-labelledby="{chart.name}-title" aria-describedby="{chart.name}-desc"'
-        f' xmlns="{_SVG[1:-1]}"><title id="{chart.name}-title">{escape(chart.title)}</title>'
-        f'<desc id="{chart.name}-desc">{escape(chart.description)}</desc>{parts}</svg>'
-    )
 
 
 def figure(chart: Chart) -> Figure:
@@ -260,45 +196,6 @@ def _legend(axis: Axes, chart: Chart) -> None:
             dash = (0, thing.dash) if thing.dash else "-"
             axis.plot([], [], color=thing.shown_colour, ls=dash, label=words)
     axis.legend(frameon=False, fontsize=8, loc="best")
-
-
-def _group(thing: Point | Line) -> ElementTree.Element:
-    """What a point or line is in a page: an image with words, that a script can find."""
-    kind = "point" if isinstance(thing, Point) else "line"
-    engine = f" {palette.css_class(thing.engine)}" if thing.engine else ""
-    named = {"class": kind + engine, "role": "img", "aria-label": thing.words}
-    named |= {"data-tip": thing.words} | ({"data-trial": thing.trial} if thing.trial else {})
-    return ElementTree.Element(f"{_SVG}g", named)
-
-
-def _for_page(part: ElementTree.Element, name: str) -> None:
-    """An element with ids of this chart alone, the page's colours and fonts, and short numbers."""
-    kept = dict(part.attrib)
-    part.attrib.clear()
-    for key, value in kept.items():
-        key = key.rpartition("}")[2]
-        if key in ("d", "x", "y", "width", "height"):
-            value = _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", " ".join(value.split()))
-        elif key == "id":
-            if part.tag == f"{_SVG}g":
-                continue
-            value = f"{name}-{value}"
-        elif key == "clip-path" or (
-            key == "transform" and value.startswith(("rotate(-0 ", "rotate(0 "))
-        ):
-            continue
-        elif key == "style":
-            value = _FONT.sub("", value)
-            for colour, variable in _NAMES.items():
-                value = value.replace(colour, variable)
-        elif key == "href":
-            value = value.replace("#", f"#{name}-")
-        part.set(key, value)
-
-
-def _text(part: ElementTree.Element) -> str:
-    text = ElementTree.tostring(part, "unicode")
-    return re.sub(r' xmlns(:\w+)?="[^"]*"|(?<=>)\s+(?=<)', "", text)
 
 
 def tick_label(value: float, is_log: bool) -> str:

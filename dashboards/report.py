@@ -14,9 +14,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dashboards import charts, comparison, legend, palette, tables
-from dashboards.render import svg
+from dashboards import charts, comparison, legend, palette, roc_charts, tables
 from dashboards.results import Sweep, Trial
+from dashboards.svg import svg
 from trainables import formats
 from trainables.attacks import strongest
 from trainables.figures import LEAKAGE
@@ -75,7 +75,7 @@ def time_factor(sweep: Sweep) -> float | None:
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
-    drawn = charts.with_curves(sweep)
+    drawn = roc_charts.with_curves(sweep)
     kinds = charts.kinds(sweep)
     card = sweep.card
     return {
@@ -104,7 +104,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "epoch_charts": [svg(chart) for chart in charts.epochs(sweep)],
         "roc_charts": [
             (chart.name.removeprefix("roc-").replace("-", "_"), svg(chart))
-            for chart in charts.rocs(sweep)
+            for chart in roc_charts.rocs(sweep)
         ],
         "roc_left_out": sum(bool(t.rocs) for t in sweep.finished) - len(drawn),
         "bounds": _bounds(sweep),

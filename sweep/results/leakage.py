@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dashboards import charts
+from dashboards import roc_charts
 from dashboards.render import png
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -88,7 +88,7 @@ def draw(place: Path, title: str) -> None:
     ):
         return
     fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two may draw it at once
-    fresh.write_bytes(png(charts.roc_of_trial(evidence.read_curves(place), title=title)))
+    fresh.write_bytes(png(roc_charts.roc_of_trial(evidence.read_curves(place), title=title)))
     fresh.replace(picture)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from dashboards import charts, render, report, tables
 from dashboards.results import Choice, Sweep, Trial
+from dashboards.svg import svg
 from tests.dashboards import samples
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -210,7 +211,7 @@ def test_every_chart_comes_as_a_picture_and_as_csv(sweep: Sweep) -> None:
 
 def test_equal_charts_are_equal_bytes(sweep: Sweep) -> None:
     chart = charts.frontier(sweep)
-    assert render.svg(chart) == render.svg(chart)
+    assert svg(chart) == svg(chart)
     assert render.png(chart) == render.png(chart)
 
 
@@ -232,7 +233,7 @@ def test_an_engine_has_one_colour_in_both_kinds_of_picture(sweep: Sweep) -> None
 
 
 def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
-    page = ElementTree.fromstring(render.svg(charts.frontier(sweep)))
+    page = ElementTree.fromstring(svg(charts.frontier(sweep)))
     placed = {
         point.get("data-trial"): tuple(float(marks[-1].get(key, "")) for key in "xy")
         for point in page.iter(f"{SVG}g")

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from trainables import catalogue
 from trainables.attacks import _estimates, one_run
+from trainables.attacks._headline import strongest
 from trainables.attacks._knowledge import (
     Knowledge,
     allowed,
     refuse_unless_allowed,
 )
+from trainables.attacks._masks import refuse_dependent_masks
 from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.attacks.quantile import FEWEST
 from trainables.config import Sampling, SplitMode
@@ -55,7 +57,6 @@ def panel(
     rows = evaluation_rows(target, seed=seed)
     member = target.member[rows]
     result: dict[str, float] = {}
-    best: tuple[float, Floats] | None = None
     for name in names:
         found = every[name]
         if name == "one_run":
@@ -63,12 +64,11 @@ def panel(
                 found, target, delta=delta, sampling=sampling, num_trials=num_trials
             )
             continue
-        figures = membership.figures(found[rows], member)
-        result |= _named(name, figures)
-        if name != "blind" and (best is None or figures["auc"] > best[0]):
-            best = figures["auc"], found[rows]
+        result |= _named(name, membership.figures(found[rows], member))
+    best = strongest(result)
     if best is not None:
-        result |= estimates(best[1], member, delta=delta, seed=seed)
+        oriented = -every[best.attack] if best.inverted else every[best.attack]
+        result |= estimates(oriented[rows], member, delta=delta, seed=seed)
     return result
 
 
@@ -215,38 +215,6 @@ def evaluation_rows(target: Signals, *, seed: int = 0) -> NDArray[np.int64]:
     sides = [judged[target.member[judged] == side] for side in (True, False)]
     few = min(len(side) for side in sides)
     return np.sort(np.concatenate([rng.permutation(side)[:few] for side in sides]))
-
-
-def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
-    """Raises: InvalidInput where the trials' masks are not independent fair coins.
-
-    Two trials with one mask, or a design that gives every record the same number of trials, would
-    tell a target's coin through the others'. Independent coins pass but for odds below 1e-4: a
-    correlation of two masks is beyond 6 standard errors, or the variance of a record's number of
-    trials is outside 1/2 to 2 of a binomial's.
-    """
-    first = trials[0]
-    rows = first.judged
-    if first.mode == "paired":  # the other of a pair repeats the coin
-        rows = rows & np.isin(
-            np.arange(len(first)), one_run.pair_rows(np.where(rows, first.pairs, -1))[0]
-        )
-    masks = np.stack([trial.member[rows] for trial in trials]).astype(np.float32) - 0.5
-    n = masks.shape[1]
-    correlation = 4 * (masks @ masks.T) / n
-    np.fill_diagonal(correlation, 0.0)
-    worst = float(np.abs(correlation).max())
-    if worst > 6 / np.sqrt(n):
-        raise InvalidInput(
-            f"expected an independent membership mask for each trial, got two of correlation"
-            f" {worst:.3f}"
-        )
-    spread = float(masks.sum(axis=0).var() / (len(trials) / 4))
-    if n >= 500 and not 0.5 < spread < 2:
-        raise InvalidInput(
-            "expected independent membership masks, got a number of trials a record whose variance"
-            f" is {spread:.2f} of that of coins"
-        )
 
 
 def _uses_others(attack: str) -> bool:

@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import betainc
-from scipy.stats import binom
 
-from trainables.attacks import _estimates
 from trainables.attacks._gaussians import ratio
+from trainables.attacks._guesses import epsilon_estimate_fdp, epsilon_lower_bound, p_value
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._references import (
     aligned,
@@ -35,12 +33,27 @@ from trainables.attacks._signals import Bools, Floats, Integers, Signals
 from trainables.config import NeighboringRelation, Sampling, SplitMode
 from trainables.errors import InvalidInput
 
+__all__ = [
+    "RELATION",
+    "Audit",
+    "all_scores",
+    "audit",
+    "comparable",
+    "epsilon_estimate_fdp",
+    "epsilon_lower_bound",
+    "p_value",
+    "pair_rows",
+    "refuse_unless_comparable",
+    "scores",
+    "unit_scores",
+    "violates",
+]
+
 NEEDS = frozenset({"coins"})
 
 GUESSED_SHARE = 0.05
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 MODELS_FOR_RATIO = 16
-_LARGEST = 64.0  # no number of units that fits in memory certifies more
 
 # Which neighbouring relation the bound is about.
 RELATION: dict[SplitMode, NeighboringRelation] = {
@@ -96,53 +109,6 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
         relative_scores(p_target, others, population=near[0].population)
         for p_target, others in leave_one_out(near, likelihoods(near) if near else [])
     ]
-
-
-def p_value(
-    num_units: int, num_guesses: int, num_correct: int, *, epsilon: float, delta: float
-) -> float:
-    """Probability bound of so many right guesses under (epsilon, delta)-DP, in [0, 1].
-
-    min(1, beta + 2 m delta alpha) with X ~ Bin(r, q), q = e^eps / (1 + e^eps), beta = P[X >= v],
-    alpha = max over 1 <= i <= v of P[v > X >= v - i] / i (Theorem 5.2).
-    """
-    q = 1 / (1 + math.exp(-epsilon))
-    if num_correct == 0:
-        return 1.0
-    tail = float(betainc(num_correct, num_guesses - num_correct + 1, q))  # P[X >= v]
-    if delta == 0:
-        return tail
-    below = np.cumsum(binom.pmf(np.arange(num_correct - 1, -1, -1), num_guesses, q))
-    alpha = float((below / np.arange(1, num_correct + 1)).max())
-    return min(1.0, tail + 2 * num_units * delta * alpha)
-
-
-def epsilon_lower_bound(
-    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
-) -> float:
-    """The largest epsilon that the guesses reject at level `p`; 0 where they reject none.
-
-    `num_units` m, `num_guesses` r, `num_correct` v.
-
-    >>> round(epsilon_lower_bound(1_000, 100, 95, delta=1e-5), 4)
-    2.1652
-
-    Raises: InvalidInput unless 0 <= v <= r <= m, r >= 1, 0 <= delta < 1 and 0 < p < 1.
-    """
-    _check(num_units, num_guesses, num_correct, delta=delta, p=p)
-    return _estimates.largest_rejected(
-        lambda epsilon: p_value(num_units, num_guesses, num_correct, epsilon=epsilon, delta=delta),
-        p=p,
-        upper=_LARGEST,
-    )
-
-
-def epsilon_estimate_fdp(
-    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
-) -> float:
-    """The f-DP companion's epsilon at `delta` under a Gaussian trade-off curve: an estimate."""
-    _check(num_units, num_guesses, num_correct, delta=delta, p=p)
-    return _estimates.fdp(num_units, num_guesses, num_correct, delta=delta, p=p)
 
 
 def audit(
@@ -257,15 +223,3 @@ def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
     (True, False, False)
     """
     return epsilon_lower_bound > epsilon_claimed
-
-
-def _check(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float) -> None:
-    if not 0 <= num_correct <= num_guesses <= num_units or num_guesses < 1:
-        raise InvalidInput(
-            "expected 0 <= correct <= guesses <= units and at least one guess, got"
-            f" correct={num_correct}, guesses={num_guesses}, units={num_units}"
-        )
-    if not 0 <= delta < 1:
-        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
-    if not 0 < p < 1:
-        raise InvalidInput(f"expected 0 < p < 1, got p={p}")

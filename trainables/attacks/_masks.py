@@ -1,0 +1,43 @@
+"""Trials may be each other's references where their membership masks are independent coins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainables.attacks import one_run
+from trainables.attacks._signals import Signals
+from trainables.errors import InvalidInput
+
+
+def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
+    """Raises: InvalidInput where the trials' masks are not independent fair coins.
+
+    Two trials with one mask, or a design that gives every record the same number of trials, would
+    tell a target's coin through the others'. Independent coins pass but for odds below 1e-4: a
+    correlation of two masks is beyond 6 standard errors, or the variance of a record's number of
+    trials is outside 1/2 to 2 of a binomial's.
+    """
+    first = trials[0]
+    rows = first.judged
+    if first.mode == "paired":  # the other of a pair repeats the coin
+        rows = rows & np.isin(
+            np.arange(len(first)), one_run.pair_rows(np.where(rows, first.pairs, -1))[0]
+        )
+    masks = np.stack([trial.member[rows] for trial in trials]).astype(np.float32) - 0.5
+    n = masks.shape[1]
+    correlation = 4 * (masks @ masks.T) / n
+    np.fill_diagonal(correlation, 0.0)
+    worst = float(np.abs(correlation).max())
+    if worst > 6 / np.sqrt(n):
+        raise InvalidInput(
+            f"expected an independent membership mask for each trial, got two of correlation"
+            f" {worst:.3f}"
+        )
+    spread = float(masks.sum(axis=0).var() / (len(trials) / 4))
+    if n >= 500 and not 0.5 < spread < 2:
+        raise InvalidInput(
+            "expected independent membership masks, got a number of trials a record whose variance"
+            f" is {spread:.2f} of that of coins"
+        )
