@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from search_spaces.files import locate, mapping_in, name_of, shipped
 from search_spaces.independent_draws import require_independent_draws
+from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
 from search_spaces.parts import (
     CONFIG_FIELDS,
@@ -131,6 +132,12 @@ class SearchSpace(Part):
     def _independent_draws(self) -> SearchSpace:
         if self.search.is_private_selection:
             require_independent_draws(self)
+        return self
+
+    @model_validator(mode="after")
+    def _stages(self) -> SearchSpace:
+        if self.search.is_linear_scaling:
+            require_stages(self)
         return self
 
     @model_validator(mode="after")

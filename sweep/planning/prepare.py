@@ -74,6 +74,12 @@ def prepare_space(
         notes.append(f"The data set of {space.name} is not at hand: {changed} instead.")
     if space.search.target_epsilon is not None and NOISE not in space.override:
         space = _with_noise(space, settings)
+    if space.search.is_linear_scaling and not space.variants:
+        from sweep.planning.linear_scaling import (
+            with_stages,  # which imports the accounting library
+        )
+
+        space = with_stages(space, account=accounting(settings))
     plan = planning.make(
         space,
         account=accounting(settings),
@@ -128,11 +134,12 @@ def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool
     change of what a privacy filter rests on.
     """
     space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
-    if folder.space().search.is_private_selection or space.search.is_private_selection:
-        raise InvalidInput(
-            "expected no --space with strategy private_selection: its price was fixed before its"
-            " first trial, and holds for no other space (a new sweep can have one)"
-        )
+    for search in (folder.space().search, space.search):
+        if search.is_private_selection or search.is_linear_scaling:
+            raise InvalidInput(
+                f"expected no --space with strategy {search.strategy}: its price was fixed before"
+                " its first trial, and holds for no other space (a new sweep can have one)"
+            )
     begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
     prepared = prepare_space(space, settings=settings, begun=begun)
     found = store.changes(folder.space(), prepared.space)

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from search_spaces.domains import branches
+from search_spaces.domains import Branch, branches
 from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
+from sweep.search import linear_scaling
 from sweep.search import suggest as search
 from sweep.search.suggest import Suggestion, Told
 from sweep.store import sweeps as store
@@ -90,15 +91,15 @@ class SearchSource:
         told = [*self._warm, *told_of(self._space, records)]
         known = {trial.group for trial in plan.trials} | self._warm_groups
         full, asked_before = 0, len(told)
-        for attempt in range(_PATIENCE + _LAST_PATIENCE):
+        # A search by linear scaling has one answer.
+        patience = 1 if self._space.search.is_linear_scaling else _PATIENCE + _LAST_PATIENCE
+        for attempt in range(patience):
             # Where the sampler keeps asking for more than there is room for, chance finds what is
             # cheap enough, if anything is.
             if full == _FULL + _CHEAP:
                 break
             by_chance = attempt >= _PATIENCE or full >= _FULL
-            suggestion = search.suggest(
-                self._space, told, draw=asked_before + attempt, at_random=by_chance
-            )
+            suggestion = self._suggest(told, draw=asked_before + attempt, at_random=by_chance)
             points = point_at(self._space, suggestion.variant, suggestion.values)
             group = _group(points[0])
             if group in known:
@@ -117,6 +118,16 @@ class SearchSource:
             told.append(_refused(suggestion, trials[0], self._space))
         self._folder.replace_plan(self._space, plan)
         return []
+
+    def _suggest(self, told: Sequence[Told], *, draw: int, at_random: bool) -> Suggestion:
+        if self._space.search.is_linear_scaling:
+            return linear_scaling.suggest(self._space, told, epsilon_of=self._epsilon_of)
+        return search.suggest(self._space, told, draw=draw, at_random=at_random)
+
+    def _epsilon_of(self, branch: Branch) -> float:
+        """What a trial of a branch costs; the values of its axes do not matter."""
+        (point,) = point_at(self._space, branch.variant, branch.lowest())
+        return self._plan_of(point).epsilon or 0.0
 
     def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
         """Why a permitted configuration may not run in this sweep."""

@@ -28,8 +28,11 @@ UNFILTERED = (
 
 
 def looks_at_results(space: SearchSpace) -> bool:
-    """Whether what runs depends on earlier results."""
-    return space.search.is_adaptive or space.search.scheduler != "none"
+    """Whether what a trial releases depends on earlier results. A search by linear scaling chooses
+    a learning rate by them, which no accountant reads.
+    """
+    chosen = space.search.is_adaptive and not space.search.is_linear_scaling
+    return chosen or space.search.scheduler != "none"
 
 
 def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:

@@ -22,7 +22,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainables.accountants._calibration import noise_for, resolve
+    from trainables.accountants._calibration import noise_beside, noise_for, resolve
     from trainables.accountants._choose import account, epsilon_after, spent
     from trainables.accountants._composition import (
         RdpFilter,
@@ -41,6 +41,7 @@ __all__ = [
     "account",
     "epsilon_after",
     "epsilon_sweep",
+    "noise_beside",
     "noise_for",
     "release",
     "resolve",
@@ -59,6 +60,7 @@ _HOMES = {
     "RunningBound": "_running",
     "release": "_release",
     "resolve": "_calibration",
+    "noise_beside": "_calibration",
     "noise_for": "_calibration",
     "values_of": "_values",
 }
