@@ -39,6 +39,7 @@ from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
 from sweep.store import sweeps as store
+from sweep.store.provenance import about
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
 from trainables.figure_cache import FigureCache
@@ -140,7 +141,7 @@ def look(folder: Path, num_trials: int) -> None:
     seconds, processor = time.perf_counter() - started, time.process_time() - processor
     count = len(plan.plan.to_run)
     print(f"plan of {count} trials: {seconds:.1f} s ({processor:.1f} CPU)", flush=True)
-    made = store.create(settings.home, plan.space, plan.plan, about={"command": ["scale"]})
+    made = store.create(settings.home, plan.space, plan.plan, about=about(["scale"]))
     os.fsync = lambda fd: None
     first, last = tenths(end_all(made, settings))
     print(

@@ -100,7 +100,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
     from sweep.results import select
 
     records = folder.records()
-    found = select.groups(records)
+    baselines = select.baselines(records)
     return {
         "name": folder.name,
         "folder": str(folder.path),
@@ -120,7 +120,7 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
                 "seconds": record.seconds,
                 "epsilon": select.value(record, "epsilon"),
                 "epsilon_paper": select.value(record, "epsilon_paper"),
-                "ser_ratio": select.ratio(record, "ser", found),
+                "ser_ratio": select.ratio(record, "ser", baselines),
                 "metrics": record.metrics,
                 "config": record.plan.fields,
                 "notes": list(record.notes),

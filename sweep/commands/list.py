@@ -14,7 +14,6 @@ def register(app: typer.Typer) -> None:
     def list_sweeps(as_json: JsonFlag = False) -> None:
         """List all sweeps, oldest first; one whose files are damaged is named as such."""
         import time
-        from collections import Counter
         from typing import Any
 
         from rich.table import Table
@@ -32,8 +31,8 @@ def register(app: typer.Typer) -> None:
             row |= {"created": None, "trials": {}}
             rows.append(row)
             try:
-                counts = Counter(record.status for record in folder.records())
-                row |= {"created": float(folder.about()["created"]), "trials": dict(counts)}
+                counts = dict(folder.statuses())
+                row |= {"created": float(folder.about()["created"]), "trials": counts}
             except InvalidInput as problem:
                 row["problem"] = str(problem)
             except (KeyError, TypeError, ValueError):

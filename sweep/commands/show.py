@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,11 +13,20 @@ if TYPE_CHECKING:
     from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
+_MOST_ROWS = 200  # a table of ten thousand takes long and helps nobody
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command()
-    def show(name: Name, as_json: JsonFlag = False) -> None:
+    def show(
+        name: Name,
+        every: Annotated[
+            bool, typer.Option("--all", help=f"Every trial, also of more than {_MOST_ROWS}.")
+        ] = False,
+        as_json: JsonFlag = False,
+    ) -> None:
         """Show every trial beside the baseline, and the front of SER and epsilon."""
         from sweep.results import select
         from sweep.results.exported import damages
@@ -45,12 +54,19 @@ def register(app: typer.Typer) -> None:
             print_json({**summary(folder), "best": best, "damages": damages(folder, records)})
             return
         out = console()
-        out.print(results_table(name, records))
+        most = None if every else _MOST_ROWS
+        out.print(results_table(name, records, max_rows=most))
+        if most is not None and len(records) > most:
+            out.print(
+                f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
+                " every one",
+                soft_wrap=True,
+            )
         for sentence in damages(folder, records).values():
             out.print(sentence, style="bold red", markup=False, soft_wrap=True)
         if (about_vault := sentence_of(folder)) is not None:
             out.print(about_vault, markup=False, soft_wrap=True)
-        groups = group_table(records)
+        groups = group_table(records, max_rows=most)
         if groups is not None:
             out.print(groups)
         for table in (leakage_table(records), synthesis_table(records)):

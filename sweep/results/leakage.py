@@ -51,7 +51,7 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
             panels[record.plan.id]["notes"].append(str(problem))
     for pool in _pools([r for r in finished if r.plan.id in signals], signals):
         _judge_pool(folder, pool, signals, panels)
-    found = select.groups(finished)
+    found = select.baselines(finished)
     for record in finished:
         own = panels[record.plan.id]
         own["violation"] = violation(

@@ -9,9 +9,11 @@ the test error optimistic. Trials that generate text are chosen by MAUVE (`train
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sweep.store.sweeps import TrialRecord
 from trainables import catalogue, figures, goals
@@ -43,7 +45,7 @@ class Group:
     key: str
     records: tuple[TrialRecord, ...]
 
-    @property
+    @cached_property
     def is_baseline(self) -> bool:
         """Whether the space declared it a baseline."""
         return any(record.plan.baseline for record in self.records)
@@ -86,6 +88,11 @@ def groups(records: Sequence[TrialRecord]) -> list[Group]:
         if record.status.is_finished:
             found.setdefault(record.plan.group, []).append(record)
     return [Group(key=key, records=tuple(members)) for key, members in found.items()]
+
+
+def baselines(records: Sequence[TrialRecord]) -> list[Group]:
+    """The groups that the space declared baselines: all that `baseline_of` and `ratio` need."""
+    return [group for group in groups(records) if group.is_baseline]
 
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
@@ -144,16 +151,15 @@ def front(
         for record in records
         if record.status.is_finished
     ]
-    known = [(record, p) for record, p in points if None not in p]
-
-    def beaten(mine: tuple[float | None, ...]) -> bool:
-        return any(
-            theirs != mine and all(b is not None and a is not None and b <= a for a, b in pairs)
-            for _, theirs in known
-            for pairs in [list(zip(mine, theirs, strict=True))]
-        )
-
-    return [record for record, mine in known if not beaten(mine)]
+    known = [(record, tuple(v for v in p if v is not None)) for record, p in points]
+    known = [(record, p) for record, p in known if len(p) == len(names)]
+    unbeaten: list[tuple[float, ...]] = []
+    # What beats a point comes before it in this order, and so does something unbeaten that does.
+    for mine in sorted({point for _, point in known}):
+        if not any(all(map(operator.le, theirs, mine)) for theirs in unbeaten):
+            unbeaten.append(mine)
+    best = set(unbeaten)
+    return [record for record, mine in known if mine in best]
 
 
 def chosen_by(records: Sequence[TrialRecord], best: str | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -55,11 +56,14 @@ def plan_table(plan: Plan, *, drawn_from: bool = False) -> Table:
     return table
 
 
-def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
+def results_table(
+    name: str, records: Sequence[TrialRecord], *, max_rows: int | None = None
+) -> Table:
     """What came out, beside the baseline, SER with its 95 % interval over test utterances; a star
-    marks the front of SER (or MAUVE) and epsilon.
+    marks the front of SER (or MAUVE) and epsilon. With more trials than `max_rows`, that many:
+    baselines, the front, then the best.
     """
-    found = select.groups(records)
+    found = select.baselines(records)
     best = {record.plan.id for record in select.front(records)}
     main = select.headline(records)
     table = Table(
@@ -84,7 +88,7 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
         "x",
     ):
         table.add_column(column, justify="right")
-    for record in records:
+    for record in _shown(records, best, main, max_rows):
         cells = []
         for metric in (main, figures.LEAKAGE):
             cells.append(_cell(record, metric))
@@ -105,11 +109,32 @@ def results_table(name: str, records: Sequence[TrialRecord]) -> Table:
     return table
 
 
-def group_table(records: Sequence[TrialRecord]) -> Table | None:
-    """Mean and spread over seeds; None where no trial was repeated."""
+def _shown(
+    records: Sequence[TrialRecord], front: set[str], metric: str, max_rows: int | None
+) -> list[TrialRecord]:
+    """The rows of a table, in the records' order."""
+    if max_rows is None or len(records) <= max_rows:
+        return list(records)
+
+    def place(record: TrialRecord) -> tuple[bool, bool, float]:
+        value = select.value(record, metric) if record.status.is_finished else None
+        cost = math.inf if value is None else figures.cost(metric, value)
+        return not record.plan.baseline, record.plan.id not in front, cost
+
+    kept = {record.plan.id for record in sorted(records, key=place)[:max_rows]}
+    return [record for record in records if record.plan.id in kept]
+
+
+def group_table(records: Sequence[TrialRecord], *, max_rows: int | None = None) -> Table | None:
+    """Mean and spread over seeds; None where no trial was repeated. With more groups than
+    `max_rows`, that many of the best.
+    """
     found = [group for group in select.groups(records) if len(group.records) > 1]
     if not found:
         return None
+    if max_rows is not None and len(found) > max_rows:
+        kept = {group.key for group in select.ranked(found, select.headline(records))[:max_rows]}
+        found = [group for group in found if group.key in kept]
     table = Table(title="over seeds: mean ± standard deviation (number)")
     table.add_column("trial", overflow="fold")
     known = {name for record in records for name in record.metrics}

@@ -169,10 +169,25 @@ def from_dict(document: Any) -> Plan:
             to_choose=int(document.get("to_choose", 0)),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise InvalidData(
-            "expected a sweep's plan.json as it was written, with name, merged and trials;"
-            " got one that is damaged"
-        ) from None
+        raise _damaged() from None
+
+
+def outline(fields: Any) -> list[tuple[str, bool]]:
+    """Id, and whether it runs, of each trial of the plan that `to_dict` wrote.
+
+    Raises: InvalidData for anything else.
+    """
+    try:
+        return [(str(row["id"]), row["reason"] is None) for row in fields["trials"]]
+    except (KeyError, TypeError):
+        raise _damaged() from None
+
+
+def _damaged() -> InvalidData:
+    return InvalidData(
+        "expected a sweep's plan.json as it was written, with name, merged and trials;"
+        " got one that is damaged"
+    )
 
 
 def trial_from(row: Any) -> PlannedTrial:

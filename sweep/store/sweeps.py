@@ -28,6 +28,7 @@ import os
 import shutil
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,14 @@ class SweepFolder(TrialFiles):
         """Every trial of the plan, in its order; `running` None: as the lock says."""
         alive = self.is_running if running is None else running
         return [self.record(trial, running=alive) for trial in self.plan().trials]
+
+    def statuses(self) -> Counter[TrialStatus]:
+        """How many trials stand where: quicker than `records`."""
+        alive = self.is_running
+        return Counter(
+            self.status(trial_id, runs=runs, running=alive)
+            for trial_id, runs in plans.outline(read_json(self.path / "plan.json"))
+        )
 
     def seconds_run(self) -> float:
         """Wall-clock that the sweep has run, over all its resumes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from trainables.result import EpochReport, TrialResult
 _RESULT = frozenset(
     ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
 )
-_DENIED = "denied.json"
+_RESULT_FILE, _FAILED, _DENIED = "result.json", "failed.json", "denied.json"
 # Of libyaml, where PyYAML was built with it: a tenth of the time.
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -77,7 +78,7 @@ class TrialFiles:
         folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", to_yaml(trial.fields))
-        for earlier in ("failed.json", _DENIED):
+        for earlier in (_FAILED, _DENIED):
             (folder / earlier).unlink(missing_ok=True)
         return folder
 
@@ -97,15 +98,15 @@ class TrialFiles:
         document = {**asdict(result), "time": when, "reason": reason or None}
         place = self.trial_folder(result.trial_id)
         manifest.write(place, coming={"result.json": indented(document).encode()})
-        write_json(place / "result.json", document)
+        write_json(place / _RESULT_FILE, document)
 
     def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
         """Write down why a trial broke."""
-        write_json(self.trial_folder(trial_id) / "failed.json", {"reason": reason, "time": when})
+        write_json(self.trial_folder(trial_id) / _FAILED, {"reason": reason, "time": when})
 
     def result(self, trial_id: str) -> dict[str, Any] | None:
         """The fields of a trial's result, None before there is one."""
-        path = self.trial_folder(trial_id) / "result.json"
+        path = self.trial_folder(trial_id) / _RESULT_FILE
         if not path.exists():
             return None
         document: dict[str, Any] = read_json(path)
@@ -127,27 +128,38 @@ class TrialFiles:
         found: dict[str, Any] = read_json(path) if path.exists() else {}
         return found
 
+    def status(self, trial_id: str, *, runs: bool, running: bool) -> TrialStatus:
+        """Where a trial stands. `runs`: the plan does not refuse it; `running`: the sweep has a
+        live process.
+        """
+        try:
+            names = os.listdir(self.trial_folder(trial_id))
+        except FileNotFoundError:
+            names = []
+        if _RESULT_FILE in names and (result := self.result(trial_id)) is not None:
+            return TrialStatus.STOPPED if result["stopped_early"] else TrialStatus.DONE
+        if not runs:
+            return TrialStatus.REFUSED
+        if _FAILED in names:
+            return TrialStatus.FAILED
+        if _DENIED in names:
+            return TrialStatus.INTERRUPTED if self.epochs(trial_id) else TrialStatus.PLANNED
+        if "config.yaml" in names:
+            return TrialStatus.RUNNING if running else TrialStatus.INTERRUPTED
+        return TrialStatus.PLANNED
+
     def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
         """What the disk says of a trial; `running`: whether the sweep has a live process."""
-        rows = self.epochs(trial.id)
-        result = self.result(trial.id)
-        failed = self.trial_folder(trial.id) / "failed.json"
+        rows, result = self.epochs(trial.id), self.result(trial.id)
+        status = self.status(trial.id, runs=trial.runs, running=running)
+        place = self.trial_folder(trial.id)
         reason = trial.reason
-        denied = self.trial_folder(trial.id) / _DENIED
-        if not trial.runs and result is None:
-            status = TrialStatus.REFUSED
-        elif result is not None:
-            status = TrialStatus.STOPPED if result["stopped_early"] else TrialStatus.DONE
+        if result is not None:
             reason = result["reason"]
-        elif failed.exists():
-            status, reason = TrialStatus.FAILED, read_json(failed)["reason"]
-        elif denied.exists():
-            status = TrialStatus.INTERRUPTED if rows else TrialStatus.PLANNED
-            reason = read_json(denied)["reason"]
-        elif (self.trial_folder(trial.id) / "config.yaml").exists():
-            status = TrialStatus.RUNNING if running else TrialStatus.INTERRUPTED
-        else:
-            status = TrialStatus.PLANNED
+        elif status is TrialStatus.FAILED:
+            reason = read_json(place / _FAILED)["reason"]
+        elif trial.runs and (place / _DENIED).exists():
+            reason = read_json(place / _DENIED)["reason"]
         metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
         times = result["seconds"] if result else {}
         panel = self.panel(trial.id) if result else {}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.results import select
+from sweep.results.table import results_table
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
@@ -165,3 +166,14 @@ def test_a_figure_that_one_candidate_lacks_decides_nothing() -> None:
     records = [record("a", slot_f1=0.1), record("b", ser=0.1)]
     with pytest.raises(InvalidInput, match="finished trials that all have one of slot_f1"):
         select.choose(records, best="slot_f1")
+
+
+def test_a_long_table_keeps_baselines_the_front_and_the_best() -> None:
+    records = [
+        record(str(n), ser=0.5 - n / 1000, epsilon=2.0 if n else 1.0, baseline=n == 50)
+        for n in range(100)
+    ]
+    shown = results_table("many", records, max_rows=5)
+    names = [str(cell) for cell in shown.columns[1].cells]
+    assert names == [records[n].plan.name for n in (0, 50, 97, 98, 99)]
+    assert len(results_table("many", records, max_rows=100).rows) == 100

@@ -10,6 +10,7 @@ import signal
 import stat
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -88,7 +89,11 @@ def test_a_trials_status_is_what_its_files_say(folder: SweepFolder) -> None:
     trial = folder.plan().trials[1]
 
     def status(*, running: bool = False) -> str:
-        return folder.record(trial, running=running).status
+        found = folder.record(trial, running=running).status
+        assert folder.status(trial.id, runs=True, running=running) is found
+        counted = Counter(record.status for record in folder.records(running=False))
+        assert folder.statuses() == counted
+        return found
 
     assert status() == "planned"
     folder.start_trial(trial)
