@@ -7,14 +7,14 @@ scripts, and holds its data as CSV.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dashboards import charts, comparison, legend, palette, roc_charts, tables
+from dashboards import card_table, charts, comparison, legend, palette, roc_charts, tables
 from dashboards.results import Sweep, Trial
 from dashboards.svg import svg
 from trainables import formats
@@ -22,18 +22,6 @@ from trainables.attacks import strongest
 from trainables.figures import LEAKAGE
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_CARD_FIGURES = (
-    ("epsilon", "a guarantee"),
-    ("delta", "the probability that epsilon does not bound"),
-    ("epsilon_replace_one", "one record replaced by another"),
-    ("epsilon_rdp", "Rényi accounting, an upper bound"),
-    ("epsilon_paper", "formula of the paper, no guarantee"),
-    ("noise_multiplier", "z0, at epoch 0"),
-    ("effective_noise_multiplier", "noise over sensitivity, first and last epoch"),
-    ("sensitivity", "of the sum that a step releases, times C"),
-    ("steps", "noisy steps in all"),
-    ("sample_rate", "share of records in a step, on average"),
-)
 
 
 def html(sweep: Sweep, *, public: bool = False) -> str:
@@ -109,8 +97,9 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "roc_left_out": sum(bool(t.rocs) for t in sweep.finished) - len(drawn),
         "bounds": _bounds(sweep),
         "card": card,
-        "card_rows": _card_rows(card or {}),
-        "card_lists": _card_lists(card or {}),
+        "card_rows": card_table.rows(card or {}),
+        "claim_rows": card_table.claims(card or {}, sweep.chosen.metrics if sweep.chosen else {}),
+        "card_lists": card_table.lists(card or {}),
     }
 
 
@@ -152,53 +141,6 @@ def _total(card: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the sweep as a whole has spent, where the card knows it."""
     total = card.get("sweep_total")
     return None if total is None else {**total, "epsilon": float(total["epsilon"])}
-
-
-def _card_rows(card: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    rows = []
-    for name, meaning in _CARD_FIGURES:
-        value = card.get(name)
-        if value is None:
-            continue
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            ends = [value[0], value[-1]] if value and value[0] != value[-1] else list(value[:1])
-            shown = " to ".join(formats.number(float(end)) for end in ends)
-        else:
-            shown = formats.number(float(value))
-        rows.append((name, shown, meaning))
-    relation = card.get("neighboring_relation")
-    if relation:
-        accountant = str(card.get("accountant", ""))
-        rows.insert(1, ("accountant", accountant, f"neighbours: {str(relation).replace('_', ' ')}"))
-    return rows
-
-
-def _card_lists(card: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    def several(name: str) -> list[str]:
-        value = card.get(name)
-        if value is None:
-            return []
-        return [str(value)] if isinstance(value, str) else [str(item) for item in value]
-
-    audit = card.get("step_audit") or {}
-    audited = []
-    if audit:
-        shown = {
-            key: formats.number(audit.get(key)) for key in ("claimed", "measured", "low", "high")
-        }
-        audited = [
-            f"{audit.get('verdict')}: the effective noise multiplier, claimed {shown['claimed']},"
-            f" was measured on adversarial records: {shown['measured']}, {shown['low']} to"
-            f" {shown['high']}"
-        ]
-    return [
-        ("Warnings", several("warnings")),
-        ("What nothing accounts for", several("unaccounted")),
-        ("Not covered", several("not_covered")),
-        ("Audit of the step", audited),
-        ("Randomness and workers", [*several("randomness"), *several("workers")]),
-        ("Where the weights come from", several("provenance")),
-    ]
 
 
 def _read(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -76,6 +77,26 @@ def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is() -
     assert "No trial has epsilon ≤ 1" in page.text
     assert choice.reason in page.text
     assert "There is no card" in page.text
+
+
+def test_the_card_shows_what_the_claim_allows_beside_what_was_measured() -> None:
+    made = samples.sweep()
+    card = {**(made.card or {}), "epsilon": 3.0005, "gaussian_mu": 0.7192}
+    card |= {"max_tpr_1pct": 0.20087, "max_tpr_01pct": 0.02011, "adversary": "sees the weights"}
+    trials = tuple(
+        replace(
+            trial, metrics={**trial.metrics, "mia_lira_tpr_1pct": 0.5123, "mia_blind_tpr_1pct": 0.9}
+        )
+        for trial in made.trials
+    )
+    made = replace(made, card=card, trials=trials)
+    shown = Page(report.html(made)).text
+    assert "3.001 a guarantee" in " ".join(shown.split())
+    for words in ("20.1 %", "2.02 %", "51.23 %", "lira", "sees the weights"):
+        assert words in shown
+    public = Page(report.html(made, public=True)).text
+    assert "20.1 %" in public
+    assert "51.23 %" not in public
 
 
 def test_every_element_is_closed_and_every_name_is_given_once(page: Page) -> None:
