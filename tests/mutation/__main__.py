@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from .doc import write_doc
+from .doc import reason_of, write_doc
 from .fixed import choose, run_fixed
 from .reach import FOLDER, reach, watch
 from .runs import Runner, all_mutants, append_to, rows, sample
@@ -53,7 +53,10 @@ def main() -> None:
 
 def _run(given: argparse.Namespace) -> None:
     done = {row["key"]: row for row in rows(given.results)}
-    again = {key for key, row in done.items() if row["outcome"] not in ("killed", "same code")}
+    settled = ("killed", "same code")
+    again = {
+        key for key, row in done.items() if row["outcome"] not in settled and not reason_of(row)
+    }
     chosen = sample(all_mutants(), count=given.count, seed=given.seed)
     chosen = [mutant for mutant in chosen if given.file in mutant.file]
     if given.only:

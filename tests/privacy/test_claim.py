@@ -12,6 +12,7 @@ from scipy.stats import norm
 from trainables.accountants._gauss import gaussian_epsilon
 from trainables.privacy.claim import (
     PROFILE_DELTAS,
+    gaussian_delta,
     gaussian_tpr,
     largest_tpr,
     meaning,
@@ -86,3 +87,8 @@ def test_more_of_the_profile_sharpens_the_meaning() -> None:
 def test_no_guarantee_allows_everything() -> None:
     found = meaning(math.inf, delta=1e-5)
     assert (found.gaussian_mu, found.max_tpr_1pct, found.max_tpr_01pct) == (math.inf, 1.0, 1.0)
+
+
+def test_nothing_is_told_apart_without_a_difference_or_without_false_positives() -> None:
+    assert gaussian_delta(0.0, 1.0) == 0.0
+    assert largest_tpr([(1.0, 0.1)], fpr=0.0) == pytest.approx(0.1)
