@@ -14,24 +14,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 
 from trainables.attacks._knowledge import Knowledge, require
-from trainables.attacks._signals import FEATURES, Bools, Floats, Signals
+from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.errors import InvalidInput
-from trainables.seeding import generator, stream_seed
+from trainables.seeding import generator
 
 NEEDS = frozenset({"shadow"})
 
-Learner = Literal["logistic", "mlp", "best"]
-COLUMNS = {
-    "all": tuple(range(len(FEATURES))),
-    "ic_only": tuple(i for i, name in enumerate(FEATURES) if name.startswith("intent")),
-    "ner_only": tuple(i for i, name in enumerate(FEATURES) if not name.startswith("intent")),
-}
-Columns = Literal["all", "ic_only", "ner_only"]
 _EPSILON = 1e-6  # bounds the logit of a probability that is 0 or 1
 
 
@@ -39,16 +31,13 @@ _EPSILON = 1e-6  # bounds the logit of a probability that is 0 or 1
 class Reader:
     """A trained attack model: shadow statistics, and what was learnt on them."""
 
-    columns: tuple[int, ...]
     mean: Floats
     scale: Floats
-    learner: str
     decide: Callable[[Floats], Floats]
 
     def read(self, features: Floats) -> Floats:
         """Scores [n] of features [n, 8]; higher says member."""
-        chosen = transform(features)[:, self.columns]
-        return self.decide((chosen - self.mean) / self.scale)
+        return self.decide((transform(features) - self.mean) / self.scale)
 
 
 def transform(features: Floats) -> Floats:
@@ -57,21 +46,15 @@ def transform(features: Floats) -> Floats:
     return np.column_stack([np.log(bounded) - np.log1p(-bounded), features[:, -1]])
 
 
-def fit(
-    features: Floats,
-    member: Bools,
-    *,
-    columns: Columns = "all",
-    learner: Learner = "logistic",
-    seed: int = 0,
-) -> Reader:
+def fit(features: Floats, member: Bools, *, seed: int = 0) -> Reader:
     """Learn from a model whose members are known: features [n, 8], mask [n].
 
-    As many members as non-members are used. `best` takes the learner of highest AUC in 5-fold
-    cross-validation, on these data alone.
+    As many members as non-members are used.
 
     Raises: InvalidInput where either class has fewer than 5 records.
     """
+    from sklearn.linear_model import LogisticRegression  # a second, only where it learns
+
     few = int(min(member.sum(), (~member).sum()))
     if few < 5:
         raise InvalidInput(
@@ -81,28 +64,20 @@ def fit(
     rows = np.sort(
         np.concatenate([rng.permutation(np.flatnonzero(side))[:few] for side in (member, ~member)])
     )
-    chosen, labels = transform(features[rows])[:, COLUMNS[columns]], member[rows]
+    chosen, labels = transform(features[rows]), member[rows]
     mean, scale = chosen.mean(axis=0), chosen.std(axis=0)
     scale = np.where(scale > 1e-9, scale, 1.0)  # a constant column tells nothing
     ready = (chosen - mean) / scale
-    name = _best(ready, labels, seed=seed) if learner == "best" else learner
-    model = _learner(name, seed=seed).fit(ready, labels)
+    model = LogisticRegression(C=1.0, max_iter=1_000).fit(ready, labels)
 
     def decide(values: Floats) -> Floats:
         log_p = np.asarray(model.predict_log_proba(values), dtype=np.float64)
         return np.asarray(log_p[:, 1] - log_p[:, 0])
 
-    return Reader(columns=COLUMNS[columns], mean=mean, scale=scale, learner=name, decide=decide)
+    return Reader(mean=mean, scale=scale, decide=decide)
 
 
-def scores(
-    target: Signals,
-    knowledge: Knowledge,
-    *,
-    seed: int = 0,
-    columns: Columns = "all",
-    learner: Learner = "logistic",
-) -> Floats:
+def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     """Log-odds of membership for every record of the target, [n].
 
     Raises: InvalidInput without shadow signals, or where they are the target's own corpus.
@@ -116,25 +91,7 @@ def scores(
             f" {target.corpus[:12]}"
         )
     rows = shadow.judged
-    reader = fit(
-        shadow.features[rows], shadow.member[rows], columns=columns, learner=learner, seed=seed
-    )
-    return reader.read(target.features)
-
-
-def upper_bound(target: Signals, *, seed: int = 0) -> Floats:
-    """`self`: scores of each half of the target learnt on its other half, [n].
-
-    No attack, since it needs the answers: it bounds what these features can give.
-    """
-    rng = generator(seed, "shadow", "self")
-    half = rng.random(len(target)) < 0.5
-    found = np.empty(len(target))
-    for side in (half, ~half):
-        learnt = ~side & target.judged
-        reader = fit(target.features[learnt], target.member[learnt], seed=seed)
-        found[side] = reader.read(target.features[side])
-    return found
+    return fit(shadow.features[rows], shadow.member[rows], seed=seed).read(target.features)
 
 
 def cache_key(*, architecture: str, corpus: str, split_seed: int, epochs: int) -> str:
@@ -169,33 +126,3 @@ def disjoint(shadow_texts: Sequence[bytes], target_texts: Collection[bytes]) -> 
     """
     target = frozenset(target_texts)
     return np.array([text not in target for text in shadow_texts], dtype=np.bool_)
-
-
-def _learner(name: str, *, seed: int) -> Any:
-    # Imported where something is learnt: scikit-learn takes a second.
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.neural_network import MLPClassifier
-
-    if name == "logistic":
-        return LogisticRegression(C=1.0, max_iter=1_000)
-    if name == "mlp":
-        return MLPClassifier(
-            hidden_layer_sizes=(64,),
-            early_stopping=True,
-            max_iter=500,
-            random_state=stream_seed(seed, "shadow", "mlp") % 2**32,
-        )
-    raise InvalidInput(f"expected learner to be logistic, mlp or best, got {name!r}")
-
-
-def _best(features: Floats, labels: Bools, *, seed: int) -> str:
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
-
-    folds = StratifiedKFold(5, shuffle=True, random_state=stream_seed(seed, "folds") % 2**32)
-    areas = {
-        name: cross_val_score(
-            _learner(name, seed=seed), features, labels, cv=folds, scoring="roc_auc"
-        ).mean()
-        for name in ("logistic", "mlp")
-    }
-    return max(areas, key=lambda name: (areas[name], name == "logistic"))

@@ -63,25 +63,6 @@ class Mauve:
     features: str
 
 
-def of_texts(
-    generated: Sequence[str],
-    human: Sequence[str],
-    *,
-    max_texts: int = 2_000,
-    by: By = "own",
-    seed: int = 0,
-) -> Mauve:
-    """MAUVE of texts on this module's own features, at most `max_texts` of each side.
-
-    `by` "package" clusters and integrates with the authors' package in place of this module.
-
-    Raises: InvalidInput where a side has fewer than 10 texts, or the package is not installed.
-    """
-    p, q = features_of_both(generated, human, max_texts=max_texts, seed=seed)
-    judge = with_package if by == "package" else of_features
-    return judge(p, q, features=FEATURES, seed=seed)
-
-
 def features_of_both(
     generated: Sequence[str], human: Sequence[str], *, max_texts: int = 2_000, seed: int = 0
 ) -> tuple[Floats, Floats]:
