@@ -99,4 +99,4 @@ def test_every_shipped_space_uses_all_that_it_sets() -> None:
     for name in spaces.shipped():
         space = spaces.read(name)
         for each in (space, spaces.with_fallback(space)):
-            assert expand(each).points
+            assert expand(each).points or each.search.is_adaptive  # which chooses its own
