@@ -26,13 +26,29 @@ def register(app: typer.Typer) -> None:
             float | None,
             typer.Option(help="Compose at this delta (default: the smallest that was charged)."),
         ] = None,
+        check: Annotated[
+            bool, typer.Option("--check", help="Compare with the epochs of all sweeps instead.")
+        ] = False,
+        repair: Annotated[
+            bool, typer.Option("--repair", help="With --check: add what is missing.")
+        ] = False,
         as_json: JsonFlag = False,
     ) -> None:
-        """Show the spend per data set: the composition of everything that was released."""
+        """Show the spend per data set: the composition of everything that was released.
+
+        --check says which epochs of the sweeps in $SWEEP_HOME have no entry and whether the ledger
+        is damaged; exit code 1 where anything is. --repair only ever adds: entries for those
+        epochs, and a line that takes a damaged ledger as it stands.
+        """
         from sweep.settings import from_environment
         from sweep.spending.ledger import FILE, Ledger
         from trainables.errors import InvalidInput
 
+        if repair and not check:
+            raise InvalidInput("expected --repair with --check")
+        if check:
+            _check(repair=repair, as_json=as_json)
+            return
         if delta is not None and not 0 < delta < 1:
             raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
         book = Ledger(from_environment().home / FILE)
@@ -49,6 +65,29 @@ def register(app: typer.Typer) -> None:
             print_json({"datasets": [asdict(spend) for spend in spends]})
         else:
             _print(spends)
+
+
+def _check(*, repair: bool, as_json: bool) -> None:
+    from sweep.planning import ledger_check
+    from sweep.settings import from_environment
+
+    settings = from_environment()
+    found = ledger_check.check(settings)
+    left = ledger_check.repair(settings) if repair and found else found
+    if as_json:
+        print_json(
+            {"missing": [asdict(each) for each in found], "left": [asdict(each) for each in left]}
+        )
+    else:
+        screen = console()
+        for each in found:
+            where = f"{each.sweep}: " if each.sweep else ""
+            done = "" if not repair or each in left else " (repaired)"
+            screen.print(f"{where}{each.problem}{done}", markup=False, soft_wrap=True)
+        if not found:
+            screen.print("The ledger has every epoch of every sweep.", markup=False)
+    if left:
+        raise typer.Exit(1)
 
 
 def _print(spends: list[Spend]) -> None:

@@ -1,0 +1,138 @@
+"""Whether the ledger has all that the sweeps of a home have released, and adding what it lacks.
+
+What a trial has on disk (its epochs) was paid for before it was released, so the ledger must have
+an entry for each. Sweeps that were deleted cannot be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sweep.planning.packing import Packing
+from sweep.planning.pricing import price
+from sweep.settings import Settings
+from sweep.spending import selection_entry
+from sweep.spending.entries import Entry, entry_for
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store import sweeps as store
+from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import SweepFolder
+from trainables.errors import InvalidData, InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that the ledger lacks. `epochs`: numbers, from 1, of the epochs of a `trial` of a
+    `sweep` that have no entry; none where `problem` says all.
+    """
+
+    problem: str
+    sweep: str = ""
+    trial: str = ""
+    epochs: tuple[int, ...] = ()
+
+
+def check(settings: Settings) -> list[Finding]:
+    """What is missing or damaged, nothing where all is well. Nothing is changed."""
+    ledger = Ledger(settings.home / FILE)
+    try:
+        ledger.datasets()
+    except InvalidData as damage:
+        return [Finding(problem=str(damage))]
+    found: list[Finding] = []
+    for name in store.names(settings.home):
+        try:
+            found += _of_sweep(store.open_sweep(settings.home, name), ledger)
+        except InvalidInput as damage:
+            found.append(Finding(problem=str(damage), sweep=name))
+    return found
+
+
+def repair(settings: Settings) -> list[Finding]:
+    """Add what is missing, and take a damaged ledger as it stands; what is left then. No entry is
+    removed or changed.
+    """
+    ledger = Ledger(settings.home / FILE)
+    try:
+        ledger.datasets()
+    except InvalidData:
+        ledger.accept()
+        ledger = Ledger(settings.home / FILE)
+    for finding in check(settings):
+        if finding.epochs:
+            folder = store.open_sweep(settings.home, finding.sweep)
+            try:
+                _charge(folder, finding, ledger, settings)
+            except InvalidInput:
+                continue  # its data are not at hand, say: it is found again below
+    return check(settings)
+
+
+def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
+    entries = ledger.of_sweep(folder.ledger_name)
+    if folder.space().search.is_private_selection:
+        charged = any(entry.trial == selection_entry.TRIAL for entry in entries)
+        if not charged and any((folder.path / "trials").glob("*/result.json")):
+            yield Finding(problem="its selection has no entry", sweep=folder.name)
+        return
+    by_trial: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_trial.setdefault(entry.trial, []).append(entry)
+    for trial in folder.plan().trials:
+        paid = {
+            epoch for e in by_trial.get(trial.id, ()) for epoch in range(e.first_epoch, e.epochs)
+        }
+        missing = sorted(set(range(_epochs_done(folder, trial))) - paid)
+        if missing:
+            numbers = tuple(epoch + 1 for epoch in missing)
+            yield Finding(
+                problem=f"{len(numbers)} epochs of trial {trial.id} have no entry",
+                sweep=folder.name,
+                trial=trial.id,
+                epochs=numbers,
+            )
+
+
+def _epochs_done(folder: SweepFolder, trial: PlannedTrial) -> int:
+    rows, result = folder.epochs(trial.id), folder.result(trial.id)
+    return max(
+        int(rows[-1]["epochs_done"]) if rows else 0, int(result["epochs_done"]) if result else 0
+    )
+
+
+def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:
+    """Charge the missing epochs of a trial as a further attempt at it."""
+    sweep = folder.ledger_name
+    known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
+    trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
+    for priced in price(trials, settings, ledger=ledger, packing=Packing()):
+        for first, end in _runs(finding.epochs):
+            ledger.charge(
+                entry_for(
+                    priced.mechanism,
+                    dataset=priced.dataset,
+                    dataset_name=priced.dataset_name,
+                    sweep=sweep,
+                    trial=finding.trial,
+                    attempt=max(known, default=0) + 1,
+                    first_epoch=first - 1,
+                    epochs=end,
+                    baseline=priced.trial.baseline,
+                )
+            )
+
+
+def _runs(numbers: tuple[int, ...]) -> list[tuple[int, int]]:
+    """First and last of each run of numbers that follow each other.
+
+    >>> _runs((1, 2, 3, 6))
+    [(1, 3), (6, 6)]
+    """
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found

@@ -1,0 +1,69 @@
+"""What the ledger lacks is found by the sweeps' own epochs, and added without removing anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep import cli
+from sweep.planning import ledger_check
+from sweep.spending.ledger import FILE, Ledger
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.sweeps import settings_in
+from tests.sweep.untracked import run_untracked
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> SweepFolder:
+    return run_untracked(tmp_path)
+
+
+def spent(folder: SweepFolder) -> float:
+    book = Ledger(folder.path.parent / FILE)
+    return book.spend(book.datasets()[0]).accounted.epsilon
+
+
+def test_a_ledger_that_is_whole_has_every_epoch(toy: SweepFolder, tmp_path: Path) -> None:
+    assert ledger_check.check(settings_in(tmp_path)) == []
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+def test_lost_entries_are_found_and_charged_again(
+    toy: SweepFolder, tmp_path: Path, kept: int
+) -> None:
+    """The ledger is lost, or its end is: the composition is afterwards what it was."""
+    path, before = toy.path.parent / FILE, spent(toy)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:kept]))
+    (found,) = ledger_check.check(settings_in(tmp_path))
+    assert f"{len(lines)} lines were written and {kept} are there" in found.problem
+    damaged = path.read_bytes()
+    assert ledger_check.repair(settings_in(tmp_path)) == []
+    assert path.read_bytes().startswith(damaged), "nothing is removed"
+    assert spent(toy) == pytest.approx(before)
+
+
+def test_a_trial_whose_epochs_were_never_charged_is_named(
+    toy: SweepFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = toy.path.parent
+    for name in (FILE, "ledger.head"):
+        (home / name).unlink()
+    monkeypatch.setenv("SWEEP_HOME", str(home))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+    assert cli.run(["ledger", "--check", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    trials = {trial.id for trial in toy.plan().to_run}
+    assert {row["trial"] for row in answer["missing"]} == trials
+    assert {tuple(row["epochs"]) for row in answer["missing"]} == {(1, 2, 3)}
+    assert answer["left"] == answer["missing"]
+    assert cli.run(["ledger", "--check", "--repair"]) == 0
+    assert capsys.readouterr().out.count("(repaired)") == len(trials)
+    assert cli.run(["ledger", "--check"]) == 0
+    assert "every epoch of every sweep" in capsys.readouterr().out
+    assert cli.run(["ledger", "--repair"]) == 2
