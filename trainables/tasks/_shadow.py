@@ -28,7 +28,9 @@ from trainables.training import train
 
 
 def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
-    """The shadow's trial: the target's architecture, epochs and batch size under plain Adam."""
+    """The shadow's trial: the target's architecture, epochs and batch size under plain Adam; full
+    batches where the target has them, whose epochs are counted in steps.
+    """
     name = config.evaluation.shadow_corpus or default_corpus(
         config.data.name, available_corpora(data_dir)
     )
@@ -37,7 +39,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
         engine=catalogue.marked("engines", "BASELINE"),
         data=_shadow_data(name, config.data),
         model=config.model,
-        privacy=PrivacyConfig(noise_multiplier=0.0),
+        privacy=PrivacyConfig(sampling="full" if config.privacy.sampling == "full" else None),
         training=config.training.model_copy(
             # Public and fixed, so that a sweep over learning rates shares one shadow.
             update={"seed": 0, "learning_rate": entry.SHADOW_LEARNING_RATE}

@@ -1,0 +1,42 @@
+"""The shadow model's trial: the target's architecture and course, without privacy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables import catalogue
+from trainables.config import parse
+from trainables.tasks._shadow import config_for
+
+_HEALTH: dict[str, Any] = {"name": "health", "split": "bernoulli"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"privacy": {"sampling": "poisson", "noise_multiplier": 2.0}},
+        {"privacy": {"sampling": "full"}, "training": {"steps_per_epoch": 5}},
+    ],
+)
+def test_it_has_the_target_s_course_and_no_noise(fields: dict[str, Any], tmp_path: Path) -> None:
+    target = parse({"engine": "dp_sgd", "data": _HEALTH, **fields})
+    found = config_for(target, data_dir=tmp_path)
+    assert catalogue.kind_of("engines", found.engine) == "plain"
+    assert found.model == target.model
+    assert found.training.epochs == target.training.epochs
+    assert found.training.steps_per_epoch == target.training.steps_per_epoch
+    assert found.data.name != target.data.name
+
+
+@pytest.mark.parametrize("name", catalogue.names("models", kind="frames"))
+def test_every_model_has_a_fixed_learning_rate_for_it(name: str, tmp_path: Path) -> None:
+    rates = set()
+    for rate in (1e-4, 1e-2):
+        fields = {"model": {"name": name}, "training": {"learning_rate": rate}}
+        target = parse({"data": _HEALTH, **fields})
+        rates.add(config_for(target, data_dir=tmp_path).training.learning_rate)
+    assert len(rates) == 1
