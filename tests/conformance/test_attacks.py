@@ -11,8 +11,10 @@ import pytest
 from tests.attacks._worlds import paired_coins, signals
 from trainables import catalogue
 from trainables.attacks import Knowledge, allowed, bag_of_words
-from trainables.config import SplitMode
+from trainables.attacks._panel import panel
+from trainables.config import SplitMode, parse
 from trainables.errors import InvalidInput
+from trainables.figures import is_public
 
 ATTACKS = catalogue.names("attacks")
 PARTS = {"references", "shadow", "texts", "coins"}
@@ -96,3 +98,26 @@ def test_refuses_to_run_without_what_it_needs(attack):
         pytest.skip("needs nothing but the target's signals")
     with pytest.raises(InvalidInput, match=f"expected {missing} for the attack .*, got none"):
         attack.scores(_world(0), Knowledge(), seed=0)
+
+
+GUESS = '''"""A guess by the length of what is known of a record (after nobody, 2026)."""
+
+NEEDS = frozenset()
+
+
+def scores(target, knowledge, *, seed=0):
+    return target.log_confidence * 0.5
+'''
+
+
+def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
+    drop_in("attacks", "guess", GUESS)
+    assert all("guess" in allowed(mode) for mode in get_args(SplitMode))
+    chosen = parse({"evaluation": {"attacks": ["guess"]}})
+    assert chosen.id != parse({"evaluation": {"attacks": ["loss_threshold"]}}).id
+    found = panel(_world(0), Knowledge(), attacks=["guess"], delta=1e-5)
+    same = panel(_world(0), Knowledge(), attacks=["loss_threshold"], delta=1e-5)
+    assert found["mia_guess_auc"] == same["mia_loss_threshold_auc"] > 0.6
+    assert not is_public("mia_guess_auc")
+    with pytest.raises(InvalidInput, match=r"evaluation\.attacks from .*guess.*, got 'gues'"):
+        parse({"evaluation": {"attacks": ["gues"]}})

@@ -1,0 +1,118 @@
+"""The table of CONTRIBUTING.md: every entry of a shelf has what it says, and each has a suite."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conformance.shelves import DropIn
+from trainables import catalogue
+
+_ROOT = Path(__file__).resolve().parents[2]
+_NAME = re.compile(r"`(\w+)(?:\(([^)]*)\))?`(?: \(([\w, ]+)\))?")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What entries of a shelf have: `members` by `KIND` ("" for all), with their parameters."""
+
+    shelf: str
+    kinds: tuple[str, ...]
+    members: dict[str, dict[str, tuple[str, ...]]]
+    suite: str
+
+    def required(self, kind: str | None) -> dict[str, tuple[str, ...]]:
+        return {**self.members[""], **self.members.get(kind or "", {})}
+
+
+def rows() -> list[Row]:
+    text = (_ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) != 4 or "/NAME.py`" not in cells[1]:
+            continue
+        folder = cells[1].strip("`").removesuffix("/NAME.py").replace("/", ".")
+        members: dict[str, dict[str, tuple[str, ...]]] = {}
+        kinds: tuple[str, ...] = ()
+        for part in cells[2].split("; "):
+            kind, _, rest = part.rpartition(": ")
+            for name, parameters, values in _NAME.findall(rest):
+                names = [p.strip().rstrip("=") for p in parameters.split(",") if p.strip()]
+                members.setdefault(kind, {})[name] = tuple(names)
+                if name == "KIND":
+                    kinds = tuple(value.strip() for value in values.split(","))
+        found.append(Row(folder, kinds, members, cells[3].strip("`")))
+    return found
+
+
+def problems(row: Row) -> list[str]:
+    """What entries of a shelf lack of what the table says."""
+    shelf = row.shelf.removeprefix("trainables.")
+    found = []
+    for name in catalogue.names(shelf):
+        kind = catalogue.kind_of(shelf, name)
+        if row.kinds and kind not in row.kinds:
+            continue  # it serves the entries, or a command of its own
+        module = catalogue.entry(shelf, name)
+        for member, parameters in row.required(kind).items():
+            found += [f"{row.shelf}.{name}: {text}" for text in _lack(module, member, parameters)]
+    return found
+
+
+def _lack(module: ModuleType, member: str, parameters: tuple[str, ...]) -> list[str]:
+    if not hasattr(module, member):
+        return [f"no {member}"]
+    if not parameters:
+        return []
+    own = inspect.signature(getattr(module, member)).parameters
+    return [f"{member} has no {name}" for name in parameters if name not in own]
+
+
+_ROWS = [row for row in rows() if row.shelf not in ("sweep.commands", "trainables.metrics")]
+
+
+def test_the_table_is_read() -> None:
+    shelves = {row.shelf.rpartition(".")[2] for row in rows()}
+    assert shelves >= {
+        *("datasets", "models", "engines", "schedules", "accountants", "attacks", "metrics"),
+        *("generation", "strategies", "optimizers", "learning_rates", "commands"),
+    }
+    (engines,) = (row for row in rows() if row.shelf == "trainables.engines")
+    assert engines.members[""]["make"] == ("model", "mechanism", "setup")
+    assert engines.kinds == ("private", "plain")
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.shelf)
+def test_every_entry_has_what_the_table_says(row: Row) -> None:
+    assert problems(row) == []
+    shelf = row.shelf.removeprefix("trainables.")
+    for kind in row.kinds:
+        assert catalogue.names(shelf, kind=kind), f"no entry of kind {kind}"
+
+
+@pytest.mark.parametrize("row", [row for row in rows() if row.suite != "–"], ids=lambda r: r.shelf)
+def test_each_shelf_has_its_suite(row: Row) -> None:
+    (suite,) = (_ROOT / "tests").rglob(row.suite)
+    assert row.shelf.rpartition(".")[2] in suite.read_text(encoding="utf-8").lower()
+
+
+def test_an_entry_that_lacks_something_is_found(drop_in: DropIn) -> None:
+    drop_in(
+        "schedules", "bare", '"""A decay without a mark."""\n\n\ndef factor(epoch):\n    return 1\n'
+    )
+    (row,) = (row for row in _ROWS if row.shelf == "trainables.schedules")
+    assert problems(row) == [
+        "trainables.schedules.bare: factor has no tau",
+        "trainables.schedules.bare: no MARK",
+    ]
+
+
+def test_commands_register_themselves() -> None:
+    (row,) = (row for row in rows() if row.shelf == "sweep.commands")
+    assert problems(row) == []
