@@ -25,6 +25,7 @@ SHAPES: dict[str, Mechanism] = {
         sampling="poisson", microbatch_size=4, noise_calibration="central", epochs=3
     ),
     "dp_sgd shuffled": mechanism("dp_sgd", sampling="shuffle", epochs=3),
+    "allocated": mechanism("dp_sgd", sampling="random_allocation", epochs=3),
     "full batches": mechanism("dp_sgd", num_records=64, batch=64, epochs=5),
 }
 DECAYS = (("none", 0.0), ("linear", 0.5), ("exponential", 0.3))

@@ -69,6 +69,15 @@ def test_the_page_says_what_is_not_covered() -> None:
     assert len(page.splitlines()) < 80, "one page"
 
 
+@pytest.mark.parametrize(
+    ("sampling", "kept"), [("poisson", True), ("random_allocation", True), ("shuffle", False)]
+)
+def test_the_card_says_that_participation_is_kept_secret(sampling: str, kept: bool) -> None:
+    """Amplification by sampling holds against those alone who do not see who was in a step."""
+    found = card(built("dp_sgd", sampling=sampling)).adversary
+    assert ("which records took part in a step" in found) is kept
+
+
 def test_workers_that_were_played_are_called_logical() -> None:
     assert "8 workers were logical, played by 1 process:" in to_markdown(card(built()))
     real = card(built(), replace(_FACTS, processes=8))

@@ -110,7 +110,7 @@ def noise_for(
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
-            f" number of trials with mean {search.mean:g} alone costs {alone:.4g} at delta"
+            f" number of trials with mean {search.mean:g} alone costs {format_epsilon(alone)} at delta"
             f" {delta:g}"
         )
 

@@ -120,6 +120,17 @@ def test_decay(capsys: pytest.CaptureFixture[str]) -> None:
             "",
         ),
         (("--engine", "dp_sgd", "--delta", "1e-5"), "the sample rate depends on it"),
+        (
+            ("--sampling", "random_allocation", "--delta", "1e-5"),
+            "the sample rate depends on it",
+        ),
+        (
+            (
+                *("--engine", "dp_sgd", "--num-records", "2560", "--delta", "1e-5"),
+                *("--sampling", "random_allocation", "--neighboring-relation", "replace_one"),
+            ),
+            "add_or_remove_one with sampling random_allocation",
+        ),
         ((), "the default delta depends on it"),
         (("--delta", "1e-5", "--accountant", "paper_zcdp"), "no guarantee of what runs"),
         (("--delta", "1e-5", "--accountant", "pld"), "pld: expected sampling poisson"),
