@@ -138,6 +138,13 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 
 
+def test_accountants_are_told_apart_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where their texts cannot be read, or are the same."""
+    monkeypatch.setattr(figure_cache, "_text_of", lambda name: "the same")
+    built = build(_config(noise_multiplier=1.0), num_records=640)
+    assert len({key_of(built, accountant=name) for name in (None, "rdp", "pld")}) == 3
+
+
 def test_stages_and_accountants_have_keys_of_their_own(tmp_path: Path) -> None:
     """An epoch of each of two models is rounded up to whole steps by itself; a figure of one
     accountant is not another's.
