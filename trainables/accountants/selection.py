@@ -110,8 +110,8 @@ def noise_for(
     if alone >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
-            f" number of trials with mean {search.mean:g} alone costs {format_epsilon(alone)} at delta"
-            f" {delta:g}"
+            f" number of trials with mean {search.mean:g} alone costs {format_epsilon(alone)} at"
+            f" delta {delta:g}"
         )
 
     def price(noise_multiplier: float) -> float:
