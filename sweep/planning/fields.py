@@ -1,0 +1,180 @@
+"""Every field that a config or a space can have: its path, type, default, range and meaning.
+
+Read off the classes that parse them, so that the list cannot differ from what is accepted.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from search_spaces.space import SearchSpace
+from trainables import catalogue
+from trainables.config import KINDS, SHELVES, TrialConfig
+from trainables.errors import InvalidInput
+from trainables.frozen import nearest
+
+_NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}
+_BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
+
+
+@dataclass(frozen=True)
+class FieldRow:
+    """One field. `entries` names the entries of the section's shelf that have it; empty: all."""
+
+    path: str
+    type: str
+    default: str
+    allowed: str
+    description: str
+    entries: tuple[str, ...] = ()
+
+
+def config_fields() -> tuple[FieldRow, ...]:
+    """The fields of a trial's config, in the order of its sections."""
+    rows: list[FieldRow] = []
+    for name, info in TrialConfig.model_fields.items():
+        if name in SHELVES:
+            rows += _of_shelf(name)
+        else:
+            rows += _rows(name, info)
+    return tuple(rows)
+
+
+def space_fields() -> tuple[FieldRow, ...]:
+    """The fields of a search space beside the config in its `base`."""
+    return tuple(
+        row for name, info in SearchSpace.model_fields.items() for row in _rows(name, info)
+    )
+
+
+def fields_below(path: str | None) -> tuple[FieldRow, ...]:
+    """The fields of configs and spaces whose path is `path` or lies below it; None: all.
+
+    Raises: InvalidInput for a path that is none, with the nearest one.
+    """
+    rows = (*config_fields(), *space_fields())
+    if path is None:
+        return rows
+    found = tuple(row for row in rows if row.path == path or row.path.startswith(f"{path}."))
+    if not found:
+        raise InvalidInput(f"expected PATH to be a field{_hint(path, rows)}")
+    return found
+
+
+def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
+    known = {row.path for row in rows} | {row.path.split(".")[0] for row in rows}
+    tails = {each.rpartition(".")[2]: each for each in sorted(known, reverse=True)}
+    said = nearest(path, known)
+    if said.startswith(":"):
+        return f", got {path!r}{said}"
+    said = nearest(path.rpartition(".")[2], tails)
+    if said.startswith(":"):
+        tail = said.removeprefix(": did you mean ").removesuffix("?")
+        return f", got {path!r}: did you mean {tails[tail]}?"
+    return f" (sections: {', '.join(sorted({each.split('.')[0] for each in known}))}), got {path!r}"
+
+
+def _of_shelf(section: str) -> list[FieldRow]:
+    """The fields of all entries that can own the section, each once."""
+    shelf = SHELVES[section]
+    kinds = {kind for (_, of), kind in KINDS.items() if of == shelf}
+    names = [
+        name
+        for name in catalogue.names(shelf)
+        if not kinds or catalogue.kind_of(shelf, name) in kinds
+    ]
+    have: dict[FieldRow, list[str]] = {}
+    for name in names:
+        model: type[BaseModel] = catalogue.entry(shelf, name).Config
+        for field, info in model.model_fields.items():
+            if field == "name":
+                continue
+            for row in _rows(f"{section}.{field}", info):
+                have.setdefault(row, []).append(name)
+    first = FieldRow(f"{section}.name", "text", "-", " | ".join(names), f"entry of {shelf}")
+    tag = [first] if "name" in catalogue.entry(shelf, names[0]).Config.model_fields else []
+    rows = [
+        FieldRow(
+            **{
+                **vars(row),
+                "entries": () if len(owners) == len(names) else tuple(owners),
+            }
+        )
+        for row, owners in have.items()
+    ]
+    return tag + sorted(rows, key=lambda row: row.path)
+
+
+def _rows(path: str, info: FieldInfo) -> Iterator[FieldRow]:
+    """The field itself, or the fields of the parts that it may be."""
+    parts = [part for part in _options(info.annotation) if _is_part(part)]
+    plain = [part for part in _options(info.annotation) if not _is_part(part)]
+    if plain or not parts:
+        yield FieldRow(
+            path=path,
+            type=" | ".join(dict.fromkeys(_type(part) for part in plain)) or "text",
+            default=_default(info),
+            allowed=_allowed(info, plain),
+            description=" ".join((info.description or "").split()),
+        )
+    for part in parts:
+        for name, inner in part.model_fields.items():
+            yield from _rows(f"{path}.{name}", inner)
+
+
+def _options(annotation: Any) -> list[Any]:
+    """The alternatives of a type, without None and without what is annotated to them."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [each for part in get_args(annotation) for each in _options(part)]
+    if hasattr(annotation, "__metadata__"):
+        return _options(annotation.__origin__)
+    return [] if annotation is type(None) else [annotation]
+
+
+def _is_part(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _type(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return "choice"
+    if origin in (tuple, list):
+        inner = [each for each in get_args(annotation) if each is not Ellipsis]
+        names = dict.fromkeys(_type(o) for each in inner for o in _options(each))
+        return f"list of {' | '.join(names)}"
+    if dict in (origin, annotation) or _is_part(annotation):
+        return "mapping"
+    return _NAMES.get(annotation, "value")
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "required"
+    value = info.default
+    if value is PydanticUndefined or info.default_factory is not None or _is_part(type(value)):
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "-" if value is None or value == () else str(value)
+
+
+def _allowed(info: FieldInfo, options: list[Any]) -> str:
+    said = [
+        f"{sign} {getattr(each, name)}"
+        for each in info.metadata
+        for name, sign in _BOUNDS
+        if getattr(each, name, None) is not None
+    ]
+    for option in options:
+        if get_origin(option) is Literal:
+            said.append(" | ".join(str(value) for value in get_args(option)))
+    return ", ".join(said)

@@ -1,0 +1,60 @@
+"""`sweep fields`: what is listed is what is accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from sweep.planning.fields import config_fields, fields_below
+from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidInput
+
+
+def leaves(fields: object, path: str = "") -> list[str]:
+    if not isinstance(fields, dict) or not fields:
+        return [path]
+    return [leaf for k, v in fields.items() for leaf in leaves(v, f"{path}.{k}".lstrip("."))]
+
+
+def test_every_field_of_a_dumped_config_is_listed() -> None:
+    listed = {row.path for row in config_fields()}
+    for fields in (
+        {},
+        {
+            "task": "synthesis",
+            "engine": "sgd",
+            "data": {"name": "smcalflow"},
+            "model": {"name": "causal_lm"},
+        },
+        {"model": {"name": "bert"}},
+    ):
+        config = parse(fields)
+        assert isinstance(config, TrialConfig)
+        for path in leaves(config.model_dump(mode="json")):
+            assert path in listed, path
+
+
+def test_fields_that_entries_own_name_them() -> None:
+    rows = {row.path: row for row in config_fields()}
+    assert rows["model.char_filters"].entries == ("clc",)
+    assert "features" in rows["model.name"].allowed
+    assert rows["training.epochs"].entries == ()
+
+
+def test_meanings_and_ranges_are_there() -> None:
+    rows = {row.path: row for row in config_fields()}
+    assert rows["training.epochs"].allowed == ">= 1"
+    assert "clip norm C" in rows["privacy.max_grad_norm"].description
+    assert rows["privacy.noise_multiplier.target_epsilon"].type == "number"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("training.epoch", "training.epochs"),
+        ("epochs", "training.epochs"),
+        ("budget.epsilonn", "budget.epsilon"),
+    ],
+)
+def test_an_unknown_path_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match=f"did you mean {meant}"):
+        fields_below(wrong)
