@@ -74,14 +74,18 @@ def first_failure(items: Sequence[pytest.Item]) -> tuple[str | None, str]:
 
 def first_failure_of(names: Sequence[str]) -> tuple[str | None, str]:
     """The same in a process that has collected nothing yet; an error of collection counts."""
-    failures, plugin = Failures(), Collected(lambda items: None)
-    plugin.pytest_runtestloop = lambda session: None  # type: ignore[method-assign,assignment]
-    code = pytest.main([*_QUIET, "-x", *names], plugins=[failures, plugin])
-    if failures.names:
-        return failures.names[0], failures.said
-    if plugin.errors or code not in (0, 1, 5):
+    found: list[tuple[str | None, str]] = []
+
+    def then(items: list[pytest.Item]) -> None:
+        by_name = {item.nodeid: item for item in items}
+        chosen = [by_name[name] for name in names if name in by_name]
+        found.append(first_failure(chosen) if chosen else (None, ""))
+
+    plugin = Collected(then)
+    pytest.main([*_QUIET, *sorted({name.split("::")[0] for name in names})], plugins=[plugin])
+    if plugin.errors or not found:
         return "collection", "\n".join(plugin.errors)[-2_000:]
-    return None, ""
+    return found[0]
 
 
 def lines_run(item: pytest.Item, files: dict[str, int]) -> dict[str, Any]:

@@ -147,13 +147,15 @@ class Runner:
         """The tests that reach a mutant, likely ones first; whether some were left out."""
         if mutant.key in self.known:
             return [self.known[mutant.key]], True
+        folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
+        near = (f"tests/{folder}/", mutant.file)
         if isinstance(mutant, CMutant):
             file = _USED_BY.get(mutant.file, _NATIVE)
             names = self.reach.of(file, (0, 0), anywhere=True)
         else:
-            names = self.reach.of(mutant.file, mutant.lines, anywhere=mutant.at_import)
-        folder = mutant.file.rsplit("/", 1)[0].removeprefix("trainables/")
-        near = (f"tests/{folder}/", mutant.file)
+            names = self.reach.of(mutant.file, mutant.lines, anywhere=False)
+        if mutant.at_import and not names:  # what runs at import is in no test's reach
+            names = self.reach.of(mutant.file, mutant.lines, anywhere=True)
         if mutant.at_import:  # a new process imports every file of tests: seconds each
             names = frozenset(name for name in names if name.startswith(near)) or names
 
