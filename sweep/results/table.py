@@ -26,7 +26,7 @@ STYLES = {
     TrialStatus.PLANNED: "dim",
 }
 _EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
-_MARKDOWN = (figures.LEAKAGE, "epsilon", "epsilon_paper", "seconds")
+_MARKDOWN = ("epsilon", "epsilon_paper", "seconds")
 
 
 def plan_table(plan: Plan, *, drawn_from: bool = False) -> Table:
@@ -151,7 +151,7 @@ def group_table(records: Sequence[TrialRecord], *, max_rows: int | None = None) 
 
 
 def markdown(records: Sequence[TrialRecord]) -> str:
-    """Finished trials as a Markdown table, the front in bold."""
+    """Finished trials as a Markdown table of public figures, the front in bold."""
     best = {record.plan.id for record in select.front(records)}
     names = (select.headline(records), *_MARKDOWN)
     heads = [figures.label(name) for name in names]

@@ -5,6 +5,7 @@ run is found again by its tags (`sweep_id`, `trial`), a metric by its step and t
 that was away, or a killed driver, is caught up with by delivering again.
 
 Metrics that no epsilon covers are called `curator_only/...`; the tag `curator_only` lists them.
+Artifacts for the curator lie in the folder `curator_only`, tags begin with `curator_only.`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sweep.tracking.mlflow_client import Store
 from sweep.tracking.mlflow_trials import TrialRuns
 from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import note
-from sweep.tracking.text import metric_key, version_tags
+from sweep.tracking.text import CURATOR, metric_key, version_tags
 from trainables import figures
 
 
@@ -101,7 +102,8 @@ class Tracker:
             },
         )
         self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
-        self._client.log_artifact(run_id, str(folder.path / "plan.json"))
+        # A plan has the number of records, declared or counted.
+        self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
         self._save_views(folder, about)
         return run_id
 
@@ -130,7 +132,7 @@ class Tracker:
         over = found["trials_done"] + found["trials_failed"]
         self._store.log_metrics(parent, found, step=over, when=when)
         page = f"#/experiments/{self.experiment_id}/runs/{parent}/artifacts"
-        links = [(name, f"{page}/{name}") for name in ("space.yaml", "plan.json")]
+        links = [(name, f"{page}/{name}") for name in ("space.yaml", f"{CURATOR}/plan.json")]
         links += [
             (view.name.partition(": ")[2], view.address("", self.experiment_id).lstrip("/"))
             for view in self.views(folder)

@@ -8,13 +8,23 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
+from sweep.store.files import write_json, write_text
 from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.trial_files import with_leakage
 from sweep.tracking.mlflow_client import Store
-from sweep.tracking.text import epoch_table, logarithms, params_of, tags_of, violation_text
+from sweep.tracking.text import (
+    CURATOR,
+    epoch_table,
+    logarithms,
+    params_of,
+    tags_of,
+    violation_text,
+)
 from trainables.figures import LEAKAGE, is_public
+from trainables.privacy.card_page import to_markdown
 
 MARKER = "epochs_done"  # logged last of an epoch: what it is there for has been delivered
 
@@ -123,8 +133,8 @@ class TrialRuns:
         tags = {
             "status": record.status.value,
             "reason": record.reason or "",
-            "privacy.violation": violation_text(record.violation),
-            "notes": "; ".join(record.notes),
+            "curator_only.violation": violation_text(record.violation),
+            "curator_only.notes": "; ".join(record.notes),  # they speak of attacks
             "privacy.step_audit": str(
                 ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
             ),
@@ -138,14 +148,17 @@ class TrialRuns:
         self, folder: SweepFolder, run_id: str, record: TrialRecord, rows: list[dict[str, Any]]
     ) -> None:
         place = folder.trial_folder(record.plan.id)
-        for name in ("privacy_card.json", "privacy_card.md"):
-            if (place / name).exists():
-                self._client.log_artifact(run_id, str(place / name))
         for name in ("roc.json", "roc.png"):
             if (place / name).exists():
-                self._client.log_artifact(run_id, str(place / name), "curator_only")
-        if rows:
-            with tempfile.TemporaryDirectory() as scratch:
+                self._client.log_artifact(run_id, str(place / name), CURATOR)
+        card = read_card(folder, record.plan.id)
+        with tempfile.TemporaryDirectory() as scratch:
+            if card is not None:  # by its fields: a file of an earlier version may say more
+                write_json(Path(scratch) / JSON, card.to_dict())
+                write_text(Path(scratch) / MARKDOWN, to_markdown(card))
+                for name in (JSON, MARKDOWN):
+                    self._client.log_artifact(run_id, str(Path(scratch) / name))
+            for audience, part in ((None, "public"), (CURATOR, "curator")) if rows else ():
                 table = Path(scratch) / "epochs.csv"
-                table.write_text(epoch_table(rows), encoding="utf-8")
-                self._client.log_artifact(run_id, str(table))
+                table.write_text(epoch_table(rows, public=part == "public"), encoding="utf-8")
+                self._client.log_artifact(run_id, str(table), audience)

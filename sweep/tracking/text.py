@@ -13,7 +13,8 @@ from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.rounding import format_epsilon
 
-CURATOR_PREFIX = "curator_only/"
+CURATOR = "curator_only"  # the folder of artifacts, and how names begin, that are no public part
+CURATOR_PREFIX = f"{CURATOR}/"
 # Counts of a sweep's own run; every other metric is a trial's figure.
 OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_done"})
 
@@ -45,9 +46,10 @@ def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
             yield name, value
 
 
-def epoch_table(rows: list[dict[str, Any]]) -> str:
-    """The epochs of a trial as CSV."""
-    names = sorted({name for row in rows for name in row["metrics"]})
+def epoch_table(rows: list[dict[str, Any]], *, public: bool) -> str:
+    """The epochs of a trial as CSV: what is public, or all."""
+    known = {name for row in rows for name in row["metrics"]}
+    names = sorted(name for name in known if is_public(name) or not public)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["epochs_done", "seconds", *(metric_key(name) for name in names)])

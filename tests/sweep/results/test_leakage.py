@@ -153,7 +153,7 @@ def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.Swe
             if name.startswith(("mia_", "epsilon_lower", "delta_mia")):
                 assert not is_public(name)
                 assert found.metrics[f"curator_only/{name}"] == pytest.approx(value)
-        assert found.tags["privacy.violation"] == ""
+        assert found.tags["curator_only.violation"] == ""
         kept = client.list_artifacts(runs[record.plan.id].info.run_id, "curator_only")
         assert {Path(each.path).name for each in kept} == {"roc.json", "roc.png"}
 
@@ -193,7 +193,7 @@ def test_a_trial_without_noise_is_caught(tmp_path: Path, monkeypatch: pytest.Mon
         > dp.violation["epsilon_claimed"]
         == pytest.approx(dp.metrics["epsilon_replace_one"])
     )
-    assert tracked(tmp_path)[dp.plan.id].data.tags["privacy.violation"].startswith("certified")
+    assert tracked(tmp_path)[dp.plan.id].data.tags["curator_only.violation"].startswith("certified")
     (sentence,) = violations(folder.records())
     assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
 

@@ -10,9 +10,11 @@ import pytest
 
 from sweep.results.export import export_trial
 from sweep.results.report_files import write as write_report
+from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
 from sweep.synthesis.synthesize import Filters, write_utterances
 from sweep.synthesis.trained_text import open_trained
+from sweep.tracking.mlflow_store import Tracker
 from tests.sweep.neighbours import (
     content,
     corpus,
@@ -23,6 +25,7 @@ from tests.sweep.neighbours import (
     pair_rows,
     pairs_home,
 )
+from tests.sweep.sweeps import settings_in
 from trainables.data.pairs import Pair, corpus_of
 from trainables.tasks.parsing import SMALL, train_parser
 
@@ -42,6 +45,7 @@ def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
     return found | content(place)
 
 
+_NOT_PUBLIC = ("curator_only", "mlflow.")  # the latter: ids, paths, who ran it
 UNITS = [("record", "edp_sgd"), ("record", "dp_sgd"), ("group", "edp_sgd"), ("group", "dp_sgd")]
 
 
@@ -57,6 +61,42 @@ def test_neighbouring_utterances_leave_equal_bytes(
         for name, one in (("corpus", corpus()), ("neighbour", rows))
     )
     assert any(name.endswith("weights.safetensors") for name in first)
+    assert first.keys() == other.keys()
+    assert [name for name in first if first[name] != other[name]] == []
+
+
+def tracked(folder: SweepFolder, settings: Settings) -> dict[str, object]:
+    """The public part of what MLflow holds of a sweep."""
+    import mlflow
+
+    with equal_weights():
+        Tracker(settings).deliver(folder, running=False)
+    client = mlflow.MlflowClient(settings.tracking_uri)
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    found: dict[str, object] = {}
+    for run in client.search_runs(experiments):
+        name = run.data.tags["trial"]
+        tags = {k: v for k, v in run.data.tags.items() if not k.startswith(_NOT_PUBLIC)}
+        figures = {k: v for k, v in run.data.metrics.items() if not k.startswith(_NOT_PUBLIC)}
+        del tags["sweep_id"]
+        found |= {f"{name}/tags": tags, f"{name}/metrics": figures}
+        found[f"{name}/params"] = run.data.params
+        for item in client.list_artifacts(run.info.run_id):
+            if not item.is_dir:
+                path = Path(client.download_artifacts(run.info.run_id, item.path))
+                found[f"{name}/{item.path}"] = path.read_bytes()
+    return found
+
+
+@pytest.mark.slow  # MLflow makes two stores
+@pytest.mark.filterwarnings("ignore")
+def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path: Path) -> None:
+    left = []
+    for name, rows in (("a", corpus()), ("b", neighbours("record", "add_or_remove_one")[0])):
+        folder = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd")
+        left.append(tracked(folder, settings_in(tmp_path / name)))
+    first, other = left
+    assert any(name.endswith("privacy_card.json") for name in first)
     assert first.keys() == other.keys()
     assert [name for name in first if first[name] != other[name]] == []
 

@@ -72,7 +72,7 @@ def test_a_description_of_many_trials_is_cut_between_lines(toy: SweepFolder) -> 
     assert len(text) <= LONGEST
     assert text.endswith("more lines.")
     rows = [line for line in text.split("\n") if line.startswith("| ")]
-    assert {row.count("|") for row in rows} == {7}
+    assert {row.count("|") for row in rows} == {6}
 
 
 def test_failures_are_said(toy: SweepFolder) -> None:
