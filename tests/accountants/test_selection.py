@@ -17,6 +17,7 @@ from dp_accounting.dp_event import (
     SelfComposedDpEvent,
 )
 from dp_accounting.rdp import RdpAccountant
+from scipy import stats
 
 from tests.accountants._mechanisms import mechanism, poisson, shuffled
 from trainables.accountants import Release, _renyi, epsilon_sweep, pld, release, selection
@@ -148,3 +149,44 @@ def test_the_price_grows_with_the_mean_and_exceeds_one_trial() -> None:
         for mean in (2, 10, 50)
     ]
     assert one < prices[0] < prices[1] < prices[2]
+
+
+def _logarithmic_gamma(mean: float) -> float:
+    low, high = 1e-12, 1 - 1e-12
+    for _ in range(200):
+        gamma = (low + high) / 2
+        low, high = (gamma, high) if (1 / gamma - 1) / -math.log(gamma) > mean else (low, gamma)
+    return gamma
+
+
+def _best_exceeds(tail: np.ndarray, law: str, mean: float) -> np.ndarray:
+    """The chance that the best of a number with this law exceeds what one trial does with chance
+    `tail`: 1 - G(1 - tail), with the law's generating function G.
+    """
+    if law == "geometric":
+        return np.asarray(mean * tail / (1 + (mean - 1) * tail))
+    if law == "poisson":
+        return np.asarray(-np.expm1(-mean * tail))
+    gamma = _logarithmic_gamma(mean)
+    return np.asarray(np.log1p((1 - gamma) / gamma * tail) / -math.log(gamma))
+
+
+@pytest.mark.parametrize("law", ["geometric", "logarithmic", "poisson"])
+@pytest.mark.parametrize(("sigma", "mean"), [(1.0, 20.0), (2.0, 20.0), (0.5, 5.0)])
+def test_the_price_covers_what_an_attacker_finds_exactly_and_one_trials_does_not(
+    law: str, sigma: float, mean: float
+) -> None:
+    """Trials are Gaussians that one record moves by 1, and the best is the largest: the chance of
+    every threshold is known. The price bounds the epsilon that they show; the epsilon of one trial
+    does not.
+    """
+    thresholds = np.linspace(-3 * sigma, 12 * sigma, 40_000)
+    without, with_one = (
+        _best_exceeds(stats.norm.sf(thresholds, shift, sigma), law, mean) for shift in (0.0, 1.0)
+    )
+    seen = with_one > 2 * _DELTA
+    shown = float(np.log((with_one[seen] - _DELTA) / without[seen]).max())
+    trial = shuffled(sigma, epochs=1)
+    one = epsilon_sweep([trial], delta=_DELTA).epsilon
+    price = selection.of_releases([trial], delta=_DELTA, search=by_law(law, mean=mean))
+    assert one < shown <= price
