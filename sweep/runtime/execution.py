@@ -81,6 +81,8 @@ def execute(
                 stop_asked=lambda: folder.stop_is_asked,
                 source=source,
             )
+            if source is not None:
+                folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
             leakage.judge(folder)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None

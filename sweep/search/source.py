@@ -58,6 +58,9 @@ class SearchSource:
             for one in self._warm
         }
         self._waiting: list[PlannedTrial] = []
+        self._plan = folder.plan()  # which this process alone changes while it runs the sweep
+        self._final: dict[str, TrialRecord] = {}  # records that will not change
+        self._told: dict[str, Told | None] = {}  # of configurations whose records are all final
         self.exhausted = False
 
     @property
@@ -65,7 +68,7 @@ class SearchSource:
         """Configurations that are still to be chosen."""
         if self.exhausted:
             return 0
-        plan = self._folder.plan()
+        plan = self._plan
         left = (self._space.search.num_samples or 0) - _num_chosen(plan)
         if self._space.budget.trials is not None:
             seeds = max(1, len(self._space.repeats))
@@ -86,10 +89,9 @@ class SearchSource:
 
     def _choose(self) -> list[PlannedTrial]:
         """The trials of a new configuration, one a seed; none where nothing new is permitted."""
-        plan = self._folder.plan()
-        records = [self._folder.record(trial, running=True) for trial in plan.trials]
-        told = [*self._warm, *told_of(self._space, records)]
-        known = {trial.group for trial in plan.trials} | self._warm_groups
+        records = [self._record(trial) for trial in self._plan.trials]
+        told = [*self._warm, *told_of(self._space, records, known=self._told)]
+        known = {trial.group for trial in self._plan.trials} | self._warm_groups
         full, asked_before = 0, len(told)
         # A search by linear scaling has one answer.
         patience = 1 if self._space.search.is_linear_scaling else _PATIENCE + _LAST_PATIENCE
@@ -111,13 +113,21 @@ class SearchSource:
                 if full > _FULL:
                     continue  # the plan shows enough of them
                 trials = [replace(t, reason=reason, refused_by="budget") for t in trials[:1]]
-            plan = replace(plan, trials=(*plan.trials, *trials))
+            self._folder.add_choice(trials)
+            self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
             if trials[0].runs:
-                self._folder.replace_plan(self._space, plan)
                 return trials
             told.append(_refused(suggestion, trials[0], self._space))
-        self._folder.replace_plan(self._space, plan)
         return []
+
+    def _record(self, trial: PlannedTrial) -> TrialRecord:
+        """What is known of a trial; one that has a result, or is refused, is read once."""
+        if trial.id in self._final:
+            return self._final[trial.id]
+        record = self._folder.record(trial, running=True)
+        if record.status.is_finished or record.status is TrialStatus.REFUSED:
+            self._final[trial.id] = record
+        return record
 
     def _suggest(self, told: Sequence[Told], *, draw: int, at_random: bool) -> Suggestion:
         if self._space.search.is_linear_scaling:
@@ -172,18 +182,31 @@ def earlier_records(
     return found
 
 
-def told_of(space: SearchSpace, records: Sequence[TrialRecord]) -> list[Told]:
-    """What the records of a space's points say, in order, a configuration's seeds together."""
+def told_of(
+    space: SearchSpace,
+    records: Sequence[TrialRecord],
+    *,
+    known: dict[str, Told | None] | None = None,
+) -> list[Told]:
+    """What the records of a space's points say, in order, a configuration's seeds together.
+
+    `known` is filled with, and asked for, what no longer changes, by the configuration's group.
+    """
     groups: dict[str, list[TrialRecord]] = {}
     for record in records:
         if not record.plan.baseline:
             groups.setdefault(record.plan.group, []).append(record)
     told = []
-    for members in groups.values():
+    kept = {} if known is None else known
+    for key, members in groups.items():
+        if key in kept:
+            told.append(kept[key])
+            continue
         place = _place(space, members[0])
-        if place is not None:
-            told.append(_told(space, place, members))
-    return told
+        told.append(None if place is None else _told(space, place, members))
+        if not any(r.status.is_pending or r.status is TrialStatus.FAILED for r in members):
+            kept[key] = told[-1]
+    return [one for one in told if one is not None]
 
 
 def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] | None:

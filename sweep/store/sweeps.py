@@ -3,6 +3,7 @@
     $SWEEP_HOME/<sweep>/
       space.yaml        the search space as it was run
       plan.json         every trial and every refusal
+      chosen.jsonl      what a running search has added to them
       sweep.json        when, by which command, with which versions
       lock              held by the process that runs the sweep
       clock.json        wall-clock that it has run, over its resumes
@@ -36,7 +37,7 @@ from typing import Any
 import yaml
 
 from search_spaces.space import SearchSpace, check_name, parse
-from sweep.store import plans
+from sweep.store import plan_files, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, metric, to_yaml
@@ -75,7 +76,7 @@ class SweepFolder(TrialFiles):
 
     def plan(self) -> plans.Plan:
         """The plan as it was made."""
-        return plans.from_dict(read_json(self.path / "plan.json"))
+        return plan_files.read_plan(self.path)
 
     def plan_of(self, trial_id: str) -> plans.PlannedTrial:
         """The plan of one trial.
@@ -195,7 +196,7 @@ class SweepFolder(TrialFiles):
         alive = self.is_running
         return Counter(
             self.status(trial_id, runs=runs, running=alive)
-            for trial_id, runs in plans.outline(read_json(self.path / "plan.json"))
+            for trial_id, runs in plan_files.outline(self.path)
         )
 
     def seconds_run(self) -> float:
@@ -228,8 +229,16 @@ class SweepFolder(TrialFiles):
         Raises: InvalidInput where another process runs the sweep.
         """
         with self._lock():
-            write_json(self.path / "plan.json", plan.to_dict())
+            plan_files.write_plan(self.path, plan)
             write_text(self.path / "space.yaml", to_yaml(space.document()))
+
+    def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
+        """Add to the plan what a search has chosen at once; it is on the disk when this returns.
+
+        Raises: InvalidInput where another process runs the sweep.
+        """
+        with self._lock():
+            plan_files.add_choice(self.path, trials)
 
     def delete(self) -> None:
         """Remove the sweep and all that it made.
@@ -265,7 +274,7 @@ def create(
         raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
     (fresh / "trials").mkdir(mode=0o700)
     write_text(fresh / "space.yaml", to_yaml(space.document()))
-    write_json(fresh / "plan.json", plan.to_dict())
+    plan_files.write_plan(fresh, plan)
     # A name can be used again after a deletion; the id cannot.
     about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
     write_json(fresh / "sweep.json", about)

@@ -219,6 +219,27 @@ def test_a_running_sweep_keeps_its_plan_and_its_folder(folder: SweepFolder) -> N
     assert len(folder.plan().trials) == 3
 
 
+def test_a_choice_is_added_to_the_plan_and_leaves_the_rest_unwritten(folder: SweepFolder) -> None:
+    plan = folder.plan()
+    before = (folder.path / "plan.json").read_bytes()
+    chosen = [replace(plan.trials[1], id=f"chosen{n}") for n in range(3)]
+    folder.add_choice(chosen[:2])
+    folder.add_choice(chosen[2:])
+    assert (folder.path / "plan.json").read_bytes() == before
+    ids = [trial.id for trial in (*plan.trials, *chosen)]
+    assert [trial.id for trial in SweepFolder(folder.path).plan().trials] == ids
+    assert folder.statuses() == Counter(record.status for record in folder.records())
+    lines = (folder.path / "chosen.jsonl").read_bytes()
+    folder.replace_plan(folder.space(), folder.plan())
+    assert not (folder.path / "chosen.jsonl").exists()
+    (folder.path / "chosen.jsonl").write_bytes(lines)  # a crash between the two writes
+    assert [trial.id for trial in folder.plan().trials] == ids
+    assert folder.statuses().total() == len(ids)
+    (folder.path / "chosen.jsonl").write_text("{}\n")
+    with pytest.raises(InvalidData, match=r"expected trials in every line of .*chosen\.jsonl"):
+        folder.plan()
+
+
 def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(
     folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
