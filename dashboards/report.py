@@ -62,6 +62,14 @@ def time_factor(sweep: Sweep) -> float | None:
     return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
 
 
+def _selection(card: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the card says of a private selection whose best trial this is; None where it is none."""
+    found = card.get("selection")
+    if not found or found.get("law") is None:
+        return None
+    return {**found, "epsilon_one_trial": float(found["epsilon_one_trial"])}
+
+
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     drawn = roc_charts.with_curves(sweep)
     kinds = charts.kinds(sweep)
@@ -77,6 +85,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "cost_time": time_factor(sweep),
         "worst": strongest(sweep.chosen.metrics) if sweep.chosen else None,
         "total": _total(card or {}),
+        "selection": _selection(card or {}),
         "front": sorted(
             (t for t in sweep.finished if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,

@@ -262,3 +262,16 @@ def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
     }
     assert placed["eeee"][0] < placed["e2e2"][0] < placed["bbbb"][0] < placed["aaaa"][0]
     assert placed["eeee"][1] < placed["e2e2"][1] < placed["bbbb"][1] < placed["aaaa"][1]
+
+
+def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice() -> None:
+    card = {
+        **(samples.sweep().card or {}),
+        "sweep_total": {"epsilon": 8.0, "num_releases": 1, "unaccounted": []},
+        "selection": {"law": "geometric", "mean": 20.0, "epsilon_one_trial": 3.3},
+    }
+    page = Page(report.html(samples.sweep(card=card)))
+    assert "of a secret number of trials, of which no other is shown" in page.text
+    assert "(geometric law, mean 20), one trial alone would have 3.3" in page.text
+    assert "is of this trial alone" not in page.text
+    assert "is of this trial alone" in Page(report.html(samples.sweep())).text
