@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dashboards import comparison, palette, roc_charts
 from dashboards.chart import Axis, Chart, Line, Point, slug
@@ -13,6 +13,7 @@ from trainables.attacks import auc_of
 from trainables.figures import LEAKAGE
 
 STRONGEST = "strongest"
+MOST_POINTS, MOST_LINES = 150, 60  # that a chart can carry
 EPSILONS: dict[str, Callable[[Trial], float | None]] = {
     "epsilon": lambda trial: math.inf if trial.baseline else trial.epsilon,
     "epsilon_paper": lambda trial: math.inf if trial.baseline else trial.epsilon_paper,
@@ -57,7 +58,7 @@ def frontier(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
     return Chart(
         name=f"frontier-{slug(epsilon)}",
         title=f"Test SER over {epsilon}",
-        description=f"{len(points)} trials. Lower is better in both. The data are in the table of"
+        description=f"{_of(points, sweep)}. Lower is better in both. The data are in the table of"
         " all trials.",
         x=Axis(label=_X_LABELS[epsilon], is_log=True),
         y=Axis(label="test SER (95 % interval)", low=0.0),
@@ -79,7 +80,7 @@ def leakage(sweep: Sweep, attack: str, epsilon: str = "epsilon") -> Chart:
     return Chart(
         name=f"leakage-{slug(attack)}-{slug(epsilon)}",
         title=f"AUC of the {attack} membership attack over {epsilon}",
-        description=f"{len(points)} trials; one half is chance. Curator only. The data are in the"
+        description=f"{_of(points, sweep)}; one half is chance. Curator only. The data are in the"
         " table of attacks.",
         x=Axis(label=_X_LABELS[epsilon], is_log=True),
         y=Axis(label=f"AUC of the {attack} attack (95 %)"),
@@ -132,7 +133,7 @@ def times(sweep: Sweep) -> Chart:
 
 def _points(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tuple[Point, ...]:
     found = []
-    for trial in sweep.finished:
+    for trial in sweep.shown(sweep.finished, MOST_POINTS):
         x, y = EPSILONS[epsilon](trial), trial.figure(metric)
         if x is None or x <= 0 or y is None:
             continue
@@ -158,9 +159,14 @@ def _points(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tuple[Poin
     return tuple(sorted(found, key=lambda point: point.x))
 
 
+def _of(drawn: Sequence[Point | Line], sweep: Sweep) -> str:
+    total = len(sweep.finished)
+    return f"{len(drawn)} trials" + (f" of {total}" if total > MOST_LINES else "")
+
+
 def _by_epoch(sweep: Sweep, metric: str, label: str, *, is_log: bool) -> Chart:
     lines = []
-    for trial in sweep.finished:
+    for trial in sweep.shown(sweep.finished, MOST_LINES):
         found = [(row["epochs_done"], row[metric]) for row in trial.history if metric in row]
         found = [(x, y) for x, y in found if math.isfinite(y) and (y > 0 or not is_log)]
         if found:
@@ -180,7 +186,7 @@ def _by_epoch(sweep: Sweep, metric: str, label: str, *, is_log: bool) -> Chart:
     return Chart(
         name=f"epochs-{slug(metric)}",
         title=f"{label} by epoch",
-        description=f"{len(lines)} trials. The data are in epochs.csv.",
+        description=f"{_of(lines, sweep)}. The data are in epochs.csv.",
         x=Axis(label="epoch", is_whole=True, low=min(1.0, most - 1), high=most),
         y=Axis(label=label, is_log=is_log, low=None if is_log else 0.0),
         lines=tuple(lines),

@@ -22,6 +22,8 @@ from trainables.attacks import strongest
 from trainables.figures import LEAKAGE
 
 _TEMPLATES = Path(__file__).parent / "templates"
+# So that a page of any sweep stays small: rows of its tables, characters of a file within it.
+MOST_ROWS, MOST_ATTACKED, MOST_EMBEDDED = 300, 60, 150_000
 
 
 def html(sweep: Sweep, *, public: bool = False) -> str:
@@ -73,13 +75,17 @@ def _selection(card: Mapping[str, Any]) -> dict[str, Any] | None:
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     drawn = roc_charts.with_curves(sweep)
     kinds = charts.kinds(sweep)
+    files = tables.files(sweep)
     card = sweep.card
     return {
         "sweep": sweep,
         "public": public,
         "css": Markup(f"{_read('report.css')}\n{palette.css()}"),
         "js": Markup(_read("report.js")),
-        "files": tables.files(sweep),
+        "files": {n: text for n, text in files.items() if len(text) <= MOST_EMBEDDED},
+        "beside": [name for name, text in files.items() if len(text) > MOST_EMBEDDED],
+        "rows": sweep.shown(sweep.trials, MOST_ROWS),
+        "attacked": sweep.shown(sweep.finished, MOST_ATTACKED),
         "legend": legend.entries(sweep),
         "sentence": sentence(sweep),
         "cost_time": time_factor(sweep),

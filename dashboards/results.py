@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +139,20 @@ class Sweep:
     def baseline(self) -> Trial | None:
         """What others are compared with: the first finished baseline."""
         return next((trial for trial in self.finished if trial.baseline), None)
+
+    def shown(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
+        """At most `most` of `trials`, in their order: the baseline, the chosen one and the front
+        first, then an even share of the others.
+        """
+        if len(trials) <= most:
+            return tuple(trials)
+        first = [t for t in trials if t.baseline or t.id == self.choice.trial]
+        first += [t for t in trials if t.on_front and t not in first]
+        kept = {trial.id for trial in first[:most]}
+        rest = [trial for trial in trials if trial.id not in kept]
+        room = most - len(kept)
+        kept |= {rest[place * len(rest) // room].id for place in range(room)} if room else set()
+        return tuple(trial for trial in trials if trial.id in kept)
 
     @property
     def chosen(self) -> Trial | None:

@@ -42,15 +42,9 @@ def rocs(sweep: Sweep) -> list[Chart]:
     ]
 
 
-def with_curves(sweep: Sweep) -> list[Trial]:
-    """Trials whose curves are drawn: all, or where that is too many the ones that matter most."""
-    have = [trial for trial in sweep.finished if trial.rocs]
-
-    def matters(trial: Trial) -> tuple[bool, bool, bool]:
-        return not trial.baseline, trial.id != sweep.choice.trial, not trial.on_front
-
-    kept = {trial.id for trial in sorted(have, key=matters)[:MOST_CURVES]}
-    return [trial for trial in have if trial.id in kept]
+def with_curves(sweep: Sweep) -> tuple[Trial, ...]:
+    """Trials whose curves are drawn."""
+    return sweep.shown([trial for trial in sweep.finished if trial.rocs], MOST_CURVES)
 
 
 def roc_of_trial(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> Chart:
