@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from dashboards import palette
@@ -165,19 +166,20 @@ def _point(axis: Axes, point: Point, *, gid: str, infinity: float, across: bool)
     """A mark with its interval, upright or `across`, and a ring around the one that was chosen."""
     x = infinity if math.isinf(point.x) else point.x
     colour = palette.colour(point.engine)
+    parts: list[tuple[Any, Any, dict[str, Any]]] = []
     if point.low is not None and point.high is not None:
-        ends = (point.low, point.high)
-        whisker = (ends, (point.y,) * 2) if across else ((x, x), ends)
-        (line,) = axis.plot(*whisker, color=colour, lw=1.4, alpha=0.6)
-        line.set_gid(f"{gid}-0")
+        ends, still = (point.low, point.high), (point.y if across else x,) * 2
+        places = (ends, still) if across else (still, ends)
+        parts.append((*places, {"color": colour, "lw": 1.4, "alpha": 0.6}))
     if point.is_chosen:
-        (ring,) = axis.plot([x], [point.y], "o", ms=17, mfc="none", mec=INK, mew=1.3)
-        ring.set_gid(f"{gid}-1")
+        ring = {"marker": "o", "ms": 17, "mfc": "none", "mec": INK, "mew": 1.3, "ls": ""}
+        parts.append(([x], [point.y], ring))
     shape = palette.MATPLOTLIB_MARKS[point.mark]
-    (dot,) = axis.plot([x], [point.y], shape, ms=8, color=colour, mec="#ffffff", mew=0.8)
-    dot.set_gid(f"{gid}-2")
-    for artist in axis.lines[-3:]:
-        artist.set_clip_on(False)
+    dot = {"marker": shape, "ms": 8, "color": colour, "mec": "#ffffff", "mew": 0.8, "ls": ""}
+    parts.append(([x], [point.y], dot))
+    for number, (xs, ys, style) in enumerate(parts):  # `plot` would look for new limits each time
+        line = axis.add_line(Line2D(xs, ys, clip_on=False, **style))
+        line.set_gid(f"{gid}-{number}")
 
 
 def _legend(axis: Axes, chart: Chart) -> None:

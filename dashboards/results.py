@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from trainables.attacks import oriented
@@ -130,7 +131,7 @@ class Sweep:
     card: Mapping[str, Any] | None = None
     delta: float | None = None
 
-    @property
+    @cached_property
     def finished(self) -> tuple[Trial, ...]:
         """Trials that were measured, in the order of the plan."""
         return tuple(trial for trial in self.trials if trial.finished)
@@ -159,7 +160,7 @@ class Sweep:
         """The trial of the choice."""
         return next((t for t in self.trials if t.id == self.choice.trial), None)
 
-    @property
+    @cached_property
     def attacks(self) -> tuple[str, ...]:
         """Every attack that any trial has an AUC of; the paper's first."""
         found = {attack for trial in self.finished for attack in trial.attacks}
