@@ -12,7 +12,6 @@ from types import ModuleType
 from trainables.errors import InvalidInput
 
 _HOUSE = "trainables"
-_KIND = re.compile(r"""^KIND = ["'](\w+)["']""", re.MULTILINE)
 
 
 def names(shelf: str, *, kind: str | None = None) -> tuple[str, ...]:
@@ -27,6 +26,16 @@ def names(shelf: str, *, kind: str | None = None) -> tuple[str, ...]:
 
 
 @cache
+def constant(shelf: str, name: str, constant: str) -> str | None:
+    """A module constant of an entry that is a word, read from its text; None where it has none.
+
+    >>> constant("tasks", "synthesis", "DATASETS")
+    'pairs'
+    """
+    found = re.search(rf"""^{constant} = ["'](\w+)["']""", text_of(shelf, name), flags=re.MULTILINE)
+    return found[1] if found else None
+
+
 def kind_of(shelf: str, name: str) -> str | None:
     """The module constant `KIND` of an entry, read from its text; None where it has none.
 
@@ -36,8 +45,7 @@ def kind_of(shelf: str, name: str) -> str | None:
     >>> kind_of("datasets", "atis")
     'frames'
     """
-    found = _KIND.search(text_of(shelf, name))
-    return found[1] if found else None
+    return constant(shelf, name, "KIND")
 
 
 def text_of(shelf: str, name: str) -> str:

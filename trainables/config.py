@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import (
     Field,
@@ -21,7 +21,6 @@ from pydantic import (
 
 from trainables import catalogue
 from trainables.entries import (
-    KINDS,
     SHELVES,
     TAGS,
     Data,
@@ -29,12 +28,15 @@ from trainables.entries import (
     Model,
     Privacy,
     Synthesis,
+    Task,
     data_config,
     default_entry,
     engine_config,
     entry_config,
     entry_fields,
     entry_of,
+    kind_for,
+    kinds_of,
     model_part,
     synthesis_config,
 )
@@ -59,7 +61,6 @@ from trainables.sections import (
 from trainables.synthesis_section import SynthesisConfig
 
 __all__ = [
-    "KINDS",
     "NOISE_FIELDS",
     "SHELVES",
     "SPLITS_WITH_COINS",
@@ -89,6 +90,8 @@ __all__ = [
     "entry_config",
     "entry_fields",
     "entry_of",
+    "kind_for",
+    "kinds_of",
     "model_part",
     "parse",
     "synthesis_config",
@@ -101,7 +104,7 @@ _LATER = ("precision", "optimizer", "learning_rate_decay", "steps_per_epoch")
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
-    task: Literal["nlu", "synthesis"] = "nlu"
+    task: Task = Field(default_factory=lambda: catalogue.marked("tasks", "DEFAULT"))
     engine: Engine = Field(default_factory=lambda: catalogue.marked("engines", "DEFAULT"))
     data: Data = Field(default_factory=dict, validate_default=True)
     model: Model = Field(default_factory=dict, validate_default=True)
@@ -112,7 +115,7 @@ class TrialConfig(Frozen):
 
     @model_validator(mode="after")
     def _synthesis_fits(self) -> TrialConfig:
-        if self.task == "nlu":
+        if kind_for(self.task, "generation") is None:
             if self.synthesis != synthesis_config({}):
                 raise ValueError("expected fields of synthesis with task=synthesis alone")
             return self
@@ -193,7 +196,7 @@ class TrialConfig(Frozen):
         it never reads, and that may be others tomorrow.
         """
         fields: dict[str, Any] = dump(self)
-        if self.task == "nlu":
+        if kind_for(self.task, "generation") is None:
             fields.pop("synthesis", None)
         return fields
 

@@ -19,14 +19,6 @@ from trainables.frozen import Frozen, first_problem
 from trainables.sections import DataConfig, ModelConfig, PrivacyConfig
 from trainables.synthesis_section import SynthesisConfig
 
-# Which entries of a shelf a task can use: those with this module constant `KIND`.
-KINDS = {
-    ("nlu", "datasets"): "frames",
-    ("nlu", "models"): "frames",
-    ("synthesis", "datasets"): "pairs",
-    ("synthesis", "models"): "text",
-    ("synthesis", "generation"): "method",
-}
 # Where the entries that own a section stand.
 SHELVES = {
     "data": "datasets",
@@ -41,6 +33,27 @@ TAGS = {
     "privacy": "engine",
     "synthesis": "synthesis.method",
 }
+
+
+def tasks() -> tuple[str, ...]:
+    """What a trial can do: the entries of tasks that train one."""
+    return catalogue.names("tasks", kind="trial")
+
+
+def kind_for(task: str, shelf: str) -> str | None:
+    """The `KIND` of the entries of a shelf that a task uses, which it states as `DATASETS`,
+    `MODELS` and so on; None where it says nothing of the shelf.
+
+    >>> kind_for("nlu", "models"), kind_for("nlu", "generation")
+    ('frames', None)
+    """
+    return catalogue.constant("tasks", task, shelf.upper())
+
+
+def kinds_of(shelf: str) -> frozenset[str]:
+    """The `KIND`s of a shelf's entries that some task uses."""
+    found = (kind_for(task, shelf) for task in tasks())
+    return frozenset(kind for kind in found if kind is not None)
 
 
 def default_entry(section: str) -> str:
@@ -81,7 +94,7 @@ def entry_fields(section: str, name: Any) -> tuple[str, ...] | None:
 
 def _entries(shelf: str) -> tuple[str, ...]:
     """Those that some task can use."""
-    kinds = {kind for (_, of), kind in KINDS.items() if of == shelf}
+    kinds = kinds_of(shelf)
     if not kinds:
         return catalogue.names(shelf)
     return tuple(name for name in catalogue.names(shelf) if catalogue.kind_of(shelf, name) in kinds)
@@ -91,8 +104,8 @@ def _of_entry(section: str) -> BeforeValidator:
     shelf = SHELVES[section]
 
     def read(fields: Any, info: ValidationInfo) -> Any:
-        task = info.data.get("task", "nlu")
-        kind = KINDS[task, shelf]
+        task = info.data.get("task") or catalogue.marked("tasks", "DEFAULT")
+        kind = kind_for(task, shelf)
         if isinstance(fields, DataConfig | ModelConfig):
             if catalogue.kind_of(shelf, fields.name) == kind:
                 return fields
@@ -109,6 +122,12 @@ def _of_entry(section: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _known_task(name: str) -> str:
+    if name not in tasks():
+        raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {name!r}")
+    return name
+
+
 def _known_engine(name: str) -> str:
     names = catalogue.names("engines")
     if name not in names:
@@ -116,6 +135,7 @@ def _known_engine(name: str) -> str:
     return name
 
 
+Task = Annotated[str, AfterValidator(_known_task)]
 Engine = Annotated[str, AfterValidator(_known_engine)]
 Data = Annotated[SerializeAsAny[DataConfig], _of_entry("data")]
 Model = Annotated[SerializeAsAny[ModelConfig], _of_entry("model")]

@@ -12,7 +12,7 @@ from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from tests.sweep.sweeps import settings_in
 from trainables import catalogue
-from trainables.config import KINDS, data_config, parse
+from trainables.config import data_config, kinds_of, parse
 from trainables.data.corpus import open_corpus
 from trainables.data.pairs import Pair
 from trainables.data.records import Utterance
@@ -40,7 +40,7 @@ def test_the_shelf_has_the_papers_corpora():
 def test_it_states_its_kind_and_whether_it_is_public(name, entry):
     assert entry.KIND in RECORDS
     assert catalogue.kind_of("datasets", name) == entry.KIND
-    assert entry.KIND in KINDS.values()
+    assert entry.KIND in kinds_of("datasets")
     assert isinstance(entry.PUBLIC, bool)
 
 

@@ -12,12 +12,12 @@ from search_spaces.expansion import expand
 from tests.conformance.shelves import DropIn
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue
-from trainables.config import KINDS, ModelConfig, model_part, parse
+from trainables.config import ModelConfig, kinds_of, model_part, parse
 from trainables.errors import InvalidInput
 
 __all__ = ["place"]
 
-_OF_TASKS = {kind for (_, shelf), kind in KINDS.items() if shelf == "models"}
+_OF_TASKS = kinds_of("models")
 _NAMES = [n for n in catalogue.names("models") if catalogue.kind_of("models", n) in _OF_TASKS]
 
 

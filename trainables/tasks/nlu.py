@@ -24,6 +24,11 @@ from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
 
+KIND = "trial"
+DEFAULT = True
+# The entries that it uses: those of this `KIND`.
+DATASETS = "frames"
+MODELS = "frames"
 _PROBED = 512  # records whose inference stands for that of all
 
 

@@ -30,6 +30,11 @@ from trainables.tasks._pretraining import pretrained
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
+KIND = "trial"
+# The entries that it uses: those of this `KIND`.
+DATASETS = "pairs"
+MODELS = "text"
+GENERATION = "method"
 GENERATED = "synthetic.jsonl"
 MEMBERS, HELD_OUT = "members.jsonl", "held_out.jsonl"  # private records: never exported
 ABOUT = "synthesis.json"

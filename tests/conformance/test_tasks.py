@@ -1,0 +1,120 @@
+"""What every task of the shelf keeps to. A new file there inherits these tests."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests.conformance.shelves import DropIn
+from trainables import catalogue
+from trainables.communication import Alone
+from trainables.config import kind_for, kinds_of, parse
+from trainables.errors import InvalidInput
+from trainables.trial import run as run_trial
+
+_NAMES = catalogue.names("tasks", kind="trial")
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_the_contract(name: str) -> None:
+    module = catalogue.entry("tasks", name)
+    assert list(inspect.signature(module.run).parameters) == [
+        *("config", "folder", "comm", "report", "data_dir", "cache_dir")
+    ]
+    assert list(inspect.signature(module.probe).parameters) == [
+        *("config", "folder", "data_dir", "cache_dir")
+    ]
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("shelf", ["datasets", "models"])
+def test_there_is_an_entry_for_it_on_each_shelf(name: str, shelf: str) -> None:
+    kind = kind_for(name, shelf)
+    assert kind is not None
+    assert catalogue.names(shelf, kind=kind)
+    assert kind == getattr(catalogue.entry("tasks", name), shelf.upper())
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_some_engine_trains_it_with_entries_of_its_kinds(name: str) -> None:
+    engines = catalogue.names("engines")
+    able = [e for e in engines if name in catalogue.entry("engines", e).TASKS]
+    assert able
+    data, model = (
+        catalogue.names(shelf, kind=kind_for(name, shelf))[0] for shelf in ("datasets", "models")
+    )
+    made = parse(
+        {"task": name, "engine": able[0], "data": {"name": data}, "model": {"name": model}}
+    )
+    assert parse(made.model_dump(mode="json")) == made
+    for other in set(_NAMES) - {name}:
+        with pytest.raises(InvalidInput, match=rf"data\.name to be one of .* with task={other}"):
+            parse({**made.model_dump(mode="json"), "task": other})
+
+
+COUNTING = '''"""Count the records: a task that trains nothing."""
+
+from trainables.result import TrialResult
+
+KIND = "trial"
+DATASETS = "frames"
+MODELS = "frames"
+
+
+def run(config, *, folder, comm, report, data_dir, cache_dir):
+    return TrialResult(
+        trial_id=config.id,
+        metrics={"num_utterances": 3.0},
+        privacy={},
+        epochs_done=0,
+        stopped_early=False,
+        seconds=0.0,
+    )
+'''
+ENGINE = '''"""Nothing to step."""
+
+from typing import ClassVar
+
+from trainables.config import PrivacyConfig
+from trainables.engines._look import Look
+
+KIND = "plain"
+TASKS = ("counting",)
+LOOK = Look(label="None", light="#000000", dark="#ffffff")
+PAPER_FIGURE = False
+AUDITED = ()
+
+
+class Config(PrivacyConfig):
+    engine: ClassVar[str] = "idle"
+
+
+def check(mechanism):
+    pass
+
+
+def make(model, mechanism, setup):
+    raise NotImplementedError
+'''
+
+
+def test_a_new_task_is_found_typed_and_run(drop_in: DropIn, tmp_path) -> None:
+    drop_in("tasks", "counting", COUNTING)
+    drop_in("engines", "idle", ENGINE)
+    with pytest.raises(InvalidInput, match="expected engine idle with task=counting, got "):
+        parse({"task": "counting"})
+    made = parse({"task": "counting", "engine": "idle"})
+    assert kinds_of("datasets") == {"frames", "pairs"}
+    result = run_trial(
+        made,
+        folder=tmp_path,
+        comm=Alone(),
+        report=lambda epoch: True,
+        data_dir=tmp_path,
+        cache_dir=tmp_path,
+    )
+    assert result.metrics == {"num_utterances": 3.0}
+    with pytest.raises(InvalidInput, match="task to be one of counting, nlu, synthesis"):
+        parse({"task": "sum"})
