@@ -17,9 +17,9 @@ from pydantic_core import PydanticUndefined
 
 from search_spaces.space import SearchSpace
 from trainables import catalogue
-from trainables.config import KINDS, SHELVES, TrialConfig
+from trainables.config import SHELVES, TAGS, TrialConfig, kinds_of
 from trainables.errors import InvalidInput
-from trainables.frozen import nearest
+from trainables.frozen import Frozen, nearest
 
 _NAMES: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "true | false"}
 _BOUNDS = (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
@@ -85,7 +85,7 @@ def _hint(path: str, rows: tuple[FieldRow, ...]) -> str:
 def _of_shelf(section: str) -> list[FieldRow]:
     """The fields of all entries that can own the section, each once."""
     shelf = SHELVES[section]
-    kinds = {kind for (_, of), kind in KINDS.items() if of == shelf}
+    kinds = kinds_of(shelf)
     names = [
         name
         for name in catalogue.names(shelf)
@@ -93,14 +93,16 @@ def _of_shelf(section: str) -> list[FieldRow]:
     ]
     have: dict[FieldRow, list[str]] = {}
     for name in names:
-        model: type[BaseModel] = catalogue.entry(shelf, name).Config
-        for field, info in model.model_fields.items():
-            if field == "name":
+        own: type[Frozen] = catalogue.entry(shelf, name).Config
+        for field in own.fields():
+            path = f"{section}.{field}"
+            if path == TAGS[section]:
                 continue
-            for row in _rows(f"{section}.{field}", info):
+            for row in _rows(path, own.model_fields[field]):
                 have.setdefault(row, []).append(name)
-    first = FieldRow(f"{section}.name", "text", "-", " | ".join(names), f"entry of {shelf}")
-    tag = [first] if "name" in catalogue.entry(shelf, names[0]).Config.model_fields else []
+    # A section whose entry is named outside of it has that field's own row.
+    first = FieldRow(TAGS[section], "text", "-", " | ".join(names), f"entry of {shelf}")
+    tag = [first] if TAGS[section].startswith(f"{section}.") else []
     rows = [
         FieldRow(
             **{
