@@ -45,6 +45,15 @@ def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
     return found | content(place)
 
 
+def test_the_table_of_private_files_names_every_file_of_a_trial(tmp_path: Path) -> None:
+    folder = nlu_home(tmp_path / "a", corpus(), unit="record", engine="edp_sgd")
+    table = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text(encoding="utf-8")
+    [record] = folder.records()
+    names = {path.name for path in folder.trial_folder(record.plan.id).iterdir()}
+    assert {"signals.npz", "manifest.json"} <= names
+    assert {name for name in names if name not in table} == set()
+
+
 _NOT_PUBLIC = ("curator_only", "mlflow.")  # the latter: ids, paths, who ran it
 UNITS = [("record", "edp_sgd"), ("record", "dp_sgd"), ("group", "edp_sgd"), ("group", "dp_sgd")]
 
