@@ -192,6 +192,21 @@ def test_a_buffer_that_training_replaces_stops_the_trial() -> None:
 
 
 @pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
+def test_the_figures_of_a_step_count_what_was_clipped(books: bool) -> None:
+    """Norms 0.5, 2 and 4 at C 1, and one that is not finite."""
+    table = gradients(4)
+    table *= (torch.tensor([0.5, 2.0, 4.0, 1.0]) / table.norm(dim=1)).unsqueeze(1)
+    table[3, 0] = math.inf
+    model = None if books else PlainGradients(WIDTHS)
+    mech = mechanism("dp_sgd", max_grad_norm=1.0)
+    stats = engine_on(mech, table, [[0], [1], [2], [3]], model=model).step(0, 0)
+    counts = [int(n) for n in (stats.clipped, stats.nonfinite, stats.units, stats.records)]
+    assert counts == [2, 1, 4, 4]
+    assert float(stats.norm) == pytest.approx(6.5, rel=1e-4)
+    assert stats.vector().dtype == torch.float64
+
+
+@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
 def test_no_gradient_of_a_record_is_left_on_a_parameter(books: bool) -> None:
     model = None if books else PlainGradients(WIDTHS)
     engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1]], model=model)

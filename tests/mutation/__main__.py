@@ -70,7 +70,8 @@ def _run(given: argparse.Namespace) -> None:
     else:
         chosen = [mutant for mutant in chosen if mutant.key not in done]
     until = time.monotonic() + 60 * given.minutes
-    Runner(reach(), append_to(given.results), given.budget, until).run(chosen)
+    say = append_to(given.results)
+    Runner(reach(), say, given.budget, until, newest_first=given.survivors).run(chosen)
     count = Counter(row["outcome"] for row in rows(given.results))
     print(", ".join(f"{number} {name}" for name, number in count.most_common()), file=sys.stderr)
 

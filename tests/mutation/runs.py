@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -65,6 +66,7 @@ class Runner:
     budget: float  # seconds of tests for one mutant
     until: float  # of time.monotonic()
     known: Mapping[str, str] = field(default_factory=dict)  # the test that notices a mutant
+    newest_first: bool = False  # tests that were watched last, where some survived the others
     _kills: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def run(self, mutants: Sequence[Mutant | CMutant]) -> None:
@@ -159,9 +161,14 @@ class Runner:
         if mutant.at_import:  # a new process imports every file of tests: seconds each
             names = frozenset(name for name in names if name.startswith(near)) or names
 
+        age = (
+            dict(zip(reversed(self.reach.seconds), itertools.count())) if self.newest_first else {}
+        )
+
         def rank(name: str) -> tuple[int, int, bool, float]:
             kills = self._kills[mutant.where, name], self._kills[mutant.file, name]
-            return -kills[0], -kills[1], not name.startswith(near), self.reach.seconds[name]
+            cost = float(age.get(name, self.reach.seconds[name]))
+            return -kills[0], -kills[1], not name.startswith(near), cost
 
         chosen, left = [], self.budget
         for name in sorted(names, key=rank):

@@ -1,0 +1,20 @@
+"""Which data set a trial is charged to, and the texts by which two data sets share a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sweep.spending.training_data import training_data
+from tests.sweep.sweeps import settings_in
+from tests.tasks._pairs import made_pairs, tiny, write_pairs
+
+
+def test_pairs_are_known_by_their_utterances(tmp_path: Path) -> None:
+    config = tiny(write_pairs(tmp_path, training=12, human=6))
+    found = training_data(config, settings_in(tmp_path))
+    assert found.name == "smcalflow"
+    assert found.fingerprint == training_data(config, settings_in(tmp_path)).fingerprint
+    texts = list(found.texts())
+    assert {row["utterance"].lower().encode() for row in made_pairs(12)} <= set(texts)
+    other = tiny(write_pairs(tmp_path, training=11, human=6))
+    assert training_data(other, settings_in(tmp_path)).fingerprint != found.fingerprint
