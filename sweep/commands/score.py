@@ -141,11 +141,13 @@ def register(app: typer.Typer) -> None:
             return
         assert reference is not None  # the one pair that is left
         assert hypothesis is not None
+        from sweep.results.score_files import score_files
+
         found = score_files(
             reference,
             hypothesis,
-            align=align,
-            match=match,
+            align=align.value,
+            match=match.value,
             bootstrap_samples=bootstrap_samples,
             seed=seed,
         )
@@ -162,36 +164,6 @@ def refuse_unless_one_pair(given: dict[tuple[str, str], tuple[Path | None, Path 
         return
     pairs = [f"--{one} FILE and --{other} FILE" for one, other in (some[:1] or given)]
     raise InvalidInput(f"expected {', or '.join(pairs)}{' alone' if len(some) > 1 else ''}")
-
-
-def score_files(
-    reference: Path,
-    hypothesis: Path,
-    *,
-    align: Align,
-    match: Match,
-    bootstrap_samples: int,
-    seed: int,
-) -> dict[str, float]:
-    """The metrics of two files.
-
-    Raises: InvalidInput for files that are damaged or do not belong together.
-    """
-    from sweep.store.line_files import read_frames, refuse_unless_aligned
-    from trainables import metrics
-
-    right, guess = read_frames(reference), read_frames(hypothesis)
-    refuse_unless_aligned(right, guess, spans=match is Match.SPAN)
-    return metrics.score(
-        right.frames,
-        guess.frames,
-        align=align.value,
-        match=match.value,
-        tokens=right.tokens,
-        hypothesis_tokens=guess.tokens,
-        bootstrap_samples=bootstrap_samples,
-        seed=seed,
-    )
 
 
 def _print_figures(found: Mapping[str, Any]) -> None:

@@ -1,0 +1,159 @@
+"""The accounting of one mechanism from a config's parts, of which some may be missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from sweep.planning.accounting import size_of
+from sweep.settings import from_environment
+from sweep.store.data_sets import is_at_hand
+from trainables import accountants, catalogue
+from trainables.config import TargetEpsilon, TrainingConfig, engine_config, parse
+from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import PrivacySummary
+
+
+def fields_of(config: Path | None) -> dict[str, Any]:
+    """The parts of a config that accounting reads, as plain data; empty without a file."""
+    if config is None:
+        return {
+            "engine": catalogue.marked("engines", "DEFAULT"),
+            "data": {},
+            "training": {},
+            "privacy": {},
+        }
+    try:
+        fields = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"cannot read config {config}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise InvalidInput(f"expected {config} to be YAML") from None
+    if not isinstance(fields, dict):
+        raise InvalidInput(f"expected {config} to hold the fields of a trial's config")
+    whole = parse(fields).model_dump(mode="json")
+    names = ["engine", "data", "training", "privacy"]
+    if whole["task"] == "synthesis":  # its stages and histogram are part of the mechanism
+        names += ["task", "model", "synthesis"]
+    return {name: whole[name] for name in names}
+
+
+def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
+    """The mechanism, its noise calibrated where a target is given, and the chosen accountant."""
+    if parts.get("task") == "synthesis":
+        return _mechanism_of_synthesis(parts)
+    engine, given_delta = parts["engine"], parts["privacy"].get("delta")
+    if engine not in catalogue.names("engines"):
+        raise InvalidInput(
+            f"expected engine to be one of {', '.join(catalogue.names('engines'))}, got {engine!r}"
+        )
+    if given_delta is not None and not 0 < given_delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={given_delta:g}")
+    try:
+        privacy = engine_config(engine, parts["privacy"])
+        _set_default_batch(parts["training"], privacy.microbatch_size or 1)
+        training = TrainingConfig.model_validate(parts["training"])
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None
+    target = privacy.noise_multiplier
+    if isinstance(target, TargetEpsilon):
+        privacy = privacy.model_copy(update={"noise_multiplier": 1.0})
+    num_records = parts["data"].get("num_records")
+    if num_records is None and "name" in parts["data"]:
+        parts["data"]["num_records"] = num_records = _size(parts["data"])
+    if num_records is None:
+        sampled = privacy.sampling not in (None, "shuffle")
+        if sampled or privacy.delta is None:
+            raise InvalidInput(
+                "expected --num-records (or data.num_records in the config):"
+                f" {'the sample rate' if sampled else 'the default delta'} depends on it"
+            )
+        # Shuffled epochs cost the same whatever the number of records is.
+        num_records = training.expected_batch_size
+    mechanism = build_from(engine, privacy, training=training, num_records=num_records)
+    if isinstance(target, TargetEpsilon):
+        z = accountants.noise_for(
+            mechanism, target_epsilon=target.target_epsilon, accountant=privacy.accountant
+        )
+        mechanism = replace(mechanism, noise_multiplier=z)
+    return mechanism, privacy.accountant
+
+
+def report(
+    mechanism: Mechanism, summary: PrivacySummary, num_records: int | None
+) -> dict[str, Any]:
+    """The summary, and the values of the mechanism that it follows from. What depends on a number
+    of records that was not given is None.
+    """
+    return summary.to_dict() | {
+        "engine": mechanism.engine,
+        "sampling": mechanism.sampling,
+        "noise_calibration": mechanism.noise_calibration,
+        "group_scale": mechanism.group_scale,
+        "num_workers": mechanism.num_workers,
+        "microbatch_size": mechanism.microbatch_size,
+        "num_microbatches": mechanism.num_microbatches,
+        "num_records": num_records,
+        "expected_batch_size": mechanism.expected_batch_size,
+        "epochs": mechanism.epochs,
+        "steps": None if num_records is None else mechanism.steps,
+        "sensitivity": mechanism.sensitivity,
+    }
+
+
+def sensitivity_reason(mechanism: Mechanism) -> str:
+    """Where the sensitivity of a step comes from."""
+    if mechanism.microbatch_size > 1:
+        return f"one of {mechanism.microbatch_size} records can turn a clipped mean around"
+    return "a record is replaced" if mechanism.sensitivity == 2 else "a record is added or removed"
+
+
+def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
+    """Why the sound figure is not the paper's."""
+    if summary.epsilon_paper is None or not mechanism.is_private:
+        return []
+    found = []
+    if mechanism.noise_calibration == "paper" and mechanism.num_workers > 1:
+        root = mechanism.num_workers**0.5
+        found.append(
+            f"epsilon_paper takes the noise of {mechanism.num_workers} workers for z0, but"
+            f" independent noise sums as a variance: z0 / {root:.3g}"
+        )
+    if mechanism.sensitivity == 2:
+        found.append("epsilon_paper takes the sensitivity for C; here it is 2 C")
+    if mechanism.group_scale != "none" and mechanism.noise_calibration == "paper":
+        found.append(
+            "epsilon_paper ignores that noise after the rescale is weakest where alpha_k is largest"
+        )
+    return found
+
+
+def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
+    """All that a synthesis trial releases, and the chosen accountant."""
+    config = parse(parts)
+    number = config.data.num_records
+    if number is None:
+        number = parts["data"]["num_records"] = size_of(config, from_environment()).num_records
+    _, mechanism = accountants.resolve(config, num_records=number)
+    return mechanism, config.privacy.accountant
+
+
+def _size(data: dict[str, Any]) -> int | None:
+    """n of a config's data set, counted where it is at hand; None where it is not."""
+    config, settings = parse({"data": data}), from_environment()
+    return size_of(config, settings).num_records if is_at_hand(config.data, settings) else None
+
+
+def _set_default_batch(training: dict[str, Any], microbatch_size: int) -> None:
+    """Without a batch size: the least of at least 64 that the workers can share."""
+    workers = training.get("num_workers", 1)
+    if "expected_batch_size" not in training and isinstance(workers, int) and workers > 0:
+        share = workers * microbatch_size
+        training["expected_batch_size"] = share * -(-64 // share)
