@@ -1,0 +1,145 @@
+"""Public pretraining: which corpora it may read, what it leaves, how it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trainables.config import data_config, model_part
+from trainables.data.corpus import open_corpus
+from trainables.data.records import LabelSchema
+from trainables.encoders.folder import read
+from trainables.errors import InvalidInput
+from trainables.models.features import build, require_usable
+from trainables.pretraining import left_out, loop
+from trainables.pretraining.config import PretrainingConfig, parse
+from trainables.pretraining.loop import pretrain
+from trainables.pretraining.result import write
+
+_FIELDS: dict[str, Any] = {
+    "name": "tiny",
+    "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
+    "corpora": [
+        {"name": "health", "num_utterances": 1_000},
+        {"name": "video", "num_utterances": 1_000, "max_records": 200},
+    ],
+    "epochs": 1,
+    "learning_rate": 1e-2,
+}
+
+
+def config(**fields: object) -> PretrainingConfig:
+    return parse(_FIELDS | fields)
+
+
+def trained(folder: Path, **fields: object) -> tuple[loop.Pretrained, list[loop.Progress]]:
+    reports: list[loop.Progress] = []
+    done = pretrain(
+        config(**fields),
+        folder=folder,
+        data_dir=folder,
+        cache_dir=folder / "cache",
+        report=reports.append,
+    )
+    return done, reports
+
+
+def test_it_learns_and_reports_how_far_it_is(tmp_path: Path) -> None:
+    done, reports = trained(tmp_path, epochs=4)
+    assert [each.corpus.name for each in done.corpora] == ["health", "video"]
+    assert reports[-1].step == reports[-1].steps
+    assert reports[-1].loss < 0.85 * reports[0].loss
+    assert done.accuracy[0][1] > 0.3  # tags of the larger one
+    for each in done.corpora:
+        assert not np.isin(each.held_out, each.train).any()
+
+
+def test_an_interrupted_one_goes_on_to_the_same_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = trained(tmp_path / "whole")
+    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress: loop.Progress) -> None:
+        if progress.step > 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        pretrain(
+            config(),
+            folder=tmp_path / "cut",
+            data_dir=tmp_path,
+            cache_dir=tmp_path / "cut" / "cache",
+            report=stop,
+        )
+    later, _ = trained(tmp_path / "cut")
+    for name, tensor in whole.encoder.state_dict().items():
+        assert torch.equal(later.encoder.state_dict()[name], tensor), name
+
+
+def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path: Path) -> None:
+    done, _ = trained(tmp_path)
+    write(done, config(), tmp_path / "encoder")
+    found = read(str(tmp_path / "encoder"))
+    assert [each["name"] for each in found.card["corpora"]] == ["health", "video"]
+    assert found.card["private_records_read"] == 0
+    assert found.moments is not None
+    assert sum(found.moments[0].widths) == len(found.moments[0].mean)
+    part = model_part(name="features", encoder=str(tmp_path / "encoder"))
+    schema = LabelSchema(intents=("a", "b"), slots=("city",), source="test")
+    model = build(part, schema=schema, seed=0)
+    ours = model.fixed.encoder.state_dict()
+    for name, tensor in done.encoder.state_dict().items():
+        if not name.startswith(("intent_head", "tag_head", "crf")):
+            assert torch.equal(ours[name], tensor), name
+    with pytest.raises(InvalidInput, match="without health"):
+        require_usable(part, data_config(name="health"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"corpora": [{"name": "json_lines"}]}, "expected public corpora"),
+        ({"leave_out": ["atis"], "corpora": [{"name": "atis"}]}, "got atis in both"),
+        ({"corpora": []}, "corpora"),
+        ({"epoch": 3}, "did you mean epochs"),
+        ({"encoder": {"name": "causal_lm"}}, "to be one of"),
+        ({"name": "../up"}, "name"),
+    ],
+)
+def test_what_is_refused(fields: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        config(**fields)
+
+
+def test_a_word_table_needs_vectors(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="word_table with model clc"):
+        trained(tmp_path, word_table=100)
+
+
+def test_texts_that_are_listed_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_out, "_LISTS", tmp_path)
+    made = tmp_path / "cache"
+    lines = left_out.shared("health", ["health"], data_dir=tmp_path, cache_dir=made)
+    (tmp_path / "mine.txt").write_text("\n".join(lines[:50]))
+    health = data_config(name="health", num_utterances=1_000)
+    corpus = open_corpus(health, data_dir=tmp_path, cache_dir=made)
+    expected = int(np.isin(corpus.record_hashes(b""), left_out.listed(["mine"])).sum())
+    done, _ = trained(tmp_path, leave_out=["mine"], corpora=[health])
+    assert done.corpora[0].left_out == expected > 0
+    with pytest.raises(InvalidInput, match="leave_out from mine"):
+        left_out.listed(["nothing"])
+
+
+def test_the_lists_in_the_repository_hold_hashes_alone() -> None:
+    for name in ("atis", "snips", "nlu_eval"):
+        assert left_out.listed([name]).dtype == np.uint64
