@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sweep.commands._shared import JsonFlag, Name, console, print_json
+
+if TYPE_CHECKING:
+    from trainables.privacy.card import Review
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +41,13 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option("--register", metavar="MODEL", help="Also register it in MLflow."),
         ] = None,
+        reviewer: Annotated[
+            str | None,
+            typer.Option(metavar="NAME", help="Who reviewed the privacy card; for the card."),
+        ] = None,
+        decision: Annotated[
+            str | None, typer.Option(metavar="TEXT", help="What the reviewer decided.")
+        ] = None,
         as_json: JsonFlag = False,
     ) -> None:
         """Export the best trial: config, weights, labels, privacy card, public metrics.
@@ -52,6 +63,7 @@ def register(app: typer.Typer) -> None:
         if trial is not None and (best is not None or epsilon_max is not None):
             given = f"--best {best}" if best is not None else f"--epsilon-max {epsilon_max:g}"
             raise InvalidInput(f"expected --trial or {given}, which chooses a trial, got both")
+        review = _review(reviewer, decision)
         settings = from_environment()
         folder = store.open_sweep(settings.home, name)
         records = folder.records()
@@ -73,7 +85,7 @@ def register(app: typer.Typer) -> None:
             registry = Registry(register_as, settings)  # refuses before anything is written
         versions: list[int] = []
         for record, path in zip(chosen, places, strict=True):
-            export_trial(folder, record, path, chosen_by=chosen_by)
+            export_trial(folder, record, path, chosen_by=chosen_by, review=review)
             if registry is not None:
                 versions.append(registry.add(path, folder=folder, record=record))
         if as_json:
@@ -91,3 +103,16 @@ def register(app: typer.Typer) -> None:
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def _review(reviewer: str | None, decision: str | None) -> Review | None:
+    """Raises: InvalidInput for a reviewer without a decision, or the other way round."""
+    from trainables.errors import InvalidInput
+    from trainables.privacy.card import Review
+
+    if reviewer is None and decision is None:
+        return None
+    if not (reviewer and decision):
+        missing = "--decision" if reviewer else "--reviewer"
+        raise InvalidInput(f"expected --reviewer and --decision together, got no {missing}")
+    return Review(reviewer=reviewer, date=time.strftime("%Y-%m-%d"), decision=decision)

@@ -28,7 +28,7 @@ from trainables.accountants import SweepSpend
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
 from trainables.figures import LEAKAGE, is_public
 from trainables.privacy import card as cards
-from trainables.privacy.card import PrivacyCard
+from trainables.privacy.card import PrivacyCard, Review
 from trainables.privacy.card_page import to_markdown
 from trainables.privacy.summary import plain
 
@@ -40,11 +40,16 @@ _USES = {
 
 
 def export_trial(
-    folder: SweepFolder, record: TrialRecord, target: Path, *, chosen_by: str | None = None
+    folder: SweepFolder,
+    record: TrialRecord,
+    target: Path,
+    *,
+    chosen_by: str | None = None,
+    review: Review | None = None,
 ) -> Path:
     """Write the finished trial into the new folder `target`, whole or not at all; returns it.
 
-    `chosen_by` is the metric that the choice went by.
+    `chosen_by` is the metric that the choice went by, `review` what a reviewer decided.
 
     Raises: InvalidInput where `target` exists, the trial has not finished, or lacks its privacy
     card or a whole model; InvalidData where a file differs from the trial's manifest, or the card
@@ -56,6 +61,8 @@ def export_trial(
         raise InvalidInput(f"expected a new folder for the export, got {target}, which exists")
     manifest.require_whole(folder.trial_folder(record.plan.id))
     card = _card(folder, record)
+    if review is not None:
+        card = card.model_copy(update={"review": review})
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -84,6 +84,14 @@ class Selection(Document):
     refused: str | None = None
 
 
+class Review(Document):
+    """Who judged the card, when (YYYY-MM-DD) and how; all None: nobody has."""
+
+    reviewer: str | None = None
+    date: str | None = None
+    decision: str | None = None
+
+
 class PrivacyCard(Document):
     """The card of one trial.
 
@@ -131,6 +139,7 @@ class PrivacyCard(Document):
     step_audit: StepAudit | None = None
     sweep_total: Total | None = None
     selection: Selection | None = None
+    review: Review = Review()
 
     @field_validator("mechanism")
     @classmethod

@@ -26,7 +26,8 @@ def to_markdown(card: PrivacyCard) -> str:
     lines += _section("Data", _data(card))
     lines += _section("Measured", _measured(card))
     lines += ["", "## Review", "", "| reviewer | date | decision |", "| --- | --- | --- |"]
-    lines.append("| | | |")
+    review = (card.review.reviewer, card.review.date, card.review.decision)
+    lines.append(f"| {' | '.join(_cell(text) for text in review)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -125,6 +126,11 @@ def _measured(card: PrivacyCard) -> list[str]:
 
 def _section(title: str, items: Sequence[str]) -> list[str]:
     return ["", f"## {title}", "", *(f"- {item}" for item in items)] if items else []
+
+
+def _cell(text: str | None) -> str:
+    """A person's words as they fit into one cell of a table."""
+    return " ".join((text or "").replace("|", "/").split())
 
 
 def _range(values: Sequence[float]) -> str:

@@ -114,6 +114,25 @@ def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) ->
         load_model(place)
 
 
+def test_a_reviewers_decision_stands_on_the_card(
+    toy: SweepFolder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
+    export = ["export", "toy", "--to", str(tmp_path / "out"), "--reviewer", "A. | Person"]
+    assert cli.run(export) == 2
+    assert "got no --decision" in capsys.readouterr().err
+    assert cli.run([*export, "--decision", "may be published"]) == 0
+    page = (tmp_path / "out" / "privacy_card.md").read_text()
+    assert "| A. / Person | 20" in page
+    assert "| may be published |" in page
+    card = json.loads((tmp_path / "out" / "privacy_card.json").read_text())
+    assert card["review"]["decision"] == "may be published"
+    require_export(tmp_path / "out")
+
+
 def test_show_marks_a_damaged_trial_and_the_report_refuses_it(
     toy: SweepFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
