@@ -12,17 +12,27 @@ from search_spaces import constraints
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
+from trainables.frozen import foreign_field, nearest
 
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
 
 
 class Part(BaseModel):
-    """Immutable, and an unknown key is an error."""
+    """Immutable, and an unknown key is an error that names the nearest field."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_fields_alone(cls, fields: Any) -> Any:
+        written = [info.alias or name for name, info in cls.model_fields.items()]
+        for name in fields if isinstance(fields, dict) else ():
+            if name not in written and name not in cls.model_fields:
+                raise foreign_field(str(name), written, title="")
+        return fields
 
 
 class Range(Part):
@@ -106,8 +116,10 @@ def check_paths(fields: dict[str, Any]) -> None:
     for path in fields:
         if not _PATH.fullmatch(path) or path.split(".")[0] not in CONFIG_FIELDS:
             allowed = ", ".join(sorted(CONFIG_FIELDS))
+            hint = nearest(path.split(".")[0], CONFIG_FIELDS)
+            meant = hint if hint.startswith(":") else ""
             raise ValueError(
-                f"expected a dotted path that starts with one of {allowed}, got {path}"
+                f"expected a dotted path that starts with one of {allowed}, got {path}{meant}"
             )
 
 

@@ -99,8 +99,6 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
         name = str(problem.get("ctx", {})["field"])
         return f"unknown field {'.'.join([*place, name])}{problem['msg']}"
     field = ".".join(place) or "config"
-    if problem["type"] == "extra_forbidden":
-        return f"unknown field {field}"
     message = problem["msg"].removeprefix("Value error, ")
     if message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")

@@ -8,6 +8,7 @@ import pytest
 
 from search_spaces import space as spaces
 from search_spaces.expansion import Expansion, expand
+from search_spaces.parts import Constraint
 from trainables.errors import InvalidInput
 
 
@@ -100,3 +101,67 @@ def test_every_shipped_space_uses_all_that_it_sets() -> None:
         space = spaces.read(name)
         for each in (space, spaces.with_fallback(space)):
             assert expand(each).points or each.search.is_adaptive  # which chooses its own
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ({"axess": {}}, "unknown field axess: did you mean axes?"),
+        ({"budget": {"epsilonn": 1}}, "unknown field budget.epsilonn: did you mean epsilon?"),
+        (
+            {"variants": [{"name": "a", "sett": {}}]},
+            "unknown field variants.0.sett: did you mean set?",
+        ),
+        ({"search": {"strategi": "grid"}}, "unknown field search.strategi: did you mean strategy?"),
+        ({"resources": {"slotz": 1}}, "unknown field resources.slotz: did you mean slots?"),
+        ({"axes": {"training.epoch": [1]}}, "unknown field training.epoch: did you mean epochs?"),
+        (
+            {"variants": [{"name": "a", "set": {"privacy.noise_multiplie": 1}}]},
+            "unknown field privacy.noise_multiplie for engine edp_sgd: did you mean"
+            " noise_multiplier?",
+        ),
+    ],
+)
+def test_an_unknown_field_is_answered_with_the_nearest_everywhere(
+    document: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(InvalidInput) as found:
+        expand(spaces.parse({"name": "s", **document}))
+    assert str(found.value) == line
+
+
+def test_a_path_of_no_section_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InvalidInput, match=r"got trainin\.epochs: did you mean training\?$"):
+        spaces.parse({"name": "s", "override": {"trainin.epochs": 3}})
+
+
+def test_noise_is_dropped_where_a_variant_has_none_and_refused_where_it_asks_for_it() -> None:
+    base = {"privacy": {"noise_multiplier": 2.0, "delta": 1e-6}}
+    plain = {"name": "plain", "set": {"engine": "sgd"}}
+    points = expand(
+        spaces.parse({"name": "s", "base": base, "variants": [{"name": "usual"}, plain]})
+    ).points
+    privacy = [point.config.privacy.model_dump() for point in points if point.config]
+    assert ["noise_multiplier" in each for each in privacy] == [True, False]
+    assert [each["delta"] for each in privacy] == [1e-6, 1e-6]
+    asked = {"name": "plain", "set": {"engine": "sgd", "privacy.noise_multiplier": 1.0}}
+    with pytest.raises(
+        InvalidInput, match=r"^unknown field privacy\.noise_multiplier for engine sgd"
+    ):
+        expand(spaces.parse({"name": "s", "base": base, "variants": [asked]}))
+
+
+def test_a_constraint_over_noise_says_nothing_of_an_engine_without_it() -> None:
+    space = spaces.parse(
+        {
+            "name": "s",
+            "variants": [{"name": "usual"}, {"name": "plain", "set": {"engine": "sgd"}}],
+            "axes": {"privacy.noise_multiplier": [0.5, 2.0]},
+            "constraints": ["privacy.noise_multiplier >= 1"],
+        }
+    )
+    found = expand(space)
+    assert [point.reason is None for point in found.points] == [False, True, True]
+    assert found.merged == 1
+    with pytest.raises(InvalidInput, match=r"unknown name privacy\.noise"):
+        expand(space.model_copy(update={"constraints": (Constraint(require="privacy.noise > 1"),)}))
