@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from sweep.spending.budget import EpsilonBudget, SweepBudget
 from sweep.spending.composition import Composition
-from sweep.spending.entries import Entry
+from sweep.spending.entries import Entry, entry_for
 from sweep.spending.gate import Limits, SpendGate
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.open_gate import LedgerAccount
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
@@ -52,6 +55,26 @@ def trial(name: str, *, baseline: bool = False, **fields: Any) -> PricedTrial:
         **fields,
     )
     return PricedTrial(trial=planned, mechanism=what, dataset="d", dataset_name="mine", gpus=1.0)
+
+
+def test_the_ledgers_account_holds_the_total_of_all_sweeps(tmp_path: Path) -> None:
+    """Baselines are written and held against nothing; without a total nothing is refused."""
+    book = Ledger(tmp_path / FILE)
+    what = entry_for(mechanism(), dataset="d", sweep="s", trial="t", epochs=EPOCHS)
+    one = epsilon_sweep([what.release], delta=1e-5).epsilon
+    held, free = LedgerAccount(book, one * 1.001), LedgerAccount(book)
+    assert held.refusal(what) is None
+    assert not book.entries(), "asking writes nothing"
+    assert held.charge(replace(what, baseline=True, trial="sgd")) is None
+    assert held.charge(what) is None
+    more = replace(what, trial="more")
+    assert "total epsilon to stay within" in str(held.refusal(more))
+    assert "exceeds --budget-total" in str(held.charge(more))
+    assert held.refusal(replace(more, baseline=True)) is None
+    assert free.refusal(more) is None
+    assert [entry.trial for entry in book.entries()] == ["sgd", "t"]
+    assert free.charge(more) is None
+    assert len(book.entries()) == 3
 
 
 @dataclass
