@@ -1,19 +1,24 @@
 """Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for the tape.
 
-Records are taken in groups of equal length, so no score is computed for padding and no mask exists.
+`attention` takes records in groups of equal length, so no score is computed for padding and no mask
+exists. `causal_attention` (Radford et al. 2019) lays records side by side for the attention alone:
+a row sees only what stands before it, so never a row behind the end of its record.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.dropout import Masks
-from trainables.layers.packing import ByLength
+from trainables.layers.packing import ByLength, Rows
 from trainables.layers.tape import apply
 
 
@@ -91,3 +96,51 @@ def attention(
     if masks is not None and masks.dropped == 0:
         masks = None
     return apply(_Attention, qkv, layout, heads, masks, site)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Packed rows of B records in the batch's order, and their cells in [B, longest]."""
+
+    rows: Rows
+    record: Tensor  # int64[n]
+    position: Tensor  # int64[n], place of the row within its record
+    cell: Tensor  # int64[n], record * longest + position
+    longest: int
+
+
+def causal_layout(lengths: Tensor) -> Packed:
+    """The layout of records of these `lengths` (int64[B], each >= 1).
+
+    >>> causal_layout(torch.tensor([1, 3])).cell.tolist()
+    [0, 3, 4, 5]
+    """
+    sizes = lengths.detach().cpu().numpy().astype(np.int64)
+    longest = int(sizes.max())
+    record = np.repeat(np.arange(sizes.size), sizes)
+    position = np.arange(record.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+    def tensor(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(lengths.device)
+
+    return Packed(
+        rows=Rows(record, sizes.size),
+        record=tensor(record),
+        position=tensor(position),
+        cell=tensor(record * longest + position),
+        longest=longest,
+    )
+
+
+def causal_attention(qkv: Tensor, layout: Packed, *, heads: int) -> Tensor:
+    """Rows [n, 3 * width] of queries, keys and values -> [n, width].
+
+    A row sees the rows of its own record up to itself.
+    """
+    number, longest = layout.rows.num_records, layout.longest
+    width = qkv.shape[1] // 3
+    cells = qkv.new_zeros(number * longest, qkv.shape[1]).index_copy(0, layout.cell, qkv)
+    split = cells.view(number, longest, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    q, k, v = split.unbind(0)
+    seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return seen.transpose(1, 2).reshape(-1, width).index_select(0, layout.cell)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
-from trainables.layers.causal_attention import Packed, causal_attention, causal_layout
+from trainables.layers.attention import Packed, causal_attention, causal_layout
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNorm

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
-from trainables.layers.causal_attention import causal_layout
+from trainables.layers.attention import causal_layout
 from trainables.layers.packing import Rows
 from trainables.models._lora import AdaptedForeign
 
