@@ -292,7 +292,8 @@ def test_splits_without_coins_are_refused():
         one_run.audit(world.psi, world, delta=1e-5)
     with pytest.raises(InvalidInput, match="sampling shuffle"):
         one_run.refuse_unless_comparable("bernoulli", "shuffle")
-    one_run.refuse_unless_comparable("bernoulli", "poisson")
+    for sampling in ("poisson", "random_allocation", "full"):
+        one_run.refuse_unless_comparable("bernoulli", sampling)
     one_run.refuse_unless_comparable("paired", "shuffle")
 
 

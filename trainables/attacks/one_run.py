@@ -210,7 +210,7 @@ def refuse_unless_comparable(mode: SplitMode, sampling: Sampling) -> None:
     if not comparable(mode, sampling):
         raise InvalidInput(
             f"expected data.split paired for the attack one_run with sampling {sampling} (or"
-            f" bernoulli with poisson), got data.split={mode}"
+            f" bernoulli with another sampling), got data.split={mode}"
         )
 
 
