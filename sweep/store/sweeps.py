@@ -24,238 +24,27 @@ Folders are the owner's alone (0700). A trial's status is read off these files, 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
 import uuid
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from search_spaces.space import SearchSpace, check_name, parse
+from search_spaces.space import SearchSpace, check_name
 from sweep.store import plan_files, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
-from sweep.store.status import TrialStatus
-from sweep.store.trial_files import TrialFiles, metric, to_yaml
-from sweep.store.trial_files import TrialRecord as TrialRecord  # part of what this module gives
-from trainables import locks
+
+# Part of what this module gives.
+from sweep.store.sweep_folder import SweepFolder as SweepFolder
+from sweep.store.sweep_folder import running_already as running_already
+from sweep.store.trial_files import TrialRecord as TrialRecord
+from sweep.store.trial_files import to_yaml
 from trainables.errors import InvalidData, InvalidInput
 
 # What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus")
 _OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
-_PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
-_EARLIER = "earlier_trials.json"
-_SEARCH_DENIED = "search_denied.json"
-
-
-class SweepFolder(TrialFiles):
-    """One sweep's folder. Reading needs no lock; writing belongs to whoever holds it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._holds_lock = False
-
-    @property
-    def name(self) -> str:
-        """The sweep's name, which is the folder's."""
-        return self.path.name
-
-    @property
-    def ledger_name(self) -> str:
-        """The sweep's name in the ledger: what a deleted sweep has spent is not its namesake's."""
-        return f"{self.name}@{str(self.about()['id'])[:8]}"
-
-    def space(self) -> SearchSpace:
-        """The space as it was run."""
-        return parse(_read_yaml(self.path / "space.yaml"))
-
-    def plan(self) -> plans.Plan:
-        """The plan as it was made."""
-        return plan_files.read_plan(self.path)
-
-    def plan_of(self, trial_id: str) -> plans.PlannedTrial:
-        """The plan of one trial.
-
-        Raises: InvalidInput for an id (or the beginning of one) that no trial has.
-        """
-        found = [trial for trial in self.plan().trials if trial.id.startswith(trial_id)]
-        if len(found) != 1:
-            kind = "no trial" if not found else f"{len(found)} trials"
-            raise InvalidInput(
-                f"expected the id of a trial of {self.name}, got {trial_id!r}: {kind}"
-            )
-        return found[0]
-
-    def about(self) -> dict[str, Any]:
-        """When the sweep was made, by which command, with which versions."""
-        about: dict[str, Any] = read_json(self.path / "sweep.json")
-        return about
-
-    # ---- the one process that runs it
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Be the process that runs the sweep. The lock falls with the process, however it ends.
-
-        Raises: InvalidInput where another one is, or where the sweep was deleted.
-        """
-        with self._lock():
-            (self.path / "stop").unlink(missing_ok=True)
-            yield
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Hold the lock; this object may hold it already."""
-        if self._holds_lock:
-            yield
-            return
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(locks.alone(self.path / "lock", patience=_PATIENCE_SECONDS))
-            except FileNotFoundError:
-                raise self._deleted() from None
-            except TimeoutError:
-                raise running_already(self.name) from None
-            if [path.name for path in self.path.iterdir()] == ["lock"]:
-                # Deleted while this one waited, which has made the folder again.
-                shutil.rmtree(self.path)
-                raise self._deleted()
-            self._holds_lock = True
-            stack.callback(setattr, self, "_holds_lock", False)
-            yield
-
-    def _deleted(self) -> InvalidInput:
-        return InvalidInput(f"no sweep named {self.name}: it was deleted")
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a process holds the lock."""
-        return locks.is_held(self.path / "lock")
-
-    def ask_to_stop(self) -> None:
-        """Ask the running process to stop; it looks about once a second."""
-        write_text(self.path / "stop", "")
-
-    @property
-    def stop_is_asked(self) -> bool:
-        """Whether somebody asked for a stop since the sweep was started."""
-        return (self.path / "stop").exists()
-
-    # ---- the whole
-
-    def deny_search(self, reason: str | None) -> None:
-        """Write down why a search may choose no further trial; None: it may."""
-        path = self.path / _SEARCH_DENIED
-        if reason is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_json(path, {"reason": reason})
-
-    def search_denied(self) -> str | None:
-        """Why the search may choose no further trial; None: nothing is known against it."""
-        path = self.path / _SEARCH_DENIED
-        return str(read_json(path)["reason"]) if path.exists() else None
-
-    def keep_earlier_trials(self, records: Sequence[TrialRecord]) -> None:
-        """Keep what was known of other sweeps' trials when this one began."""
-        rows = [{**vars(record), "plan": record.plan.to_dict()} for record in records]
-        write_json(self.path / _EARLIER, rows)
-
-    def earlier_trials(self) -> list[TrialRecord] | None:
-        """What `keep_earlier_trials` kept; None: nothing."""
-        path = self.path / _EARLIER
-        if not path.exists():
-            return None
-        rows = read_json(path)
-        document = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
-        return [
-            TrialRecord(
-                **{
-                    **row,
-                    "plan": plan,
-                    "status": TrialStatus(row["status"]),
-                    "metrics": {name: metric(value) for name, value in row["metrics"].items()},
-                    "notes": tuple(row["notes"]),
-                }
-            )
-            for row, plan in zip(rows, plans.from_dict(document).trials, strict=True)
-        ]
-
-    def records(self, *, running: bool | None = None) -> list[TrialRecord]:
-        """Every trial of the plan, in its order; `running` None: as the lock says."""
-        alive = self.is_running if running is None else running
-        return [self.record(trial, running=alive) for trial in self.plan().trials]
-
-    def statuses(self) -> Counter[TrialStatus]:
-        """How many trials stand where: quicker than `records`."""
-        alive = self.is_running
-        return Counter(
-            self.status(trial_id, runs=runs, running=alive)
-            for trial_id, runs in plan_files.outline(self.path)
-        )
-
-    def seconds_run(self) -> float:
-        """Wall-clock that the sweep has run, over all its resumes."""
-        path = self.path / "clock.json"
-        return float(read_json(path)["seconds"]) if path.exists() else 0.0
-
-    def write_seconds_run(self, seconds: float) -> None:
-        """Write the wall-clock down."""
-        write_json(self.path / "clock.json", {"seconds": seconds})
-
-    def note_changes(self, changes: Sequence[str]) -> None:
-        """Keep for ever that the space was changed after trials had run."""
-        about = self.about()
-        noted = [*about.get("changes", ()), {"time": time.time(), "what": list(changes)}]
-        write_json(self.path / "sweep.json", {**about, "changes": noted})
-
-    def note(self, **facts: Any) -> None:
-        """Add facts to what is known of the sweep as a whole."""
-        write_json(self.path / "sweep.json", {**self.about(), **facts})
-
-    @property
-    def is_unsealed(self) -> bool:
-        """Whether all trials of a private selection are shown."""
-        return "unsealed" in self.about()
-
-    def replace_plan(self, space: SearchSpace, plan: plans.Plan) -> None:
-        """Put a changed space and its plan in the place of the old ones; trials are kept.
-
-        Raises: InvalidInput where another process runs the sweep.
-        """
-        with self._lock():
-            plan_files.write_plan(self.path, plan)
-            write_text(self.path / "space.yaml", to_yaml(space.document()))
-
-    def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
-        """Add to the plan what a search has chosen at once; it is on the disk when this returns.
-
-        Raises: InvalidInput where another process runs the sweep.
-        """
-        with self._lock():
-            plan_files.add_choice(self.path, trials)
-
-    def delete(self) -> None:
-        """Remove the sweep and all that it made.
-
-        Raises: InvalidInput where it is running.
-        """
-        self.require_at_rest()
-        with self._lock():
-            # Gone at once: what is half removed must not be listed, or block the name.
-            gone = self.path.with_name(f".{self.name}.{os.getpid()}.{time.monotonic_ns()}")
-            self.path.rename(gone)
-            shutil.rmtree(gone)
-
-    def require_at_rest(self) -> None:
-        """Raises: InvalidInput where it is running."""
-        if self.is_running:
-            raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
 
 
 def create(
@@ -296,11 +85,6 @@ def require_free(home: Path, name: str) -> Path:
     if place.exists():
         raise _taken(home, name)
     return place
-
-
-def running_already(name: str) -> InvalidInput:
-    """The refusal to run a sweep twice at a time."""
-    return InvalidInput(f"sweep {name} is running already")
 
 
 def open_sweep(home: Path, name: str) -> SweepFolder:
@@ -366,13 +150,3 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     for key, inner in value.items():
         flat |= _flat(inner, f"{prefix}.{key}" if prefix else key)
     return flat
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
-        raise InvalidData(f"expected a readable {path}") from None
-    if not isinstance(document, dict):
-        raise InvalidData(f"expected a mapping in {path}")
-    return document
