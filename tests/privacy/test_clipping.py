@@ -278,3 +278,11 @@ def test_the_audits_figures_are_what_they_were() -> None:
     halves = [slice(0, 2), slice(2, 4)]
     bound = distinguish(left, right, groups=halves, delta=0.01, false_alarm=0.05)
     assert bound == pytest.approx(1.9793651832, rel=1e-9)
+    # Few calls, where the first and the last of each half count, and halves differ in size.
+    rng = np.random.default_rng(8)
+    for calls, expected in ((9, 0.8127650552), (12, 0.0), (31, 1.1126045939)):
+        left = rng.normal(size=(calls, 3))
+        right = rng.normal(size=(calls, 3)) + np.array([2.5, 0, 1])
+        parts = [slice(0, 1), slice(1, 3)]
+        bound = distinguish(left, right, groups=parts, delta=0.0, false_alarm=0.5)
+        assert bound == pytest.approx(expected, rel=1e-9)

@@ -224,6 +224,14 @@ def test_hashes_are_keyed_and_private(tmp_path: Path, ledger: Ledger) -> None:
             Ledger(tmp_path / FILE).spend("aaa")
 
 
+def test_a_hash_of_a_record_has_64_bits(tmp_path: Path, ledger: Ledger) -> None:
+    """Each of its bytes differs among forty records: fewer bits would meet by chance."""
+    ledger.register("aaa", [b"record %d" % number for number in range(40)])
+    listed = tmp_path / f"ledger.records/{ledger.name_of('aaa')}.u64"
+    hashes = listed.read_bytes()[-40 * 8 :]
+    assert all(len(set(hashes[place::8])) > 20 for place in range(8))
+
+
 def test_nothing_that_is_written_is_a_plain_hash_of_the_records(
     tmp_path: Path, ledger: Ledger
 ) -> None:
