@@ -132,13 +132,13 @@ def _comparisons(sweep_id: str, section: str) -> list[dict[str, Any]]:
 
     return [
         {
-            **_card("PARALLEL", _id(sweep_id, "parallel"), section, "C, z0, tau, SER, AUC"),
+            **_card("PARALLEL", _id(sweep_id, "parallel"), section, "C, z0, tau, SER, leakage"),
             "selectedParams": list(_SETTINGS),
             "selectedMetrics": [_SER, _AUC],
             "showAllRuns": True,
         },
         scatter("ser", "SER over log10 epsilon", "log10_epsilon", _SER),
-        scatter("auc", "AUC over log10 epsilon (curator only)", "log10_epsilon", _AUC),
+        scatter("auc", "Leakage over log10 epsilon (curator only)", "log10_epsilon", _AUC),
     ]
 
 

@@ -150,12 +150,13 @@ def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.Swe
     for record in folder.records():
         found = runs[record.plan.id].data
         for name, value in record.metrics.items():
-            if name.startswith(("mia_", "epsilon_lower", "delta_mia")):
+            if name.startswith(("mia_", "leakage", "epsilon_lower", "delta_mia")):
                 assert not is_public(name)
                 assert found.metrics[f"curator_only/{name}"] == pytest.approx(value)
         assert found.tags["curator_only.violation"] == ""
         kept = client.list_artifacts(runs[record.plan.id].info.run_id, "curator_only")
-        assert {Path(each.path).name for each in kept} == {"roc.json", "roc.png"}
+        names = {Path(each.path).name for each in kept}
+        assert names == {"roc.json", "roc.png", "epochs.csv"}
 
 
 def test_judging_again_changes_nothing(quiet: tuple[Path, store.SweepFolder]) -> None:
