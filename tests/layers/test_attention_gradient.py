@@ -1,0 +1,24 @@
+"""The gradient of attention, written by hand, against central differences: with dropout too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from trainables.layers.attention import attention
+from trainables.layers.dropout import Masks
+from trainables.layers.packing import by_length
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_attentions_gradient_is_its_derivative(rate: float) -> None:
+    torch.manual_seed(0)
+    lengths = torch.tensor([3, 1, 3, 4])
+    layout = by_length(lengths)
+    masks = Masks(rate, seed=1, record=layout.record, position=layout.position)
+    rows = torch.randn(int(lengths.sum()), 3 * 4, dtype=torch.float64, requires_grad=True)
+
+    def seen(qkv: torch.Tensor) -> torch.Tensor:
+        return attention(qkv, layout, heads=2, masks=masks if rate else None, site=1)
+
+    assert torch.autograd.gradcheck(seen, (rows,))
