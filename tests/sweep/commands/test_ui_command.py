@@ -54,8 +54,12 @@ def test_the_files_for_grafana_are_written_without_starting_anything(
 ) -> None:
     assert run(["ui", "--write-dashboards", str(tmp_path), "--json"]) == 0
     written = json.loads(capsys.readouterr().out)["written"]
-    assert {str(Path(path).relative_to(tmp_path)) for path in written} == set(grafana.files())
-    assert json.loads((tmp_path / grafana.DASHBOARD).read_text()) == grafana.dashboard()
+    kept = {path for path in grafana.PROVISIONED.rglob("*") if path.is_file()}
+    assert set(map(Path, written)) == {
+        tmp_path / path.relative_to(grafana.PROVISIONED) for path in kept
+    }
+    dashboard = tmp_path / "grafana/dashboards/sweep.json"
+    assert json.loads(dashboard.read_text())["uid"] == grafana.UID
 
 
 def test_a_taken_port_is_refused_by_name(
