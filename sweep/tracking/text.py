@@ -64,9 +64,11 @@ def params_of(plan: PlannedTrial) -> dict[str, Any]:
     """A trial's config as flat parameters; C, z0, decay and tau also by the paper's letters, which
     fit into a column.
     """
-    params = dict(flat(plan.fields))
-    if not claims_privacy(plan.engine):
-        return params
+    fields = dict(plan.fields)
+    if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
+        fields.pop("privacy", None)
+        return dict(flat(fields))
+    params = dict(flat(fields))
     privacy = plan.config.privacy
     if plan.noise_multiplier is not None:
         params["noise_multiplier"] = params["z0"] = plan.noise_multiplier
