@@ -24,7 +24,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig
     """A folder with corpus and an SGD model that has learnt its records by heart."""
     place = tmp_path_factory.mktemp("saved")
     base = space_in(place, split="bernoulli", epsilon=1.0, seeds=[0]).base
-    config = parse({**base, "engine": "sgd", "evaluation": {"attacks": ["loss_threshold"]}})
+    by_heart = {**base["training"], "epochs": 15}  # whichever half its coins give it
+    judged = {"attacks": ["loss_threshold"]}
+    config = parse({**base, "engine": "sgd", "training": by_heart, "evaluation": judged})
     trial.run(
         config,
         folder=place / "trial",
