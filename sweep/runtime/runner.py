@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from sweep.planning.pack_trials import packing_for
+from sweep.planning.packing import Packing
 from sweep.planning.prepare import Prepared
 from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.refusals import require_trials
@@ -76,9 +77,7 @@ def start(
     for trial in prepared.plan.to_run:
         training_data(trial.config, settings)
     if budget_total is not None:
-        ledger = Ledger(settings.home / FILE)
-        priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
-        require_total(priced, ledger, budget_total=budget_total)
+        _require_total(prepared, settings, packing, budget_total=budget_total)
     total_filter(prepared.space, settings)
     executed = preflight.run_settings(
         prepared.space,
@@ -137,8 +136,7 @@ def resume(
             watch=watch,
         )
         return Run(folder=folder, tracking_problem=problem)
-    waiting = [record.plan for record in folder.records() if record.status.is_resumed]
-    waiting += stopped
+    waiting = [*(r.plan for r in folder.records() if r.status.is_resumed), *stopped]
     space = folder.space()
     preflight.require_executor(space, address)
     planned = folder.plan().to_run
@@ -147,7 +145,6 @@ def resume(
     executed = preflight.run_settings(
         space, settings, packing, jobs=planned, address=address, function=function
     )
-
     # A search that goes on starts a Ray of its own, once it has found something to choose.
     at_once = bool(waiting) or (address is not None and space.search.is_adaptive)
     started = _started(settings, executed, away) if at_once else tracking(settings, away=away)
@@ -173,6 +170,15 @@ def _started(
     if executed.executor == "local":
         return tracking(settings, away=away)
     return tracking_and_ray(settings, executed, away=away)
+
+
+def _require_total(
+    prepared: Prepared, settings: Settings, packing: Packing, *, budget_total: float
+) -> None:
+    """Raises: InvalidInput where this sweep would take a data set past `budget_total`."""
+    ledger = Ledger(settings.home / FILE)
+    priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
+    require_total(priced, ledger, budget_total=budget_total)
 
 
 def _undo(folder: SweepFolder, tracker: Any) -> None:
