@@ -17,6 +17,7 @@ from sweep.settings import Settings
 from trainables import accountants, catalogue, figure_cache
 from trainables.accountants import _values
 from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy import mechanism as mechanism_module
 from trainables.privacy.from_config import build
@@ -250,3 +251,13 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             check=True,
         )
     return {"modules": done.stdout}
+
+
+def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path: Path) -> None:
+    """A target that was reached on declared data is no claim about what else is released."""
+    cache = FigureCache(tmp_path)
+    wanted = _config(noise_multiplier={"target_epsilon": 8.0})
+    _, declared = cache.resolve(wanted, num_records=2_560)
+    assert declared.undeclared == ()
+    with pytest.raises(InvalidInput, match="no noise multiplier reaches target_epsilon=8"):
+        FigureCache(tmp_path).resolve(wanted, num_records=2_560, undeclared=("a vocabulary",))
