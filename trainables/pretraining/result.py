@@ -74,7 +74,7 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
     return {
         "name": config.name,
         "private_records_read": 0,
-        "starts_from": done.encoder.provenance,
+        "starts_from": _start(done, config),
         "corpora": [
             {
                 "name": each.corpus.name,
@@ -98,6 +98,14 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
         ),
         "code_version": _version(),
     }
+
+
+def _start(done: Pretrained, config: PretrainingConfig) -> str:
+    if config.word_table is None:
+        return done.encoder.provenance
+    source = getattr(config.encoder, "word_vectors", "")
+    name = "GloVe 6B 50d" if source == "glove" else "vectors of a local file"
+    return f"random weights; word vectors: first {config.word_table:,} words of {name}, fixed"
 
 
 def _version() -> str:
