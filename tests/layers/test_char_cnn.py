@@ -52,3 +52,16 @@ def test_a_units_norm_does_not_depend_on_how_many_are_held_at_once(
     assert (norms > 0.5).sum() >= 5
     assert_bounds(found, norms)
     torch.testing.assert_close(ours, truth, rtol=1e-4, atol=1e-6)
+
+
+def test_a_words_features_are_those_of_its_best_window() -> None:
+    """By the definition, a word and a place at a time: windows beyond the word do not compete."""
+    torch.manual_seed(1)
+    layer = CharCnn(4, FILTERS, KERNEL)
+    chars = torch.from_numpy(encode(WORDS, KERNEL))
+    found = layer(chars, torch.arange(len(WORDS)), one_row_each(len(WORDS)))
+    for word, ids, features in zip(WORDS, chars, found, strict=True):
+        places = range(min(len(word), char_cnn.MAX_CHARS))
+        windows = torch.stack([layer.embedding[ids[p : p + KERNEL]] for p in places])
+        values = torch.einsum("pkd,fkd->pf", windows, layer.filters)
+        torch.testing.assert_close(features, (values.amax(0) + layer.bias).relu())
