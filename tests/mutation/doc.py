@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from jinja2 import Template
 
+from .runs import all_mutants
 from .targets import ROOT
 
 DOC = ROOT / "docs" / "mutants.md"
@@ -54,10 +55,13 @@ def sorted_out(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
 
 
 def write_doc(rows: Sequence[dict[str, Any]]) -> None:
-    """Write the page."""
+    """Write the page, of the mutants whose lines still stand."""
+    made, standing = len(rows), {mutant.key for mutant in all_mutants()}
+    rows = [row for row in rows if row["key"] in standing]
     found = sorted_out(rows)
     same, killed, survived = (len(found[name]) for name in ("same", "killed", "survived"))
     page = Template(_PAGE.read_text(encoding="utf-8"), keep_trailing_newline=True).render(
+        made=f"{made:,}",
         total=f"{len(rows):,}",
         commit=_commit(),
         same=f"{same:,}",
@@ -97,8 +101,15 @@ def _survivors(found: dict[str, list[dict[str, Any]]]) -> str:
     lines = ["| where | fault | why no test sees it |", "| --- | --- | --- |"]
     for row in sorted(found["survived"], key=lambda row: (row["file"], row["line"])):
         entry = reason_of(row)
-        lines.append(f"| {_place(row)} | {_fault(row)} | {entry['why'] if entry else 'open'} |")
+        lines.append(f"| {_place(row)} | {_fault(row)} | {entry['why'] if entry else _open(row)} |")
     return "\n".join(lines)
+
+
+def _open(row: dict[str, Any]) -> str:
+    """What is said of a survivor that is not reviewed yet."""
+    if row["outcome"] == "no test":
+        return "open: no test of the chosen folders reaches the line"
+    return "open: not seen within the seconds that a mutant has"
 
 
 def _same(found: dict[str, list[dict[str, Any]]]) -> str:
