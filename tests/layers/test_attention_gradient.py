@@ -22,3 +22,17 @@ def test_attentions_gradient_is_its_derivative(rate: float) -> None:
         return attention(qkv, layout, heads=2, masks=masks if rate else None, site=1)
 
     assert torch.autograd.gradcheck(seen, (rows,))
+
+
+def test_attention_drops_what_its_masks_say() -> None:
+    """With masks of rate 0 it is the attention without masks, with others it is not."""
+    torch.manual_seed(0)
+    layout = by_length(torch.tensor([3, 4]))
+    rows = torch.randn(7, 12)
+    where = {"record": layout.record, "position": layout.position}
+    plain, none, some = (
+        attention(rows, layout, heads=2, masks=masks)
+        for masks in (None, Masks(0.0, seed=1, **where), Masks(0.4, seed=1, **where))
+    )
+    assert torch.equal(plain, none)
+    assert not torch.allclose(plain, some, atol=1e-3)

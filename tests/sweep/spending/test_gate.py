@@ -280,3 +280,19 @@ def test_a_filter_counts_each_release_once_and_refuses_what_is_too_much() -> Non
     assert total.refusal(0, what, delta=1e-5) is None, "it takes its own place"
     grouped = release(mechanism(unit="group"))
     assert "one neighboring_relation and one unit" in str(total.refusal("g", grouped, delta=1e-5))
+
+
+def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed() -> None:
+    """Its budget is asked at each epoch; what the plan admitted whole is not asked again."""
+    what = mechanism()
+    after = [epsilon_sweep([release(what.first(n))], delta=1e-5).epsilon for n in (1, 2, 3)]
+    limit = EpsilonBudget((after[1] + after[2]) / 2)
+    opened = gate(trial("a", mechanism=what), epsilon=limit)
+    assert opened.begin("a", attempt=1, epochs_done=0).go_on
+    assert opened.go_on("a", epochs_done=1).go_on
+    refused = opened.go_on("a", epochs_done=2)
+    assert not refused.go_on
+    assert "budget.epsilon" in refused.reason
+    admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.limit), epsilon=limit)
+    assert admitted.begin("a", attempt=1, epochs_done=0).go_on
+    assert all(admitted.go_on("a", epochs_done=done).go_on for done in (1, 2, 3))
