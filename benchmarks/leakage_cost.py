@@ -22,9 +22,9 @@ import torch
 from sweep.settings import from_environment
 from trainables import attacks
 from trainables.attacks import Signals, lira
-from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.result import EpochReport
+from trainables.system.communication import Alone
 from trainables.tasks import _leakage, _setup, _shadow
 from trainables.training import train
 

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.split import Split, make_split
+from trainables.system.communication import Alone
 from trainables.tasks._setup import prepare
 
 

@@ -75,8 +75,8 @@ def plain(place: Path) -> None:
     """Every trial of `configs.json` in this process, one after another."""
     import torch
 
-    from trainables.communication import Alone
     from trainables.config import parse
+    from trainables.system.communication import Alone
 
     torch.set_num_threads(1)
     for number, fields in enumerate(json.loads((place / "configs.json").read_text())):

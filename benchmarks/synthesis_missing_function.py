@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from sweep.synthesis.adaptation import run_adaptation
-from trainables.communication import Alone
 from trainables.config import TrialConfig, data_config, parse
 from trainables.result import EpochReport
+from trainables.system.communication import Alone
 from trainables.tasks.synthesis import GENERATED
 from trainables.trial import run
 

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.engines import Engine
-from trainables.footprint import Footprint, peak_memory
 from trainables.privacy.mechanism import Mechanism
+from trainables.system.footprint import Footprint, peak_memory
 
 _WARM_UP = 2
 _STEPS = 8  # measured ones of each stage

@@ -22,13 +22,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from trainables import catalogue
-from trainables.communication import Alone
 from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema, Utterance
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.old_configs import migrated_part
+from trainables.system.communication import Alone
 from trainables.tasks._inference import Inference, infer
 
 _FILES = ("model.json", "weights.safetensors")

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import torch
 
-from trainables import checkpoint
-from trainables.communication import Communicator
 from trainables.result import EpochReport
 from trainables.seeding import stream_seed
+from trainables.system import checkpoint
+from trainables.system.communication import Communicator
 
 
 class EpochEngine(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainables import catalogue
-from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Communicator
 
 
 def run(

@@ -11,7 +11,7 @@ from typing import Any
 from sweep.bench.contestants import Arena, Spec
 from sweep.bench.outcome import Found, Times
 from sweep.planning.child_processes import answer_task, run_children
-from trainables import footprint
+from trainables.system import footprint
 
 _STEPS = 4  # of an engine, until its memory has reached its peak
 _PATIENCE = 600.0  # seconds

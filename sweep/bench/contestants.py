@@ -21,7 +21,6 @@ from torch import nn
 from dashboards import palette
 from sweep.bench import stock
 from trainables import catalogue
-from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig, parse
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
@@ -31,6 +30,7 @@ from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw
+from trainables.system.communication import Alone, Communicator
 from trainables.tasks._setup import trainable_ids
 
 BASELINE = catalogue.marked("engines", "BASELINE")

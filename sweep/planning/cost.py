@@ -12,7 +12,7 @@ from sweep.store import sweeps as store
 from sweep.store.status import TrialStatus
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData
-from trainables.footprint import Footprint
+from trainables.system.footprint import Footprint
 
 _OF_TRAINING = ("expected_batch_size", "physical_batch_size", "precision")
 _OF_PRIVACY = ("unit", "microbatch_size")

@@ -18,7 +18,7 @@ from sweep.settings import Settings
 from sweep.store import files
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
-from trainables.footprint import Footprint
+from trainables.system.footprint import Footprint
 
 _MODULE = "sweep.planning.footprints"
 _PATIENCE = 900.0  # seconds

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from search_spaces.parts import Resources
 from sweep.planning.resources import Machine, choose_slots
-from trainables.footprint import Footprint
+from trainables.system.footprint import Footprint
 
 # Of a step with one process, what more processes do not shorten: two took 0.70 of one's time
 # (docs/engines.md), so w of them take 0.4 + 0.6 / w.

@@ -12,9 +12,9 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables import checkpoint
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
+from trainables.system import checkpoint
 
 _CLOCK_SECONDS = 5.0
 

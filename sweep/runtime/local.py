@@ -18,8 +18,8 @@ from sweep.runtime.events import (
 )
 from sweep.runtime.worker_loop import Workplace, work
 from sweep.spending.verdict import Verdict
-from trainables.communication import Alone, Communicator
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Alone, Communicator
 
 
 def run_local(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from trainables.communication import Alone, Communicator
+from trainables.system.communication import Alone, Communicator
 
 # Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out. A dead
 # peer is noticed by its closed connection and by Ray's health check, not by this.

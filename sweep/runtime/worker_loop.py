@@ -15,11 +15,11 @@ from typing import Protocol
 
 from sweep.runtime.broker import Assignment
 from sweep.spending.verdict import Verdict
-from trainables import checkpoint
-from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
+from trainables.system import checkpoint
+from trainables.system.communication import Communicator
 
 
 class TrialFunction(Protocol):

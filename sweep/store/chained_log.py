@@ -26,7 +26,7 @@ from typing import Any
 
 from sweep.store.files import flush_folder
 from trainables.errors import InvalidData
-from trainables.locks import alone
+from trainables.system.locks import alone
 
 _START = hashlib.sha256(b"").hexdigest()
 _ADVICE = "restore the files from a copy, or see what is missing by `sweep ledger --check`"

@@ -18,8 +18,8 @@ from sweep.store import plan_files, plans
 from sweep.store.files import read_json, write_json, write_text
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
-from trainables import locks
 from trainables.errors import InvalidData, InvalidInput
+from trainables.system import locks
 
 _PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
 _EARLIER = "earlier_trials.json"

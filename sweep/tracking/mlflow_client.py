@@ -15,7 +15,7 @@ from sweep.tracking.connection import require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
 from sweep.tracking.text import metric_key
 from trainables.errors import InvalidInput
-from trainables.locks import alone
+from trainables.system.locks import alone
 
 EXPERIMENT = "sweeps"
 _BATCH = 90  # MLflow takes at most 100 params or tags a call

@@ -8,9 +8,9 @@ import pytest
 
 from tests.conformance.shelves import DropIn
 from trainables import catalogue
-from trainables.communication import Alone
 from trainables.config import kind_for, kinds_of, parse
 from trainables.errors import InvalidInput
+from trainables.system.communication import Alone
 from trainables.trial import run as run_trial
 
 _NAMES = catalogue.names("tasks", kind="trial")

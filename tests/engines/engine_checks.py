@@ -19,7 +19,6 @@ from scipy.stats import binom, chi2, norm
 from torch import Tensor, nn
 
 from trainables import catalogue
-from trainables.communication import Alone
 from trainables.config import parse
 from trainables.engines import Engine, Setup
 from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
@@ -27,6 +26,7 @@ from trainables.privacy.from_config import build
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw, sampler
+from trainables.system.communication import Alone
 
 FALSE_ALARM = 1e-6
 WIDTHS = (64, 128, 256)

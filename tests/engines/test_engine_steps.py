@@ -12,11 +12,11 @@ import torch
 from engine_checks import WIDTHS, Meeting, PlainGradients, engine_on, gradients, mechanism
 from torch import Tensor, nn
 
-from trainables.communication import Alone
 from trainables.engines import Setup, audit_step
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.noise import SecretKey, public_key
+from trainables.system.communication import Alone
 
 CENTRAL = {"noise_calibration": "central"}
 # (engine, privacy) of every combination that is offered

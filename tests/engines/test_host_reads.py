@@ -22,11 +22,11 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from tests.models._builds import build_model, random_batch
 from trainables import catalogue
-from trainables.communication import Alone
 from trainables.config import parse
 from trainables.engines import Engine, Setup
 from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
+from trainables.system.communication import Alone
 
 NUM_RECORDS = 6
 # Operations whose result, or the size of it, the host has to know.

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from tests.models._builds import MODELS, build_model, random_batch, trained
 from trainables import catalogue
-from trainables.communication import Alone
 from trainables.config import parse
 from trainables.engines import Setup
 from trainables.engines._gradient import GradientSource
@@ -22,6 +21,7 @@ from trainables.layers.precision import Precision, passes_in
 from trainables.privacy.flat import FlatGradient, Layout
 from trainables.privacy.from_config import build
 from trainables.privacy.noise import public_key
+from trainables.system.communication import Alone
 
 NUM_RECORDS = 5
 CPU = torch.device("cpu")

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from tests.models._builds import TOLERANCE, assert_bounds
 from tests.models._texts import EVERY, SIZES, TEXTS, Letters, encoded, small_lm
 from trainables import engines
-from trainables.communication import Alone
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.data.texts import EncodedTexts
 from trainables.errors import InvalidInput
@@ -26,6 +25,7 @@ from trainables.models.causal_lm import build
 from trainables.privacy import from_config as mechanisms
 from trainables.privacy.clipping import clipped_sum as definition
 from trainables.privacy.noise import public_key
+from trainables.system.communication import Alone
 
 UNITS = {
     "a record each": (torch.arange(7), 7),

@@ -14,7 +14,6 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest, norm, poisson
 
-from trainables.communication import Alone
 from trainables.privacy import _native, noise
 from trainables.privacy.noise import (
     GaussianSource,
@@ -24,6 +23,7 @@ from trainables.privacy.noise import (
     public_key,
 )
 from trainables.seeding import generator, stream_seed
+from trainables.system.communication import Alone
 
 KEY = public_key(0, "noise")
 

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.seeding import generator
+from trainables.system.communication import Communicator
 
 NUM_RECORDS = 90
 PRIVATE = "my account number is 12345"

@@ -9,9 +9,9 @@ from typing import Any
 
 from search_spaces.foreign import own_fields
 from search_spaces.space import set_path
-from trainables.communication import Alone
 from trainables.config import TAGS, TrialConfig, parse
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Alone
 from trainables.trial import run
 
 NAMES = ("Ann", "Bo", "Cy", "Di", "Eve", "Flo", "Gus", "Hal", "Ida", "Jo")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from trainables import trial
-from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
 from trainables.figures import is_public, registry
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Alone
 
 SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
 CONTACTS = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import load_file
 
 from tests.tasks._pairs import made_pairs, run_trial, tiny, write_pairs
-from trainables.communication import Alone
 from trainables.data.pair_split import couples, num_private_records, split_pairs
 from trainables.data.pairs import open_pairs
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figures import registry
 from trainables.probing import measure
 from trainables.result import EpochReport
+from trainables.system.communication import Alone
 from trainables.tasks import synthesis
 from trainables.tasks._synthesis_setup import prepare
 

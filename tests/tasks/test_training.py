@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from trainables.communication import Alone
+from trainables.system.communication import Alone
 from trainables.training import Trained, train
 
 

@@ -17,12 +17,12 @@ import pytest
 
 from tests.tasks._pairs import tiny, write_pairs
 from tests.whole_trial.independence import check_bits, check_rate, check_vectors
-from trainables.communication import Alone
 from trainables.config import parse
 from trainables.engines import Engine
 from trainables.privacy import noise, sampling
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
+from trainables.system.communication import Alone
 from trainables.tasks import _setup, _synthesis_setup
 
 NUM_RECORDS, EPOCHS, BATCH = 240, 3, 24

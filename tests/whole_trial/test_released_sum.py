@@ -16,10 +16,10 @@ from tests.engines.engine_checks import mechanism
 from tests.whole_trial.naive import in_double, losses_of, record_gradient, sum_of_clipped
 from tests.whole_trial.small import KINDS, NUM_RECORDS, model_and_loader
 from trainables import catalogue
-from trainables.communication import Alone
 from trainables.engines import Engine, Setup
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
+from trainables.system.communication import Alone
 
 # Of the sum of all clipped norms: float32 against float64.
 TOLERANCE = {"fp32": 2e-4, "bf16": 0.1}

@@ -23,8 +23,8 @@ from trainables.data.configs import FramesConfig, path_of
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
 from trainables.errors import InvalidInput
-from trainables.locks import alone
 from trainables.seeding import generator
+from trainables.system.locks import alone
 
 _FORMAT = (
     1  # of the cache; raise it whenever a reader or the storage reads the same files otherwise

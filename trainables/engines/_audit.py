@@ -10,7 +10,6 @@ import torch
 
 from trainables import catalogue
 from trainables.accountants._gauss import gaussian_epsilon
-from trainables.communication import Alone
 from trainables.engines._engine import Engine, Setup
 from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
 from trainables.errors import InvalidInput
@@ -18,6 +17,7 @@ from trainables.privacy.audit import StepAudit, distinguish, effective_multiplie
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw
+from trainables.system.communication import Alone
 
 _WIDTHS = (64, 128, 256)  # groups of different size, so that data-dependent alpha_k differ
 _FALSE_ALARM = 1e-4

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables import catalogue
-from trainables.communication import Communicator
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
@@ -30,6 +29,7 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
 from trainables.privacy.population import Ids
 from trainables.privacy.sampling import Draw, Sampler, sampler
+from trainables.system.communication import Communicator
 
 
 class Loader(Protocol):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainables.communication import Alone, Communicator
 from trainables.config import SynthesisConfig
 from trainables.data.texts import Tokenizer, opening
 from trainables.generation.decoding import Decoding, draw
 from trainables.seeding import stream_seed
+from trainables.system.communication import Alone, Communicator
 
 BLOCK = 256  # texts of one process at a time; equal for any number of processes
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from trainables import native
+from trainables.system import native
 
 _SOURCE = Path(__file__).with_name("_dropout.c")
 _LEVELS = 1 << 16

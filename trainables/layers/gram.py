@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables import native
 from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound
 from trainables.layers.units import UnitRows
+from trainables.system import native
 
 _SOURCE = Path(__file__).with_name("_gram.c")
 _MOST_ROWS = 96  # of a unit, as there

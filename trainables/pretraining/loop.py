@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from trainables import catalogue, checkpoint
+from trainables import catalogue
 from trainables.config import ModelConfig
 from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidInput
@@ -21,6 +21,7 @@ from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus, open_corpora
 from trainables.pretraining.model import SMALL, MultiCorpus, Scores
 from trainables.seeding import generator, stream_seed
+from trainables.system import checkpoint
 
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _MAX_NORM = 1.0

@@ -1,4 +1,4 @@
-"""The passes over a flat gradient in C, where they can be had (see `trainables.native`).
+"""The passes over a flat gradient in C, where they can be had (see `trainables.system.native`).
 
 The noise is the same without, at four to ten times the time, and Adam is torch's then. Each
 function is compared with what it stands for before it is used.
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from trainables import native
 from trainables.privacy import box_muller
+from trainables.system import native
 
 # Parts of one source, in this order.
 _SOURCES = tuple(

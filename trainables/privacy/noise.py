@@ -24,9 +24,9 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
-from trainables.communication import Communicator
 from trainables.privacy import _native, box_muller
 from trainables.privacy.flat_adam import FlatAdam
+from trainables.system.communication import Communicator
 
 _KEY_BYTES = 32
 _CHUNK = 1 << 16  # numbers drawn at once: their words stay in the cache until they are used

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from trainables import engines
-from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.privacy.mechanism import Mechanism
+from trainables.system.communication import Communicator
 
 _AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
 

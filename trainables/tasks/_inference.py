@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.attacks import features_of
-from trainables.communication import Communicator
 from trainables.data.batches import Loader
 from trainables.data.bio import slots_lenient
 from trainables.data.records import Frame, LabelSchema
 from trainables.models._nlu import NluModel
+from trainables.system.communication import Communicator
 
 # Tokens of one pass: bounds memory, changes no figure.
 _MAX_TOKENS = 4_096

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from trainables import catalogue, engines, figures
-from trainables.communication import Communicator
 from trainables.config import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, open_corpus
@@ -25,6 +24,7 @@ from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import new_key, public_key
 from trainables.seeding import generator, stream_seed
+from trainables.system.communication import Communicator
 from trainables.tasks._inference import Inference, infer
 
 

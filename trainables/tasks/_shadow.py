@@ -18,11 +18,11 @@ import numpy as np
 from trainables import attacks, catalogue
 from trainables.attacks import Signals, read_signals, write_signals
 from trainables.attacks.shadow import cache_key, default_corpus, disjoint
-from trainables.communication import Communicator
 from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
-from trainables.locks import alone
+from trainables.system.communication import Communicator
+from trainables.system.locks import alone
 from trainables.tasks import _setup
 from trainables.training import train
 

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from trainables import catalogue, engines
-from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
 from trainables.engines import Engine
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
 from trainables.privacy.population import Ids
+from trainables.system.communication import Communicator
 
 _MAX_TOKENS = 8_192  # of a pass that only measures
 

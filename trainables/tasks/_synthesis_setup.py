@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainables import catalogue, checkpoint
-from trainables.communication import Communicator
+from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
@@ -27,6 +26,8 @@ from trainables.parse.function_types import function_types
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey, new_key, public_key
 from trainables.seeding import stream_seed
+from trainables.system import checkpoint
+from trainables.system.communication import Communicator
 from trainables.tasks._parsers import parser_of, programs_of
 from trainables.tasks._pretraining import mixed, pretrained, public_utterances
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine

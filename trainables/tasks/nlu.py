@@ -13,13 +13,13 @@ import numpy as np
 from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
-from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.figures import VALIDATION
 from trainables.metrics import summarize
 from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from trainables.communication import Alone, Communicator
 from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.generation._drawer import ModelDrawer
@@ -23,6 +22,7 @@ from trainables.models._lm_folder import save_lm
 from trainables.privacy.card import counted_fields
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts
 from trainables.tasks._fluency import fluency_of
 from trainables.tasks._parsers import parser_of

@@ -20,7 +20,7 @@ from sweep.planning.resources import Machine, choose_slots
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import parse
 from trainables.errors import InvalidInput
-from trainables.footprint import Footprint
+from trainables.system.footprint import Footprint
 
 GIB = 2**30
 SMALL = Footprint(

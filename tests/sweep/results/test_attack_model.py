@@ -13,10 +13,10 @@ from sweep import cli
 from tests.sweep.results.test_leakage import space_in
 from trainables import saved, trial
 from trainables.attacks import read_signals
-from trainables.communication import Alone
 from trainables.config import TrialConfig, parse
 from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidData, InvalidInput
+from trainables.system.communication import Alone
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,10 @@ from sweep.store import sweeps as store
 from tests.sweep import toy_trial
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import run_untracked, without_mlflow
-from trainables.communication import Communicator
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
 from trainables.result import EpochReport, TrialResult
+from trainables.system.communication import Communicator
 
 _TOTAL = 6.0
 _HERE = "tests.sweep.search.test_linear_scaling:run"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainables import checkpoint
-from trainables.checkpoint import Checkpoint
 from trainables.errors import InvalidData
+from trainables.system import checkpoint
+from trainables.system.checkpoint import Checkpoint
 
 
 def saved(folder: Path, epoch: int) -> None:

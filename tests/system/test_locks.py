@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.locks import alone, is_held
+from trainables.system.locks import alone, is_held
 
 
 def _hold(path: Path, sender: Connection) -> None:
