@@ -9,7 +9,7 @@ where it has one, says that the figure is the smallest epsilon. The other kinds 
 accounting library only when it is first used:
 
 - `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.
-- `epsilon_after(mechanism, epochs)`, `spent(mechanism, epochs_done)`: the running total.
+- `epsilon_after(mechanism, epochs)`: the running total.
 - `epsilon_sweep(releases, delta=...)`: what all trials of a sweep cost together.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainables.accountants._calibration import noise_beside, noise_for, resolve
-    from trainables.accountants._choose import account, epsilon_after, spent
+    from trainables.accountants._choose import account, epsilon_after
     from trainables.accountants._composition import (
         RdpFilter,
         SweepSpend,
@@ -45,14 +45,12 @@ __all__ = [
     "noise_for",
     "release",
     "resolve",
-    "spent",
     "values_of",
 ]
 
 _HOMES = {
     "account": "_choose",
     "epsilon_after": "_choose",
-    "spent": "_choose",
     "RdpFilter": "_composition",
     "SweepSpend": "_composition",
     "epsilon_sweep": "_composition",

@@ -73,11 +73,6 @@ def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
     return best(what, delta=mechanism.delta, effort="running")[0] if epochs else 0.0
 
 
-def spent(mechanism: Mechanism, epochs_done: int) -> tuple[float, ...]:
-    """The curve of `epsilon_after` for 1, ..., `epochs_done` epochs."""
-    return tuple(epsilon_after(mechanism, epochs) for epochs in range(1, epochs_done + 1))
-
-
 @lru_cache(maxsize=16_384)
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
     """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""

@@ -1,0 +1,78 @@
+"""Inner quantities of the accountants against their closed forms, and the ends of their ranges."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.accountants._mechanisms import mechanism, poisson
+from trainables.accountants import _calibration, _renyi, noise_for, pld, release, selection
+from trainables.accountants._choose import best
+from trainables.accountants._gauss import gaussian_epsilon
+from trainables.accountants._release import Release
+from trainables.errors import CannotAnalyze, InvalidInput
+
+
+def test_what_stands_beside_the_steps_is_composed_with_them() -> None:
+    """At rate 1 both are Gaussian mechanisms, whose composition is one."""
+    what = replace(poisson(5.0, steps=4, rate=1.0), unsampled=((2.0, 1),))
+    grid = pld.interval_for(1.0, pld.COARSE)
+    found = pld.distribution(what, grid, False).get_epsilon_for_delta(1e-5)
+    exact = gaussian_epsilon(math.sqrt(4 / 5.0**2 + 1 / 2.0**2), 1e-5)
+    assert exact <= found <= exact * 1.01
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5, 1e-4])
+def test_the_largest_loss_of_a_step_is_that_of_the_sampled_gaussian(rate: float) -> None:
+    """log(1 - q + q e^loss), at 10 standard deviations, where the unsampled one has `loss`."""
+    loss = 0.5 / 20.0**2 + 10 / 20.0
+    expected = math.log(1 - rate + rate * math.exp(loss))
+    assert pld._largest_loss(poisson(20.0, rate=rate)) == pytest.approx(expected, rel=1e-9)
+    beside = replace(poisson(20.0, rate=rate), unsampled=((10.0, 1),))
+    assert pld._largest_loss(beside) == pytest.approx(0.5 / 10.0**2 + 1)
+
+
+def test_a_single_step_is_put_on_a_coarser_grid_than_a_long_composition() -> None:
+    """A sixth of the points reach its largest loss; the step of a grid is 1, 2 or 5."""
+    what = poisson(20.0, steps=1, rate=1.0)
+    wanted = 6 * pld._largest_loss(what) / pld.QUICK
+    assert wanted / 2.5 <= pld._interval(what, 1e-5, pld.QUICK) <= wanted * (1 + 1e-6)
+
+
+def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite() -> None:
+    what = replace(poisson(), unaccounted=("noise key public",))
+    assert np.isinf(_renyi.curve(what)).all()
+    assert np.isfinite(_renyi.curve(poisson())).all()
+
+
+def test_a_mean_of_one_trial_is_the_least_that_a_selection_has() -> None:
+    assert selection.refuse(selection.by_law("geometric", mean=1.0)) == (1.0, 1.0)
+
+
+def test_a_target_that_the_histogram_alone_costs_is_refused() -> None:
+    """To the last digit: nothing is left for the steps."""
+    built = replace(mechanism(epochs=3, delta=1e-5), histogram_noise_multiplier=2.0)
+    alone, _, _ = best(replace(release(built), phases=()), delta=1e-5, effort="running")
+    with pytest.raises(InvalidInput, match="the noised histogram alone costs"):
+        noise_for(built, target_epsilon=alone)
+
+
+def test_a_target_outside_of_an_accountants_theorem_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The theorem needs a noise of 2: what costs half of the target is not the smallest noise."""
+
+    def figure(what: Release, *, delta: float, accountant: str | None) -> float:
+        if what.phases[0][0] < 2:
+            raise CannotAnalyze("too little noise for the theorem")
+        return 1 / what.phases[0][0]
+
+    monkeypatch.setattr(_calibration, "_figure", figure)
+    monkeypatch.setattr(_calibration, "_calibrated", lambda *given: 2.5)
+    unit = poisson(1.0)
+    with pytest.raises(CannotAnalyze, match="too little noise"):
+        _calibration._by_name(unit, 1e-5, 1.0, "pld")
+    assert _calibration._by_name(unit, 1e-5, 0.25, "pld") == pytest.approx(4.0, rel=1e-4)

@@ -1,0 +1,123 @@
+"""What the layers' entries say of themselves in closed form: their sizes, and units taken out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from trainables.layers.char_cnn import CharCnn, CharCnnEntry
+from trainables.layers.crf import CrfEntry, LinearChainCrf
+from trainables.layers.crf_statistics import LogPairs
+from trainables.layers.embedding import EmbeddingEntry
+from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
+from trainables.layers.linear import LinearEntry
+from trainables.layers.lstm import BiLstm
+from trainables.layers.packing import Rows
+from trainables.layers.tied_table import TiedTableEntry
+from trainables.layers.units import Units
+
+ROWS = Rows(np.array([0, 0, 1, 1, 1]), 2)
+UNITS = Units(torch.arange(2), 2)
+SECOND = torch.tensor([False, True])
+
+
+def crf_entry(*, weight: Tensor) -> CrfEntry:
+    layer = LinearChainCrf(3)
+    one_a_record = Rows(np.arange(2), 2)
+    pairs = LogPairs(layer.transitions.detach(), torch.zeros(5, 3), torch.zeros(5, 3))
+    tags = torch.zeros(5, dtype=torch.int64), torch.ones(5, dtype=torch.int64)
+    edge = torch.full((2, 3), 2.0)
+    return CrfEntry(layer, edge, edge, one_a_record, pairs, tags, weight, ROWS)
+
+
+def test_the_size_of_a_crf_is_that_of_the_parameters_that_are_trained() -> None:
+    """Of the pairs twice their weights; of start and end the norms of their rows."""
+    entry = crf_entry(weight=torch.tensor([1.0, 2.0, 3.0, -4.0, 5.0]))
+    pairs, edge = torch.tensor([6.0, 24.0]).double(), math.sqrt(12.0)
+    share = dict.fromkeys(entry.crf.parameters(), 4.0)
+    whole = (4 * (pairs.square() + 2 * edge**2)).sqrt()
+    torch.testing.assert_close(entry.size(UNITS, share).total, whole)
+    entry.crf.start.requires_grad_(False)
+    entry.crf.end.requires_grad_(False)
+    torch.testing.assert_close(entry.size(UNITS, share).total, 2 * pairs)
+
+
+def test_pairs_in_logs_hold_nothing_of_the_dropped_rows() -> None:
+    left, right = torch.full((3, 2), math.nan), torch.full((3, 2), math.inf)
+    left[1], right[1] = 0.25, 0.5
+    kept = LogPairs(torch.zeros(2, 2), left, right).without(torch.tensor([True, False, True]))
+    torch.testing.assert_close(kept.left, torch.tensor([[0.0] * 2, [0.25] * 2, [0.0] * 2]))
+    torch.testing.assert_close(kept.right, torch.tensor([[0.0] * 2, [0.5] * 2, [0.0] * 2]))
+
+
+def test_a_tied_table_is_rid_of_a_unit_in_both_of_its_uses() -> None:
+    """A unit that is not finite leaves the gradient of the others as it is without it."""
+    table = nn.Parameter(torch.zeros(4, 3))
+    x, g, h = torch.randn(5, 3), torch.randn(5, 3), torch.randn(5, 4)
+    for values in (x, g, h):
+        values[2:] = math.nan
+    ids = torch.tensor([0, 1, 2, 3, 0])
+    both = TiedTableEntry(
+        EmbeddingEntry(table, ids, g, ROWS), LinearEntry(table, None, x, h, ROWS)
+    ).without(UNITS, SECOND)
+    found, alone = {table: torch.zeros(4, 3)}, h[:2].t() @ x[:2]
+    alone[:2] += g[:2]
+    both.add_gradient(None, None, found)
+    torch.testing.assert_close(found[table], alone)
+    norms = both.squared_norms(UNITS, {table: 1.0})
+    assert norms.tolist() == pytest.approx([float(alone.square().sum()), 0.0], rel=1e-3)
+
+
+def test_a_filter_is_charged_with_every_character_of_its_window() -> None:
+    """The norm of what a row of norm 1 does to the filters is at most sqrt(kernel) of the longest
+    character's; a window of that character alone reaches it."""
+    layer = CharCnn(4, 2, 3)
+    layer.bias.requires_grad_(False)
+    layer.embedding.requires_grad_(False)
+    with torch.no_grad():
+        layer.embedding.fill_(0.5)  # norm 1
+    seen, word = torch.zeros(1, 2, 3, dtype=torch.int64), torch.zeros(5, dtype=torch.int64)
+    g = torch.zeros(5, 2)
+    g[0, 0] = g[2, 1] = 1.0
+    entry = CharCnnEntry(layer, seen, word, g, ROWS)
+    total = entry.size(UNITS, {layer.filters: 1.0}).total
+    torch.testing.assert_close(total, torch.full((2,), math.sqrt(3)).double())
+    norms = entry.squared_norms(UNITS, {layer.filters: 1.0}).sqrt()
+    torch.testing.assert_close(norms, total, rtol=1e-4, atol=0.0)
+
+
+def test_the_size_of_a_layer_norm_is_added_up_in_double_precision() -> None:
+    layer = LayerNorm(2)
+    g = torch.full((5, 2), 0.1)
+    entry = LayerNormEntry(layer.weight, layer.bias, torch.ones(5, 2), g, ROWS)
+    total = entry.size(UNITS, dict.fromkeys(entry.parameters, 1.0)).total
+    row = math.sqrt(2) * float(torch.tensor(0.1))
+    expected = [math.sqrt(2) * row * count for count in (2, 3)]
+    assert total.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_crf_starts_from_small_scores_of_either_sign() -> None:
+    """Uniform from -0.1 to 0.1: of 100 numbers and more both ends are seen."""
+    torch.manual_seed(0)
+    for parameter in LinearChainCrf(100).parameters():
+        low, high = parameter.detach().aminmax()
+        assert -0.1 <= float(low) < -0.08
+        assert 0.08 < float(high) <= 0.1
+
+
+def test_an_lstm_starts_as_the_literature_has_it() -> None:
+    """Uniform weights within 1 / sqrt(hidden), biases 0 but for the forget gate's, which are 1."""
+    torch.manual_seed(0)
+    layer = BiLstm(30, 16)
+    assert {name for name, _ in layer.named_parameters()} == {"weight_ih", "weight_hh", "bias"}
+    for weight in (layer.weight_ih, layer.weight_hh):
+        low, high = weight.detach().aminmax()
+        assert -0.25 <= float(low) < -0.24
+        assert 0.24 < float(high) <= 0.25
+    forget = torch.zeros(2, 64)
+    forget[:, 16:32] = 1.0
+    torch.testing.assert_close(layer.bias.detach(), forget)
