@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import chi2, norm
 
 from trainables.errors import InvalidInput
 from trainables.generation.histogram import counts_of, noised
-from trainables.privacy.noise import public_key
+from trainables.privacy.noise import add_noise_, public_key
 
 KEY = public_key(0, "histogram")
 MANY = {f"bin {number}": 1e6 for number in range(20_000)}  # so large that none is cut at 0
@@ -50,3 +51,12 @@ def test_noise_on_a_count_does_not_depend_on_the_counts_and_none_is_negative() -
     assert min(few.values()) == 0.0
     for name, value in few.items():
         assert value == pytest.approx(max(0.0, more[name] - 1e6), abs=1e-6)
+
+
+def test_the_noise_is_of_a_stream_that_names_its_purpose() -> None:
+    """A trial's other draws from the key are of other streams, whatever the trial is called."""
+    values = torch.zeros(5, dtype=torch.float64)
+    stream = KEY.stream("histogram", "t")
+    add_noise_(values, stream=stream, segments=[(slice(0, 5), 1.0)], secure=True)
+    found = noised(dict.fromkeys("abcde", 1e6), std=1.0, key=KEY, trial_id="t")
+    assert list(found.values()) == (values + 1e6).tolist()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.privacy import _native, box_muller
+from trainables.privacy import _native, box_muller, noise
 from trainables.privacy.noise import GaussianSource, add_noise_, public_key
 
 STREAM = public_key(0, "box-muller").stream("a")
@@ -202,3 +202,19 @@ def test_a_library_that_others_could_have_written_is_not_loaded(
     (tmp_path / "dp-nlu-sweep").mkdir()
     (tmp_path / "dp-nlu-sweep").chmod(0o777)
     assert _native.add_normals() is None
+
+
+def test_words_beyond_those_of_the_pairs_are_not_read() -> None:
+    """More small radii than there are extra words: those are used again, never what follows."""
+    half = 64
+    words = words_of([0] * half, list(range(half)), extra=7)
+    longer = np.concatenate([words, np.full(half, 1 << 30, dtype=np.uint32)])
+    assert np.array_equal(normals(words, half), normals(longer, half))
+
+
+def test_a_whole_chunk_is_drawn_without_the_compiled_cipher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_native, "add_noise", lambda: None)
+    out = GaussianSource(STREAM).fill_(torch.empty(noise._CHUNK))
+    assert abs(float(out.std()) - 1) < 0.02

@@ -286,3 +286,39 @@ def test_the_audits_figures_are_what_they_were() -> None:
         parts = [slice(0, 1), slice(1, 3)]
         bound = distinguish(left, right, groups=parts, delta=0.0, false_alarm=0.5)
         assert bound == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_reference_clips_a_gradient_whose_square_float32_does_not_hold() -> None:
+    """It is finite, so it is clipped and not left out."""
+    net = Net()
+    layout = Layout.of(net)
+    out = torch.zeros(layout.size)
+    norms = clipped_sum(
+        net,
+        torch.ones(1, 3),
+        unit_of_record=torch.zeros(1, dtype=torch.int64),
+        num_units=1,
+        weight_of_record=torch.tensor([1e25]),
+        max_grad_norm=0.5,
+        group_scale=torch.ones(len(layout.names)),
+        out=out,
+    )
+    assert 1e20 < float(norms) < math.inf
+    assert float(out.norm()) == pytest.approx(0.5, rel=1e-5)
+
+
+def test_the_reference_wants_a_scale_for_every_group() -> None:
+    """A group without one would be left out of the norm, and so of the clip."""
+    net = Net()
+    layout = Layout.of(net)
+    with pytest.raises(ValueError, match="shorter"):
+        clipped_sum(
+            net,
+            torch.ones(1, 3),
+            unit_of_record=torch.zeros(1, dtype=torch.int64),
+            num_units=1,
+            weight_of_record=torch.ones(1),
+            max_grad_norm=0.5,
+            group_scale=torch.ones(len(layout.names) - 1),
+            out=torch.zeros(layout.size),
+        )

@@ -296,3 +296,15 @@ def test_a_trial_that_no_plan_admitted_stops_where_its_epsilon_would_be_passed()
     admitted = gate(trial("a", mechanism=what, epsilon_budget=limit.limit), epsilon=limit)
     assert admitted.begin("a", attempt=1, epochs_done=0).go_on
     assert all(admitted.go_on("a", epochs_done=done).go_on for done in (1, 2, 3))
+
+
+def test_an_attempt_that_replays_nothing_costs_what_the_trial_was_planned_for() -> None:
+    """The plan has admitted all its epochs: each of them is trained once."""
+    limit = EpsilonBudget(epsilon_sweep([release(mechanism().first(2))], delta=1e-5).epsilon)
+    priced, account = trial("a", epsilon_budget=limit.limit), Account()
+    assert gate(priced, account=account, epsilon=limit).begin("a", attempt=1, epochs_done=0).go_on
+    again = gate(priced, account=account, epsilon=limit, spent=account.entries)
+    assert again.begin("a", attempt=1, epochs_done=1).go_on
+    assert all(again.go_on("a", epochs_done=done).go_on for done in (2, 3))
+    replayed = gate(priced, account=account, epsilon=limit, spent=account.entries)
+    assert not replayed.begin("a", attempt=1, epochs_done=1).go_on

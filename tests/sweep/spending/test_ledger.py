@@ -425,3 +425,31 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger: Ledger
     assert ledger.charge_within(entry("t3", mechanism=loose), budget_total=between) is not None
     # An entry of the same attempt replaces what is there, so nothing is added to the total.
     assert ledger.charge_within(entry("t3", mechanism=loose), budget_total=dear + 1e-6) is None
+
+
+def test_a_list_of_records_lies_on_the_disk_before_it_has_its_name(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it: after a loss of power a list is whole or not there."""
+    sizes: dict[int, int] = {}
+
+    def fsync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        sizes[found.st_ino] = found.st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    ledger.register("aaa", [b"one", b"two"])
+    [path] = tmp_path.rglob("*.u64")
+    assert sizes[path.stat().st_ino] == path.stat().st_size > 16
+
+
+def test_an_exact_spend_is_the_exact_composition(ledger: Ledger) -> None:
+    """Without it an upper bound comes, which says that it is one."""
+    what = mechanism("dp_sgd", noise_multiplier=1.0)
+    ledger.charge(entry(mechanism=what))
+    exact = epsilon_sweep([release(what)], delta=1e-5, exact=True)
+    found = ledger.spend("aaa", exact=True)
+    assert found.total == found.accounted == found.by_unit["record"] == exact
+    quick = ledger.spend("aaa").total
+    assert (quick.tight, exact.tight) == (False, True)
+    assert exact.epsilon < quick.epsilon

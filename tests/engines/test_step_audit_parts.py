@@ -1,0 +1,101 @@
+"""The parts of the step audit: its inputs, its error levels, and which epoch it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.config import Engine, PrivacyConfig, TrainingConfig
+from trainables.engines import _audit
+from trainables.engines._engine import StepStats
+from trainables.privacy.audit import StepAudit
+from trainables.privacy.from_config import build_from
+from trainables.privacy.mechanism import Mechanism
+
+
+def mechanism(engine: Engine = "edp_sgd", *, workers: int = 2, **privacy: Any) -> Mechanism:
+    return build_from(
+        engine,
+        PrivacyConfig(delta=1e-5, **privacy),
+        training=TrainingConfig(expected_batch_size=8, num_workers=workers, epochs=3),
+        num_records=64,
+    )
+
+
+@pytest.mark.parametrize("microbatch_size", [1, 4])
+@pytest.mark.parametrize("sampling", ["shuffle", "poisson"])
+def test_the_audited_inputs_are_neighbours(microbatch_size: int, sampling: str) -> None:
+    """One record is replaced, or added; a direction moves its own group of coordinates alone."""
+    made = mechanism(
+        sampling=sampling, noise_calibration="central", microbatch_size=microbatch_size
+    )
+    changed = (1, 1) if made.neighboring_relation == "replace_one" else (0, 1)
+    table, pairs = _audit._inputs(made)
+    for pair in pairs:
+        left, right = (Counter(sum(side, ())) for side in (pair.left, pair.right))
+        assert ((left - right).total(), (right - left).total()) == changed, pair.name
+    start = 0
+    for number, width in enumerate(_audit._WIDTHS):
+        row, own = table[1 + 2 * number], slice(start, start + width)
+        assert row.norm() == row[own].norm() > 0
+        start += width
+
+
+def test_the_checks_of_an_audit_share_its_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the union bound: what they are allowed adds up to what is stated, at most."""
+    levels: list[float] = []
+
+    def noting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def check(*given: Any, false_alarm: float, **named: Any) -> Any:
+            levels.append(false_alarm)
+            return real(*given, false_alarm=false_alarm, **named)
+
+        return check
+
+    for name in ("effective_multiplier", "distinguish"):
+        monkeypatch.setattr(_audit, name, noting(getattr(_audit, name)))
+    found = _audit._audit_epoch(mechanism(), 0, calls=100, seed=0)
+    assert len(levels) > 2
+    assert sum(levels) <= found.false_alarm * (1 + 1e-9)
+
+
+def test_the_epoch_that_is_worst_against_its_claim_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of a large claim is worse than nine tenths of a small one."""
+
+    def audit(mechanism: Mechanism, epoch: int, *, calls: int, seed: int) -> StepAudit:
+        claimed, estimate = (1.0, 0.9) if epoch == 0 else (4.0, 2.0)
+        return StepAudit(
+            claimed=claimed,
+            estimate=estimate,
+            interval=(estimate, estimate),
+            epsilon_claimed=1.0,
+            epsilon_lower_bound=0.0,
+            delta=1e-5,
+            worst_input="",
+            epoch=epoch,
+            calls=calls,
+            false_alarm=1e-4,
+            passed=True,
+        )
+
+    monkeypatch.setattr(_audit, "_audit_epoch", audit)
+    assert _audit.audit_step(mechanism(), calls=100).epoch == 2
+
+
+@given(st.integers(0, 2**40))
+def test_the_sums_of_a_step_are_kept_in_double_precision(records: int) -> None:
+    single = torch.tensor(0.5)
+    stats = StepStats(
+        loss=single, records=records, norm=single, clipped=single, nonfinite=single, units=3
+    )
+    found = stats.vector()
+    assert found.dtype == torch.float64
+    assert records in found.tolist()
