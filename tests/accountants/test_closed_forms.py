@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from tests.accountants._mechanisms import mechanism, poisson
-from trainables.accountants import _calibration, _renyi, noise_for, pld, release, selection
+from trainables.accountants import (
+    _calibration,
+    _renyi,
+    epsilon_after,
+    noise_for,
+    pld,
+    release,
+    selection,
+)
 from trainables.accountants._choose import best
 from trainables.accountants._gauss import gaussian_epsilon
 from trainables.accountants._release import Release
@@ -50,6 +58,14 @@ def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite() -> None:
 
 def test_a_mean_of_one_trial_is_the_least_that_a_selection_has() -> None:
     assert selection.refuse(selection.by_law("geometric", mean=1.0)) == (1.0, 1.0)
+
+
+def test_the_least_target_is_still_met() -> None:
+    built = mechanism()
+    z = noise_for(built, target_epsilon=1e-6)
+    assert epsilon_after(replace(built, noise_multiplier=z), built.epochs) <= 1e-6
+    with pytest.raises(InvalidInput, match="expected 1e-06 <= target_epsilon"):
+        noise_for(built, target_epsilon=0.99e-6)
 
 
 def test_a_target_that_the_histogram_alone_costs_is_refused() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
-from trainables.engines import _audit
+from trainables.engines import _audit, _private
 from trainables.engines._engine import StepStats
 from trainables.privacy.audit import StepAudit
 from trainables.privacy.from_config import build_from
@@ -99,3 +99,31 @@ def test_the_sums_of_a_step_are_kept_in_double_precision(records: int) -> None:
     found = stats.vector()
     assert found.dtype == torch.float64
     assert records in found.tolist()
+
+
+def test_the_sums_of_a_step_stay_on_its_device() -> None:
+    """Counts, too: a sum over processes is of one device's numbers."""
+    there = torch.zeros((), device="meta")
+    stats = StepStats(loss=there, records=4, norm=there, clipped=there, nonfinite=there, units=3)
+    assert stats.vector().device == there.device
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_what_noise_a_trial_asks_for_reaches_the_draw(
+    secure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only on a GPU does the answer make a difference."""
+    seen: list[bool] = []
+    real = _private.add_noise_
+
+    def add_noise(*given: Any, **named: Any) -> bool:
+        seen.append(named.get("secure", False))
+        return real(*given, **named)
+
+    made = mechanism()
+    table, pairs = _audit._inputs(made)
+    engine = _audit._engine(made, pairs[0].left, table, (0, 0))
+    monkeypatch.setattr(_private, "add_noise_", add_noise)
+    engine._secure = secure
+    engine.step(0, 1)
+    assert set(seen) == {secure}

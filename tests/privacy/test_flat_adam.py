@@ -140,3 +140,11 @@ def test_where_the_compiled_pass_cannot_go_torch_does() -> None:
         gradient.data.fill_(3.0)
         adam.step(gradient, share=1.0)
         torch.testing.assert_close(made.weight, before - 0.5)
+
+
+def test_moments_and_steps_lie_where_the_parameters_lie() -> None:
+    adam = FlatAdam(Layout.of(nn.Linear(2, 2, device="meta")), learning_rate=1e-3)
+    assert not adam.compiled
+    assert adam._torch is not None
+    for state in adam._torch.state.values():
+        assert {value.device.type for value in state.values()} == {"meta"}
