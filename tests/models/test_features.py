@@ -118,6 +118,10 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
         model(encoder=str(tmp_path / "mine"))
 
 
+def test_the_card_can_name_what_is_public() -> None:
+    assert "pretrained on sgd_dialogues, health, video" in model().provenance
+
+
 def test_an_encoder_never_meets_its_own_corpus() -> None:
     config = model_part(name="features")
     with pytest.raises(InvalidInput, match="without sgd_dialogues among its public corpora"):

@@ -79,6 +79,15 @@ class FixedEncoder:
         self.token_width = sizes[0] * (3 if config.neighbors else 1)
         self.record_width = sizes[1]
 
+    @property
+    def provenance(self) -> str:
+        """What is public in it: its name, where it started, which corpora it learnt from."""
+        corpora = ", ".join(str(each["name"]) for each in self.card["corpora"])
+        return (
+            f"features of the public encoder {self.card.get('name', self.place.name)}, pretrained"
+            f" on {corpora} ({self.card.get('starts_from', 'unknown start')})"
+        )
+
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
         """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder."""
@@ -128,7 +137,7 @@ class Features(NluModel):
         self.fixed = fixed
         self.bias = config.bias
         self.tag_weight = config.tag_weight
-        self.provenance = f"features of the encoder {fixed.card.get('name', fixed.place.name)}"
+        self.provenance = fixed.provenance
         parts = tag_parts(schema, factored=config.tag_head == "factored")
         self.register_buffer("parts", torch.from_numpy(parts), persistent=False)
         self.intent_head = Linear(fixed.record_width + 1, len(schema.intents), bias=False)
