@@ -1,8 +1,20 @@
-"""The reference pages are made from the program."""
+"""The reference pages in the repository are those that the program makes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sweep.reference import pages
+
+_PAGES = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def test_the_pages_are_current() -> None:
+    """Else: `python -m sweep.reference docs/reference`."""
+    made = pages()
+    assert {path.name for path in _PAGES.iterdir()} == set(made)
+    for name, text in made.items():
+        assert (_PAGES / name).read_text(encoding="utf-8") == text, name
 
 
 def test_every_command_and_field_is_there() -> None:
