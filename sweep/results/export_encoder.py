@@ -28,9 +28,8 @@ def write_encoder(model_folder: Path) -> Path | None:
     if about["model"]["name"] != "bert":
         return None
     from safetensors.torch import load_file, save_file
-    from transformers import BertConfig
 
-    from trainables.models._bert_weights import source_of, to_transformers
+    from trainables.models._bert_weights import source_of, to_transformers, transformers_config
     from trainables.models.bert import Config
     from trainables.old_configs import migrated_part
 
@@ -39,18 +38,7 @@ def write_encoder(model_folder: Path) -> Path | None:
     state = load_file(str(model_folder / "weights.safetensors"))
     target = model_folder / FOLDER
     target.mkdir(mode=0o700)
-    config = BertConfig(
-        vocab_size=sizes.vocabulary,
-        hidden_size=sizes.width,
-        num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads,
-        intermediate_size=sizes.intermediate,
-        max_position_embeddings=sizes.positions,
-        type_vocab_size=sizes.kinds,
-        layer_norm_eps=sizes.eps,
-        architectures=["BertModel"],
-    )
-    config.save_pretrained(target)
+    transformers_config(sizes).save_pretrained(target)
     tensors = {
         name: tensor.contiguous().clone()
         for name, tensor in to_transformers(state, sizes.layers).items()

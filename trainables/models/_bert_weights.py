@@ -161,6 +161,23 @@ def from_transformers(weights: Mapping[str, Tensor], layers: int) -> dict[str, T
     return named
 
 
+def transformers_config(sizes: BertSizes) -> Any:
+    """The `BertConfig` of an encoder of these sizes."""
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=sizes.intermediate,
+        max_position_embeddings=sizes.positions,
+        type_vocab_size=sizes.kinds,
+        layer_norm_eps=sizes.eps,
+        architectures=["BertModel"],
+    )
+
+
 def to_transformers(state: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Our encoder's state under the names that `transformers.BertModel` loads; heads left out."""
     named = {theirs: state[ours] for ours, theirs in _TABLES.items()}

@@ -119,22 +119,11 @@ def _save_bert(
     encoder: NluModel, tokenizer: Any, weights: dict[str, Tensor], place: Path, *, half: bool
 ) -> None:
     """Files that `transformers` opens: configuration, weights and pieces."""
-    from transformers import BertConfig
-
-    from trainables.models._bert_weights import to_transformers
+    from trainables.models._bert_weights import to_transformers, transformers_config
 
     sizes: Any = encoder.sizes  # of a `_bert.Bert`
     named = to_transformers(weights, sizes.layers)
     kept = {name: (t.half() if half else t).contiguous() for name, t in named.items()}
     save_file(kept, str(place / "model.safetensors"), metadata={"format": "pt"})
-    BertConfig(
-        vocab_size=sizes.vocabulary,
-        hidden_size=sizes.width,
-        num_hidden_layers=sizes.layers,
-        num_attention_heads=sizes.heads,
-        intermediate_size=sizes.intermediate,
-        max_position_embeddings=sizes.positions,
-        type_vocab_size=sizes.kinds,
-        layer_norm_eps=sizes.eps,
-    ).save_pretrained(str(place))
+    transformers_config(sizes).save_pretrained(str(place))
     tokenizer.save_pretrained(str(place))
