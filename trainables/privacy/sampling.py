@@ -149,8 +149,8 @@ class Shuffle(_Assigned):
         return self._part(members, microbatch)
 
 
-class Poisson(_Assigned):
-    """Each member in each step with probability q = B / n of the mechanism, independently."""
+class _BySecretCoins(_Assigned):
+    """What both samplings from the secret key share: their key, and whose coins they are."""
 
     def __init__(
         self,
@@ -165,6 +165,10 @@ class Poisson(_Assigned):
     ) -> None:
         super().__init__(population, mechanism, rank=rank, world_size=world_size)
         self._key, self._names = key, (trial_id, attempt)
+
+
+class Poisson(_BySecretCoins):
+    """Each member in each step with probability q = B / n of the mechanism, independently."""
 
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of the step."""
@@ -178,25 +182,12 @@ class Poisson(_Assigned):
         return self._part(members, microbatch)
 
 
-class RandomAllocation(_Assigned):
+class RandomAllocation(_BySecretCoins):
     """Each member in exactly one step of an epoch, chosen uniformly and independently of the others
     (Feldman & Shenfeld 2025). Unlike a permutation, a member more or less moves no other one.
     """
 
-    def __init__(
-        self,
-        population: Population,
-        mechanism: Mechanism,
-        *,
-        key: SecretKey,
-        trial_id: str = "",
-        attempt: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        super().__init__(population, mechanism, rank=rank, world_size=world_size)
-        self._key, self._names = key, (trial_id, attempt)
-        self._epoch: tuple[int, Ids, Ids] | None = None
+    _epoch: tuple[int, Ids, Ids] | None = None
 
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of the step."""
