@@ -41,7 +41,7 @@ def check(mechanism: Mechanism) -> None:
     if mechanism.microbatch_size != 1:
         raise InvalidInput(
             "expected privacy.microbatch_size=1 with engine dp_sgd,"
-            f" got {mechanism.microbatch_size} (edp_sgd clips larger micro-batches)"
+            f" got {mechanism.microbatch_size} (it clips every record alone)"
         )
 
 
