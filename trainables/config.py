@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 # Fields of training that were added later: no part of an id where they are at their default.
-_LATER = ("precision", "optimizer", "learning_rate_decay", "steps_per_epoch")
+_LATER = ("precision", "optimizer", "learning_rate_decay", "steps_per_epoch", "iterate_average")
 
 
 class TrialConfig(Frozen):

@@ -144,6 +144,11 @@ class TrainingConfig(Frozen):
     learning_rate_decay: str = Field(
         "constant", description="entry of trainables/learning_rates: its course over the trial"
     )
+    iterate_average: str = Field(
+        "none",
+        description="entry of trainables/averages: of the weights after each step; the average is"
+        " what is validated and kept",
+    )
     steps_per_epoch: int = Field(
         1, ge=1, description="with sampling=full: steps between validations, saved and paid for"
     )
@@ -159,6 +164,7 @@ class TrainingConfig(Frozen):
         for field, shelf in (
             ("optimizer", "optimizers"),
             ("learning_rate_decay", "learning_rates"),
+            ("iterate_average", "averages"),
         ):
             allowed = catalogue.names(shelf)
             if getattr(self, field) not in allowed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,9 @@ class EpochEngine(Protocol):
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch; its figures."""
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Inside, the model has the weights that are measured and kept."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """What another process needs to go on."""
@@ -114,15 +118,16 @@ def train(
         torch.manual_seed(stream_seed(seed, "dropout", epoch, comm.rank))
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
-        metrics |= learner.validate()
-        history.append(metrics)
-        name, part = learner.judged(epoch)
-        before = best_epochs.get(part)
-        # Never the weights from before the part's first epoch, and of two equal epochs the later.
-        if before is None or metrics[name] <= history[before - 1][name]:
-            best_epochs[part] = len(history)
-            state = learner.model.state_dict()
-            best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
+        with learner.engine.averaged():
+            metrics |= learner.validate()
+            history.append(metrics)
+            name, part = learner.judged(epoch)
+            before = best_epochs.get(part)
+            # Never the weights from before the part's first epoch; of two equal epochs the later.
+            if before is None or metrics[name] <= history[before - 1][name]:
+                best_epochs[part] = len(history)
+                state = learner.model.state_dict()
+                best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
         if folder is not None and comm.rank == 0:
             checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epochs))
         go_on = _ask(report, history, seconds, comm)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.training import Trained, train
 
@@ -31,6 +34,9 @@ class Staged:
         nn.init.constant_(part.weight, epoch + 1)
         self._done = epoch + 1
         return {}
+
+    def averaged(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def judged(self, epoch: int) -> tuple[str, str]:
         return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
@@ -99,3 +105,30 @@ def test_of_equal_epochs_the_later_is_kept() -> None:
     learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
     assert run(learner).best_epoch == 3
     assert learner.kept() == {"all": 3}
+
+
+class Averaged(Staged):
+    """Its weight is measured and kept as a tenth of what the steps made of it."""
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        part = self.model["all"]
+        assert isinstance(part, nn.Linear)
+        nn.init.constant_(part.weight, part.weight.item() / 10)
+        yield
+        nn.init.constant_(part.weight, part.weight.item() * 10)
+
+    def validate(self) -> dict[str, float]:
+        return {"loss_all": -float(self.model.state_dict()["all.weight"])}
+
+
+def test_the_average_is_what_is_measured_and_kept_and_steps_go_on_from_the_weights(
+    tmp_path: Path,
+) -> None:
+    learner = Averaged(["all"] * 3, [])
+    trained = run(learner, folder=tmp_path)
+    assert [epoch["loss_all"] for epoch in trained.history] == pytest.approx([-0.1, -0.2, -0.3])
+    assert learner.kept() == {"all": pytest.approx(0.3)}
+    saved = checkpoint.load(tmp_path)
+    assert saved is not None
+    assert float(saved.part("model")["all.weight"]) == pytest.approx(3.0)

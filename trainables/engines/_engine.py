@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trainables import catalogue
+from trainables.engines._average import RunningAverage
 from trainables.engines._gradient import GradientSource
 from trainables.engines._passes import Pass
 from trainables.errors import InvalidInput, TrialFailed
@@ -76,8 +79,8 @@ class Setup:
     forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
     `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
-    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch. `optimizer` and
-    `learning_rate_decay` are entries of those shelves.
+    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch. `optimizer`,
+    `learning_rate_decay` and `iterate_average` are entries of those shelves (`averages`).
     """
 
     loader: Loader
@@ -97,6 +100,7 @@ class Setup:
     sampler: Sampler | None = None
     optimizer: str = "adam"
     learning_rate_decay: str = "constant"
+    iterate_average: str = "none"
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
         """The sampler of this process."""
@@ -144,6 +148,9 @@ class Engine(ABC):
         )
         self._learning_rate = setup.learning_rate
         self._decay = catalogue.entry("learning_rates", setup.learning_rate_decay).factor
+        self._average = RunningAverage(
+            self.layout.parameters, setup.iterate_average, steps=mechanism.steps
+        )
         self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
@@ -183,13 +190,16 @@ class Engine(ABC):
             begin_step(epoch, step)
         self.model.train()
         self._flat.zero_()
+        self._average.before(index + 1)
         self._is_updated = False
         stats = self._fill(draw, epoch=epoch, index=index)
         self._flat.message[-1] = self._local_workers
         self.comm.all_reduce_sum(self._flat.message)
         self._refuse_missing_share()
         if not self._is_updated:
+            self._optimizer.noise_stds = self._noise_stds(epoch)
             self._optimizer.step(self._flat, share=1 / self._divisor(draw))
+        self._average.after(index + 1)
         self.released = self._flat.data
         return stats
 
@@ -201,6 +211,12 @@ class Engine(ABC):
         self.comm.all_reduce_sum(sums)
         return {**training.of_sums(sums.tolist()), **self._noise(epoch)}
 
+    def _noise_stds(self, epoch: int) -> list[float]:
+        """Standard deviation of the noise in each group of the gradient that is released; empty
+        where there is none.
+        """
+        return []
+
     def _noise(self, epoch: int) -> dict[str, float]:
         """`noise_norm`: the expected norm of the noise in a released mean gradient, to be held
         against `gradient_norm`. It is computed from the mechanism alone and is public.
@@ -211,13 +227,24 @@ class Engine(ABC):
         on_sum = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
         return {"noise_norm": on_sum * math.sqrt(self.layout.size) / mechanism.num_microbatches}
 
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside, the model has the average of its iterates, which is what is released."""
+        with self._average.in_place():
+            yield
+
     def state_dict(self) -> dict[str, Tensor]:
-        """Flat tensors: Adam's moments, the steps taken, what a subclass adds."""
-        return {"next_step": torch.tensor(self._next_step)} | self._optimizer.state_dict()
+        """Flat tensors: optimiser and average, the steps taken, what a subclass adds."""
+        return {
+            "next_step": torch.tensor(self._next_step),
+            **self._optimizer.state_dict(),
+            **self._average.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from what `state_dict` gave, on a model whose weights are already restored."""
         self._optimizer.load_state_dict(state)
+        self._average.load_state_dict(state)
         self._next_step = int(state["next_step"])
 
     def _add_piece(

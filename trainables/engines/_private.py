@@ -159,6 +159,14 @@ class PrivateEngine(Engine):
             )
         )
 
+    def _noise_stds(self, epoch: int) -> list[float]:
+        """As `_add_noise` puts it in, summed over all workers and divided by M."""
+        mechanism = self._mechanism
+        std = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
+        std /= mechanism.num_microbatches
+        central = mechanism.noise_calibration == "central"
+        return [std * alpha if central else std for alpha in self._alphas]
+
     def _segments(self, std: float) -> list[tuple[slice, float]]:
         """Each group with std * alpha_k; neighbours that share it are one segment."""
         merged: list[tuple[slice, float]] = []

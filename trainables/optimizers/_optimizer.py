@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import torch
@@ -13,9 +13,14 @@ from trainables.privacy.flat import FlatGradient, Layout
 
 
 class Optimizer(Protocol):
-    """Moves the parameters of a layout. `learning_rate` is that of the next step."""
+    """Moves the parameters of a layout. `learning_rate` is that of the next step.
+
+    `noise_stds` [K] are the standard deviations of the noise in each group of the next gradient
+    (after `share`), which are public; empty where there is none.
+    """
 
     learning_rate: float
+    noise_stds: Sequence[float]
 
     def step(self, gradient: FlatGradient, *, share: float) -> None:
         """Multiply `gradient` by `share`, in place, and take the step on it."""
@@ -41,6 +46,7 @@ class TorchOptimizer:
         learning_rate: float,
     ) -> None:
         self.learning_rate = learning_rate
+        self.noise_stds: Sequence[float] = ()
         self._parameters = layout.parameters
         self._optimizer = build(self._parameters)
 

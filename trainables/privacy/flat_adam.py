@@ -9,6 +9,7 @@ same numbers to float32 rounding; a trial keeps to one of them on one machine.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class FlatAdam:
         self.layout = layout
         self.steps = 0
         self.learning_rate = learning_rate
+        self.noise_stds: Sequence[float] = ()  # not read
         self._exp_avg = torch.zeros(layout.size, dtype=layout.dtype, device=layout.device)
         self._exp_avg_sq = torch.zeros_like(self._exp_avg)
         self._native = _native.adam() if _is_plain(layout) else None

@@ -139,6 +139,7 @@ def prepare(
             precision=config.training.precision,
             optimizer=config.training.optimizer,
             learning_rate_decay=config.training.learning_rate_decay,
+            iterate_average=config.training.iterate_average,
             public_batch=(
                 public_batch(model, corpus.schema)
                 if config.privacy.group_scale == "public"

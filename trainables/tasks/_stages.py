@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,14 @@ class StagedEngine:
         """All steps of an epoch."""
         stage, own = self.stage_of(epoch)
         return self.parts[stage].run_epoch(own)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside, every stage's model has the average of its iterates."""
+        with ExitStack() as stack:
+            for engine in self.parts.values():
+                stack.enter_context(engine.averaged())
+            yield
 
     def state_dict(self) -> dict[str, Tensor]:
         """The engines' states, each under its stage."""
@@ -102,6 +111,7 @@ def staged_engine(
                 precision=config.training.precision,
                 optimizer=config.training.optimizer,
                 learning_rate_decay=config.training.learning_rate_decay,
+                iterate_average=config.training.iterate_average,
             ),
         )
     return StagedEngine(parts, lengths)
