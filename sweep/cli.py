@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from sweep import commands
+from trainables.documents import one_line
 from trainables.errors import InvalidInput, SweepError
 
 # What the parser raises for a wrong option; the library exports its subclasses only.
@@ -73,5 +74,5 @@ def main() -> None:
 
 
 def _refuse(message: str, *, code: int) -> int:
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    typer.echo(f"error: {one_line(message)}", err=True)
     return code

@@ -17,6 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from trainables.documents import one_line, shown
+
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -94,13 +96,13 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
     `section` names the part of a config that was read by itself.
     """
     problem = error.errors(include_url=False)[0]
-    place = [section] * bool(section) + [str(part) for part in problem["loc"]]
+    place = [section] * bool(section) + [one_line(str(p), characters=80) for p in problem["loc"]]
     if problem["type"] == "foreign_field":
-        name = str(problem.get("ctx", {})["field"])
+        name = one_line(str(problem.get("ctx", {})["field"]), characters=80)
         return f"unknown field {'.'.join([*place, name])}{problem['msg']}"
     field = ".".join(place) or "config"
     message = problem["msg"].removeprefix("Value error, ")
     if message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")
         return message if said else f"{field}: {message}"
-    return f"{field}: {message[0].lower()}{message[1:]}, got {problem['input']!r}"
+    return f"{field}: {message[0].lower()}{message[1:]}, got {shown(problem['input'])}"

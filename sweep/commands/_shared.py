@@ -53,29 +53,18 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
 
     Raises: InvalidInput for what is no PATH=VALUE.
     """
-    import yaml
+    from trainables.documents import DocumentProblem, parse_yaml, shown
 
     found: dict[str, Any] = {}
     for assignment in assignments:
         path, sign, text = assignment.partition("=")
         if not sign or not path:
-            raise InvalidInput(f"expected --set PATH=VALUE, got {assignment!r}")
+            raise InvalidInput(f"expected --set PATH=VALUE, got {shown(assignment)}")
         try:
-            found[path] = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise InvalidInput(f"expected a YAML value in --set {assignment!r}") from None
-        found[path] = _number(found[path])
+            found[path] = parse_yaml(text)
+        except DocumentProblem as problem:
+            raise InvalidInput(f"expected a YAML value in --set {shown(path)}: {problem}") from None
     return found
-
-
-def _number(value: Any) -> Any:
-    """1e-3, which YAML 1.1 takes for text, as the number it is."""
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from sweep.planning.accounting import size_of
@@ -14,6 +13,7 @@ from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrainingConfig, engine_config, parse
+from trainables.documents import read_yaml
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.privacy.from_config import build_from
@@ -30,12 +30,7 @@ def fields_of(config: Path | None) -> dict[str, Any]:
             "training": {},
             "privacy": {},
         }
-    try:
-        fields = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInput(f"cannot read config {config}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise InvalidInput(f"expected {config} to be YAML") from None
+    fields = read_yaml(config)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected {config} to hold the fields of a trial's config")
     whole = parse(fields).model_dump(mode="json")

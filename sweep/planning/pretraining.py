@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from sweep.settings import Settings
+from trainables.documents import read_yaml
 from trainables.errors import InvalidInput
 from trainables.pretraining.config import PretrainingConfig, parse
 
@@ -24,10 +23,7 @@ def read_pretraining(file: Path, changes: Mapping[str, Any]) -> PretrainingConfi
 
     Raises: InvalidInput for a file that cannot be read and the first thing that is wrong in it.
     """
-    try:
-        fields = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        raise InvalidInput(f"expected a YAML file of a pretraining, got {file}") from None
+    fields = read_yaml(file)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected a mapping of fields in {file}")
     for path, value in changes.items():

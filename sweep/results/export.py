@@ -14,8 +14,6 @@ from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import yaml
-
 from sweep.results.export_documents import About, write_model
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
@@ -25,6 +23,7 @@ from sweep.store import manifest
 from sweep.store.files import write_json, write_text
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend
+from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
 from trainables.figures import LEAKAGE, is_public
 from trainables.privacy import card as cards
@@ -68,7 +67,7 @@ def export_trial(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     try:
-        write_text(fresh / "config.yaml", yaml.safe_dump(record.plan.fields, sort_keys=False))
+        write_text(fresh / "config.yaml", format_yaml(record.plan.fields))
         write_model(folder.trial_folder(record.plan.id) / _MODEL, fresh / _MODEL)
         write_json(fresh / JSON, card.to_dict())
         write_text(fresh / MARKDOWN, to_markdown(card))

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from dashboards import results
 from sweep.results import select
 from sweep.results.exported import damages
@@ -19,6 +17,7 @@ from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
+from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
@@ -71,7 +70,7 @@ def gather(
         git_commit=str(about["git_commit"] or ""),
         versions={str(key): str(value) for key, value in about["versions"].items()},
         space=(folder.path / "space.yaml").read_text(encoding="utf-8"),
-        config=yaml.safe_dump(chosen.plan.fields, sort_keys=False) if chosen else "",
+        config=format_yaml(chosen.plan.fields) if chosen else "",
         card=_card(folder, chosen),
         delta=_delta(finished),
     )

@@ -4,7 +4,6 @@ quote a line, which may be a private utterance.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.data.records import Frame, Slot
+from trainables.documents import DocumentProblem, parse_json, text_lines
 from trainables.errors import InvalidData, InvalidInput
 
 
@@ -83,10 +83,7 @@ def read_scores(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             _refuse(path, number, "expected score to be a number")
         if member not in (True, False):  # 1 and 0 are equal to them
             _refuse(path, number, "expected member to be true or false")
-        try:
-            scores.append(float(score))
-        except OverflowError:
-            _refuse(path, number, "expected score to be a number that a float can hold")
+        scores.append(float(score))
         members.append(bool(member))
     return np.array(scores), np.array(members)
 
@@ -100,7 +97,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     with file:
         try:
-            for number, line in enumerate(file, start=1):
+            for number, line in text_lines(file):
                 yield number, _object(line, path, number)
         except OSError as error:  # a folder opens on some systems, and fails here
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
@@ -108,17 +105,15 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InvalidData(f"expected at least one line in {path}, got an empty file")
 
 
-def _object(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError:
-        _refuse(path, number, "expected UTF-8")
+def _object(text: str | DocumentProblem, path: Path, number: int) -> dict[str, Any]:
+    if isinstance(text, DocumentProblem):
+        _refuse(path, number, str(text))
     if not text.strip():
         _refuse(path, number, "expected an object, got an empty line")
     try:
-        value = json.loads(text, parse_constant=_not_json)
-    except (ValueError, RecursionError):
-        _refuse(path, number, "expected a JSON object on one line")
+        value = parse_json(text)
+    except DocumentProblem as problem:
+        _refuse(path, number, f"expected a JSON object on one line: {problem}")
     if not isinstance(value, dict):
         _refuse(path, number, f"expected a JSON object, got a {type(value).__name__}")
     return value
@@ -141,11 +136,6 @@ def _slot(value: Any, num_tokens: int, path: Path, number: int) -> Slot:
             f"expected 0 <= start < end <= {num_tokens} tokens in a slot, got {start} and {end}",
         )
     return name, start, end
-
-
-def _not_json(constant: str) -> float:
-    """NaN and the infinities, which are no JSON."""
-    raise ValueError(f"{constant} is no number")
 
 
 def _refuse(path: Path, number: int, problem: str) -> NoReturn:

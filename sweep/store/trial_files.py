@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sweep.store import manifest, plans
 from sweep.store.files import append_line, indented, read_json, read_lines, write_json, write_text
 from sweep.store.status import TrialStatus
+from trainables.documents import format_yaml
 from trainables.errors import InvalidData
 from trainables.figures import ATTACKS
 from trainables.privacy.summary import plain
@@ -23,8 +22,6 @@ _RESULT = frozenset(
     ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
 )
 _RESULT_FILE, _FAILED, _DENIED = "result.json", "failed.json", "denied.json"
-# Of libyaml, where PyYAML was built with it: a tenth of the time.
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,5 +191,4 @@ def metric(value: Any) -> float | None:
 
 def to_yaml(document: dict[str, Any]) -> str:
     """Plain data as people read it."""
-    text: str = yaml.dump(plain(document), Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
-    return text
+    return format_yaml(plain(document))

@@ -218,5 +218,5 @@ def test_a_schema_file_is_the_users_word(tmp_path):
         path.write_text(text)
         with pytest.raises(InvalidData, match=message):
             schemas.read_schema(path)
-    with pytest.raises(InvalidData, match="no file"):
+    with pytest.raises(InvalidData, match="schema_file: cannot read"):
         schemas.read_schema(tmp_path / "nowhere.json")

@@ -64,7 +64,7 @@ def test_of_two_spans_that_overlap_the_first_is_kept(tmp_path: Path) -> None:
     assert found.tags == ("O", "O", "B-to", "I-to", "O")
 
 
-@pytest.mark.parametrize("text", ["{}", "[1]", "not json"])
+@pytest.mark.parametrize("text", ["{}", "[1]", "null"])
 def test_a_file_that_holds_no_dialogues_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "dialogues_001.json").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidData, match=r"a list of dialogues in .*dialogues_001"):

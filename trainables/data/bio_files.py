@@ -7,6 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from trainables.data.records import Part, Utterance
+from trainables.documents import DocumentProblem, text_lines
 from trainables.errors import InvalidData
 
 NAMES = ("seq.in", "seq.out", "label")
@@ -102,14 +103,10 @@ def lines(path: Path) -> Iterator[str]:
     """
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError:
-                    raise InvalidData(
-                        f"expected UTF-8 in {path} line {number}, got other bytes"
-                    ) from None
-                yield text.rstrip("\r\n")
+            for number, line in text_lines(file):
+                if isinstance(line, DocumentProblem):
+                    raise InvalidData(f"{line} in {path} line {number}")
+                yield line
     except OSError as error:
         raise InvalidData(
             f"expected a file that can be read in {path}, got {type(error).__name__}"

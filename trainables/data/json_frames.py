@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +9,7 @@ from trainables.data.bio import tags_of
 from trainables.data.bio_files import require_bio
 from trainables.data.records import Part, Slot, Utterance
 from trainables.data.storage import PARTS
+from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidData
 
 _FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group"})
@@ -18,9 +18,9 @@ _FIELDS = frozenset({"text", "tokens", "tags", "slots", "intent", "part", "group
 def parse(line: str, *, where: str) -> Utterance:
     """One line. Raises: InvalidData naming `where` and the field, never the text."""
     try:
-        fields: object = json.loads(line)
-    except ValueError:
-        raise InvalidData(f"expected a JSON object in {where}, got something else") from None
+        fields: object = parse_json(line)
+    except DocumentProblem as problem:
+        raise InvalidData(f"expected a JSON object in {where}: {problem}") from None
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
     unknown = set(fields) - _FIELDS
@@ -34,7 +34,11 @@ def parse(line: str, *, where: str) -> Utterance:
         raise InvalidData(f"expected intent in {where} to be a name")
     tokens = _tokens(fields, where)
     return Utterance(
-        tokens, _tags(fields, len(tokens), where), intent, _part(fields, where), _group(fields)
+        tokens,
+        _tags(fields, len(tokens), where),
+        intent,
+        _part(fields, where),
+        _group(fields, where),
     )
 
 
@@ -69,7 +73,11 @@ def _slots(given: object, length: int, where: str) -> list[Slot]:
     slots: list[Slot] = []
     for slot in given if isinstance(given, list) else [None]:
         match slot:
-            case [str(name), int(start), int(end)] if name.strip() and 0 <= start < end <= length:
+            case [str(name), start, end] if (
+                name.strip()
+                and type(start) is type(end) is int  # true is no position
+                and 0 <= start < end <= length
+            ):
                 slots.append((name, start, end))
             case _:
                 raise InvalidData(
@@ -90,6 +98,10 @@ def _part(fields: dict[str, Any], where: str) -> Part:
     raise InvalidData(f"expected part in {where} to be one of {', '.join(PARTS)}")
 
 
-def _group(fields: dict[str, Any]) -> str | None:
+def _group(fields: dict[str, Any], where: str) -> str | None:
     group = fields.get("group")
-    return None if group is None else str(group)
+    if group is None:
+        return None
+    if not isinstance(group, str) and type(group) is not int:
+        raise InvalidData(f"expected group in {where} to be a text or an integer")
+    return str(group)

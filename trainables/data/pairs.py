@@ -23,6 +23,7 @@ from trainables.config import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
+from trainables.documents import DocumentProblem, parse_json, text_lines
 from trainables.errors import InvalidData, InvalidInput
 from trainables.parse.lispress import LispressError, read
 from trainables.seeding import generator
@@ -217,9 +218,9 @@ def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in _lines(path):
         where = f"{path} line {number}"
         try:
-            fields: object = json.loads(line)
-        except (ValueError, RecursionError):
-            raise InvalidData(f"expected a JSON object in {where}, got something else") from None
+            fields: object = parse_json(line)
+        except DocumentProblem as problem:
+            raise InvalidData(f"expected a JSON object in {where}: {problem}") from None
         if not isinstance(fields, dict):
             raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
         for record in _turns(fields, where) if "turns" in fields else (fields,):
@@ -267,19 +268,20 @@ def _pair(fields: dict[str, Any], part: Part, where: str) -> Pair:
     if given not in PARTS:
         raise InvalidData(f"expected part in {where} to be one of {', '.join(PARTS)}")
     dialogue = fields.get("dialogue_id", "")
+    if not isinstance(dialogue, str) and type(dialogue) is not int:
+        raise InvalidData(f"expected dialogue_id in {where} to be a text or an integer")
     return Pair(utterance, program, str(dialogue), given, domain)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, text) of the lines that are not empty."""
-    number = 0
     try:
         with _opened(path) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in text_lines(file):
+                if isinstance(line, DocumentProblem):
+                    raise InvalidData(f"{line} in {path} line {number}")
                 if line.strip():
-                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError:
-        raise InvalidData(f"expected UTF-8 in {path} line {number}, got other bytes") from None
+                    yield number, line
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise InvalidData(
             f"expected a file that can be read in {path}, got {type(error).__name__}"

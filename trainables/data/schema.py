@@ -18,9 +18,11 @@ from trainables.config import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.split import training_size
+from trainables.documents import read_json, shown
 from trainables.errors import InvalidData
 
 _SHIPPED = "trainables.data.schemas"
+_MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred letters
 
 
 def shipped_schema(name: str) -> LabelSchema:
@@ -40,13 +42,9 @@ def read_schema(path: Path) -> LabelSchema:
     Raises: InvalidData naming the file and what is wrong.
     """
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise InvalidData(
-            f"expected a label schema in data.schema_file={path}, got no file"
-        ) from None
-    except ValueError:
-        raise InvalidData(f"expected JSON in data.schema_file={path}, got something else") from None
+        fields = read_json(path, max_bytes=_MAX_BYTES)
+    except InvalidData as problem:
+        raise InvalidData(f"data.schema_file: {problem}") from None
     return _schema_of(fields, str(path))
 
 
@@ -106,7 +104,7 @@ def _schema_of(fields: object, where: str) -> LabelSchema:
     unknown = set(fields) - {"intents", "slots", "source", "pool_size", "train_size"}
     if unknown:
         raise InvalidData(
-            f"expected the fields intents, slots and source in {where}, got {sorted(unknown)[0]!r}"
+            f"expected the fields intents, slots and source in {where}, got {shown(min(unknown))}"
         )
     for field in ("intents", "slots"):
         names = fields.get(field)
@@ -117,4 +115,6 @@ def _schema_of(fields: object, where: str) -> LabelSchema:
     if not fields["intents"]:
         raise InvalidData(f"expected at least one of intents in {where}, got none")
     source = fields.get("source", "declared by the user")
-    return LabelSchema(tuple(fields["intents"]), tuple(fields["slots"]), source=str(source))
+    if not isinstance(source, str):
+        raise InvalidData(f"expected source in {where} to be a text")
+    return LabelSchema(tuple(fields["intents"]), tuple(fields["slots"]), source=source)

@@ -7,7 +7,6 @@ public text for pretraining, near to the corpora of this shelf but none of them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -20,6 +19,7 @@ from trainables.data.bio_files import lines
 from trainables.data.json_frames import parse
 from trainables.data.records import LabelSchema, Part, Slot, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
+from trainables.documents import read_json
 from trainables.errors import InvalidData
 
 KIND = "frames"
@@ -27,6 +27,7 @@ PUBLIC = True
 LICENCE = "CC BY-SA 4.0"
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+(?:[.:]\d+)*|[^\sa-z\d.?!,]")
 _PARTS: dict[str, Part] = {"train": "train", "dev": "validation", "test": "test"}
+_MAX_BYTES = 64 << 20  # the corpus' own files have 1 to 3 MB
 _FEWEST_TOKENS, _MOST_TOKENS = 3, 30
 
 
@@ -94,10 +95,7 @@ def tokens_with_places(text: str) -> list[tuple[str, int, int]]:
 
 
 def _dialogues(file: Path) -> list[dict[str, Any]]:
-    try:
-        found: object = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        found = None
+    found: object = read_json(file, max_bytes=_MAX_BYTES)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise InvalidData(f"expected a list of dialogues in {file}, got something else")
     return found

@@ -1,0 +1,172 @@
+"""Documents cost what they are long: whatever is in one, it is read or refused, at once."""
+
+import contextlib
+import json
+import string
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainables.documents import (
+    file_text,
+    format_yaml,
+    one_line,
+    parse_json,
+    parse_yaml,
+    read_json,
+    read_yaml,
+    shown,
+)
+from trainables.documents.bounds import MAX_DEPTH, MAX_VALUES, DocumentProblem
+from trainables.errors import InvalidData
+
+WORDS = st.text(alphabet=string.ascii_letters + string.digits + " -_.:#é", max_size=12)
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**30), max_value=10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=20,
+)
+LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
+)
+MERGES = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 30)
+)
+CHAIN = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 2_000))
+BAD_YAML = {
+    "many aliases of aliases": (LAUGHS, "at most 200000 values"),
+    "many merges of merges": (MERGES, "at most 200000 values"),
+    "depth by aliases": (CHAIN, f"at most {MAX_DEPTH} lists"),
+    "an alias in itself": ("&a [*a]", "alias of an anchor that stands before"),
+    "an unknown alias": ("a: *b", "alias"),
+    "deep flow lists": ("[" * 200_000, f"at most {MAX_DEPTH} lists"),
+    "deep flow mappings": ("{a: " * 100_000, f"at most {MAX_DEPTH} lists"),
+    "deep block lists": ("- " * 100_000 + "1", f"at most {MAX_DEPTH} lists"),
+    "an integer of 5,000 digits": ("a: " + "9" * 5_000, "at most 40 digits"),
+    "a long hexadecimal number": ("a: 1\nb: 0x1\nc: 010", "leading zero, got '010'"),
+    "a number that no float holds": ("a: 1e400", "numbers that a float can hold"),
+    "no number": ("a: .nan", "finite numbers, got .nan"),
+    "infinity": ("a: -.inf", "finite numbers"),
+    "a key twice": ("a: 1\nb: 2\na: 3", "line 3: the key a comes twice"),
+    "a key twice, deep": ("x:\n  a: 1\n  a: 3", "line 3: the key a comes twice"),
+    "a number as a key": ("1: 2", "text keys, got '1'"),
+    "a word for true as a key": ("on: 2", "text keys, got 'on'"),
+    "a list as a key": ("[1]: 2", "text keys"),
+    "NUL": ('a: "\\0"', "text without NUL"),
+    "half of a surrogate pair": ('a: "\\ud800"', "not readable|surrogate|invalid Unicode"),
+    "a tag of Python": ("a: !!python/object/apply:os.system [ls]", "got a tag"),
+    "a tag of bytes": ("a: !!binary aGk=", "got a tag"),
+    "a set": ("a: !!set {x, y}", "got a tag"),
+    "a tag that is not so": ("a: !!int three", "expected int after its tag"),
+    "two documents": ("a: 1\n---\nb: 2", "line 2: expected one document"),
+    "a merge of a number": ("a: 1\n<<: 3", "mappings at <<"),
+    "cut in a list": ("a: [1,", "line 1|line 2"),
+    "a control character": ("a: \x01", "allowed"),
+    "a key without end": ("a" * 2_000 + ": 1", "line 1"),
+}
+BAD_JSON = {
+    "deep lists": ("[" * 200_000, f"at most {MAX_DEPTH} lists"),
+    "depth that Python reads": ("[" * 200 + "]" * 200, f"at most {MAX_DEPTH} lists"),
+    "depth in objects": ('{"a":' * 200 + "1" + "}" * 200, f"at most {MAX_DEPTH} lists"),
+    "an integer of 5,000 digits": ('{"a": ' + "9" * 5_000 + "}", "at most 40 digits"),
+    "a number that no float holds": ("[1e400]", "numbers that a float can hold"),
+    "no number": ("[NaN]", "expected numbers, got NaN"),
+    "infinity": ("[-Infinity]", "expected numbers, got -Infinity"),
+    "a key twice": ('{"a": 1, "a": 2}', "each key of an object once"),
+    "NUL": ('["\\u0000"]', "text without NUL"),
+    "half of a surrogate pair": ('{"\\ud800": 1}', "surrogate"),
+    "two documents": ("1 2", "expected JSON"),
+    "cut": ('{"a": [1', "expected JSON"),
+    "empty": ("", "expected JSON"),
+}
+
+
+def refused(tmp_path: Path, text: str, reader) -> str:
+    """The one line of what is wrong, which came at once and in little memory."""
+    path = tmp_path / "document"
+    path.write_text(text, encoding="utf-8")
+    tracemalloc.start()
+    begun = time.process_time()
+    try:
+        with pytest.raises(InvalidData) as caught:
+            reader(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - begun < 5
+    assert peak < 100_000_000
+    assert len(str(caught.value)) < 1_000
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("case", BAD_YAML)
+def test_bad_yaml_is_one_line_at_once(case: str, tmp_path: Path) -> None:
+    text, words = BAD_YAML[case]
+    message = refused(tmp_path, text, read_yaml)
+    assert any(each in message for each in words.split("|")), message
+
+
+@pytest.mark.parametrize("case", BAD_JSON)
+def test_bad_json_is_one_line_at_once(case: str, tmp_path: Path) -> None:
+    text, words = BAD_JSON[case]
+    assert words in refused(tmp_path, text, read_json)
+
+
+def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "nul").write_bytes(b"a\0b")
+    (tmp_path / "long").write_bytes(b"a" * 2_000)
+    for name, words in {
+        "folder": "to be a file",
+        "bytes": "to be UTF-8 text",
+        "nul": "without NUL",
+        "long": "at most 1000 bytes",
+        "missing": "No such file",
+        "a\0b": "without NUL",
+        "x" * 5_000: "File name too long",
+    }.items():
+        with pytest.raises(InvalidData, match=words):
+            file_text(tmp_path / name, max_bytes=1_000)
+    with pytest.raises(InvalidData, match="to be a file"):
+        file_text(Path("/dev/zero"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLAIN | st.from_regex(r"[-+.]?[0-9_.oxbe]{1,6}", fullmatch=True))
+def test_plain_data_is_read_as_it_was_written(value: object) -> None:
+    assert parse_json(json.dumps(value)) == value
+    assert parse_yaml(format_yaml(value)) == value
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200) | st.text(alphabet="{}[]:,&*-<!|>\"' \n\\0ax", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for reader in (parse_json, parse_yaml):
+        with contextlib.suppress(DocumentProblem):
+            reader(text)
+
+
+def test_aliases_of_a_usual_size_are_read() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: [*a, *a]"
+    assert parse_yaml(text) == yaml.safe_load(text)
+    assert len(text) < MAX_VALUES
+
+
+def test_large_values_are_cut_where_they_are_shown() -> None:
+    deep: list = []
+    for _ in range(500):
+        deep = [deep] * 3  # 3**500 values
+    for value in (deep, 10**6_000, "x" * 10**7, {str(i): i for i in range(10**5)}):
+        assert len(shown(value)) <= 120
+    assert len(one_line("x " * 10**6)) < 2_100

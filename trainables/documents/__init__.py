@@ -1,0 +1,18 @@
+"""What people and programs write down, read as plain data: text, YAML and JSON within bounds.
+
+Plain data is None, truth values, finite numbers, text, lists, and mappings with text keys. Whatever
+a document holds, reading it costs time and memory in proportion to its size: its length, depth,
+what its aliases stand for and the digits of its numbers are bounded, a key that comes twice is
+refused, and so is text that no file can hold (NUL, half of a surrogate pair).
+"""
+
+from trainables.documents.bounds import DocumentProblem as DocumentProblem
+from trainables.documents.files import file_text as file_text
+from trainables.documents.files import read_json as read_json
+from trainables.documents.files import read_yaml as read_yaml
+from trainables.documents.json_text import parse_json as parse_json
+from trainables.documents.lines import text_lines as text_lines
+from trainables.documents.quoting import one_line as one_line
+from trainables.documents.quoting import shown as shown
+from trainables.documents.yaml_text import format_yaml as format_yaml
+from trainables.documents.yaml_text import parse_yaml as parse_yaml

@@ -1,0 +1,68 @@
+"""Documents in files. What cannot be read is one problem with the file's name and the line."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from trainables.documents.bounds import MAX_BYTES, DocumentProblem, require_text
+from trainables.documents.json_text import parse_json
+from trainables.documents.yaml_text import parse_yaml
+from trainables.errors import InvalidData
+
+
+def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+    """The text of a UTF-8 file.
+
+    Raises: InvalidData for what is no file of at most `max_bytes`, cannot be read, or is no UTF-8.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe must not wait
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise InvalidData(f"expected {path} to be a file")
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise InvalidData(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:  # a name with NUL
+        raise InvalidData("expected the name of a file without NUL") from None
+    if len(content) > max_bytes:
+        raise InvalidData(f"expected at most {max_bytes} bytes in {path}, got more")
+    try:
+        text = content.decode("utf-8-sig")
+        require_text(text)
+    except UnicodeDecodeError:
+        raise InvalidData(f"expected {path} to be UTF-8 text") from None
+    except DocumentProblem as problem:
+        raise InvalidData(f"{path}: {problem}") from None
+    return text
+
+
+def read_yaml(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
+    """The plain data in a YAML file.
+
+    Raises: InvalidData with the line of what is wrong.
+    """
+    try:
+        return parse_yaml(file_text(path, max_bytes=max_bytes))
+    except DocumentProblem as problem:
+        raise InvalidData(f"expected YAML in {path}{_at(problem)}: {problem}") from None
+
+
+def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
+    """The plain data in a JSON file.
+
+    Raises: InvalidData with the line of what is wrong.
+    """
+    try:
+        return parse_json(file_text(path, max_bytes=max_bytes))
+    except DocumentProblem as problem:
+        said = "" if str(problem) == "expected JSON" else f": {problem}"
+        raise InvalidData(f"expected JSON in {path}{_at(problem)}{said}") from None
+
+
+def _at(problem: DocumentProblem) -> str:
+    return "" if problem.line is None else f", line {problem.line}"

@@ -1,0 +1,88 @@
+"""JSON as plain data: strict, within bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from trainables.documents.bounds import (
+    MAX_DEPTH,
+    DocumentProblem,
+    decimal,
+    integer,
+    require_text,
+)
+
+
+def parse_json(text: str) -> Any:
+    """The plain data of one JSON document.
+
+    >>> parse_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+
+    Raises: DocumentProblem, whose words quote nothing of the document.
+    """
+    try:
+        value = _DECODER.decode(text)
+    except DocumentProblem:
+        raise
+    except json.JSONDecodeError as error:
+        raise DocumentProblem("expected JSON", line=error.lineno) from None
+    except RecursionError:
+        raise _too_deep() from None
+    # What these look for cannot be there otherwise, and most documents are not walked.
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _require_depth(value)
+    if "\\u" in text:
+        _require_texts(value)
+    return value
+
+
+def _require_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [value for outer in level for value in _inside(outer)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _require_texts(value: Any) -> None:
+    left = [value]
+    while left:
+        found = left.pop()
+        if isinstance(found, str):
+            require_text(found)
+        elif isinstance(found, list):
+            left += found
+        elif isinstance(found, dict):
+            left += found.keys()
+            left += found.values()
+
+
+def _too_deep() -> DocumentProblem:
+    return DocumentProblem(f"expected at most {MAX_DEPTH} lists and objects in one another")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise DocumentProblem("expected each key of an object once")
+    return found
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise DocumentProblem(f"expected numbers, got {constant}")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=integer, parse_float=decimal, parse_constant=_not_json
+)

@@ -1,0 +1,52 @@
+"""Values as an error quotes them: on one line, cut to a size that people read."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+_CHARACTERS = 120
+
+
+def shown(value: Any) -> str:
+    """A value as an error names it, at most about 120 characters, whatever its size.
+
+    >>> shown("plain"), len(shown("a" * 10**6)) <= 120, len(shown([[0] * 9] * 9)) <= 120
+    ("'plain'", True, True)
+    """
+    text = _SHORT.repr(value)
+    half = _CHARACTERS // 2 - 2
+    return text if len(text) <= _CHARACTERS else f"{text[:half]}...{text[-half:]}"
+
+
+def one_line(message: str, *, characters: int = 2_000) -> str:
+    """A message on one line, without what a terminal would take for a command, cut in its middle.
+
+    >>> one_line("a\\n b\\x1b[2J")
+    'a b\\\\x1b[2J'
+    """
+    if len(message) > characters:
+        half = characters // 2
+        message = f"{message[:half]} ... {message[-half:]}"
+    words = " ".join(message.split())
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
+class _Short(reprlib.Repr):
+    """Never builds the whole text of a large value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = _CHARACTERS
+        self.maxlevel = 3
+        self.maxdict = self.maxlist = self.maxtuple = 6
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > 400:
+            return f"an integer of {x.bit_length()} bits"
+        return repr(x)
+
+
+_SHORT = _Short()
