@@ -43,6 +43,7 @@ from trainables.entries import (
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, first_problem
 from trainables.sections import (
+    COUNTED_BY_STEPS,
     NOISE_FIELDS,
     SPLITS_WITH_COINS,
     DataConfig,
@@ -98,7 +99,7 @@ __all__ = [
 ]
 
 # Fields of training that were added later: no part of an id where they are at their default.
-_LATER = ("precision", "optimizer", "learning_rate_decay", "steps_per_epoch", "iterate_average")
+_LATER = ("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps")
 
 
 class TrialConfig(Frozen):
@@ -158,10 +159,19 @@ class TrialConfig(Frozen):
 
     @model_validator(mode="after")
     def _steps_are_counted(self) -> TrialConfig:
-        if self.training.steps_per_epoch != 1 and self.privacy.sampling != "full":
+        if self.training.steps is None:
+            return self
+        if kind_for(self.task, "generation") is not None:
             raise ValueError(
-                "expected training.steps_per_epoch with privacy.sampling=full alone (otherwise an"
-                f" epoch has n / B steps), got {self.training.steps_per_epoch}"
+                "expected training.epochs with task=synthesis, whose stages count epochs, got"
+                f" training.steps={self.training.steps}"
+            )
+        if self.privacy.sampling not in COUNTED_BY_STEPS:
+            raise ValueError(
+                f"expected privacy.sampling {' or '.join(COUNTED_BY_STEPS)} with training.steps"
+                " (a shuffled epoch is spent as a whole), got"
+                f" privacy.sampling={self.privacy.sampling} and training.steps="
+                f"{self.training.steps}"
             )
         return self
 

@@ -14,6 +14,7 @@ from trainables import catalogue
 from trainables.frozen import Frozen, PositiveFloat
 
 Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
+COUNTED_BY_STEPS: tuple[Sampling, ...] = ("poisson", "full")
 NoiseCalibration = Literal["paper", "central"]
 GroupScale = Literal["none", "public", "first_step_noised", "first_step"]
 NeighboringRelation = Literal["add_or_remove_one", "replace_one"]
@@ -50,7 +51,7 @@ class NoiseDecay(Frozen):
     """d(t), the factor on the noise multiplier at epoch t."""
 
     kind: str = Field("none", description="entry of trainables/schedules")
-    tau: float = Field(0.0, ge=0, description="decay rate per epoch")
+    tau: float = Field(0.0, ge=0, description="decay rate per epoch (training.evaluate_every)")
 
     @model_validator(mode="after")
     def _known(self) -> NoiseDecay:
@@ -133,7 +134,7 @@ class PrivacyConfig(Frozen):
 class TrainingConfig(Frozen):
     """The optimiser's side of a trial."""
 
-    epochs: int = Field(30, ge=1, description="E")
+    epochs: int = Field(30, ge=1, description="E; with full batches a step each")
     expected_batch_size: int = Field(64, ge=1, description="B, over all workers together")
     physical_batch_size: int | None = Field(
         None, ge=1, description="records a worker holds at once; bounds memory, not the result"
@@ -149,8 +150,18 @@ class TrainingConfig(Frozen):
         description="entry of trainables/averages: of the weights after each step; the average is"
         " what is validated and kept",
     )
-    steps_per_epoch: int = Field(
-        1, ge=1, description="with sampling=full: steps between validations, saved and paid for"
+    steps: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="T, in place of epochs; with sampling poisson or full, whose steps are paid for"
+        " one by one",
+    )
+    evaluate_every: int | None = Field(
+        None,
+        ge=1,
+        description="with steps: that many are validated, saved and paid for at once, and are the"
+        " epoch of whatever counts epochs; default: a tenth",
     )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
@@ -158,6 +169,33 @@ class TrainingConfig(Frozen):
         " are fp32 with both",
     )
     seed: int = Field(0, ge=0, description="initialisation and dropout; never noise")
+
+    def unread(self) -> frozenset[str]:
+        """Steps are counted in place of epochs, or they are not."""
+        return frozenset({"evaluate_every"} if self.steps is None else {"epochs"})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_steps_per_epoch(cls, fields: Any) -> Any:
+        """Full batches were counted as epochs of so many steps before there was `steps`."""
+        if not isinstance(fields, dict) or "steps_per_epoch" not in fields:
+            return fields
+        each = fields["steps_per_epoch"]
+        fields = {name: value for name, value in fields.items() if name != "steps_per_epoch"}
+        epochs = fields.get("epochs", cls.model_fields["epochs"].default)
+        if type(each) is not int or each < 1:
+            raise ValueError(f"expected training.steps_per_epoch >= 1, got {each!r}")
+        if each == 1 or type(epochs) is not int:
+            return fields
+        return {"steps": epochs * each, "evaluate_every": each, **fields}
+
+    @model_validator(mode="after")
+    def _steps_in_pieces(self) -> TrainingConfig:
+        if self.steps is not None:
+            every = min(self.evaluate_every or -(-self.steps // 10), self.steps)
+            object.__setattr__(self, "evaluate_every", every)
+            object.__setattr__(self, "epochs", -(-self.steps // every))
+        return self
 
     @model_validator(mode="after")
     def _known(self) -> TrainingConfig:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ENGINES = ", ".join(catalogue.names("engines"))
 _DECAYS = ", ".join(catalogue.names("schedules"))
 _ACCOUNTANTS = ", ".join(catalogue.names("accountants", kind="guarantee"))
-_SAMPLINGS = "shuffle, poisson or random_allocation"
+_SAMPLINGS = "shuffle, poisson, random_allocation or full"
 _Text = str | None
 _Number = float | None
 _Count = int | None
@@ -37,6 +37,9 @@ def register(app: typer.Typer) -> None:
         microbatch_size: Annotated[_Count, typer.Option(help="records clipped as one")] = None,
         num_workers: Annotated[_Count, typer.Option(help="N of Algorithm 1")] = None,
         epochs: Annotated[_Count, typer.Option(help="E")] = None,
+        steps: Annotated[
+            _Count, typer.Option(help="T in place of E (sampling poisson or full)")
+        ] = None,
         noise_multiplier: Annotated[_Number, typer.Option(help="z0, at epoch 0")] = None,
         target_epsilon: Annotated[
             _Number, typer.Option(help="in place of the noise: find the least that meets this")
@@ -73,6 +76,7 @@ def register(app: typer.Typer) -> None:
             ("expected_batch_size", expected_batch_size),
             ("num_workers", num_workers),
             ("epochs", epochs),
+            ("steps", steps),
         ):
             _set(parts["training"], name, value)
         for name, setting in (

@@ -15,6 +15,7 @@ _LABELS = {
     "training.learning_rate": "lr",
     "training.expected_batch_size": "B",
     "training.num_workers": "N",
+    "training.steps": "T",
 }
 
 

@@ -23,7 +23,7 @@ def config(**training: object):
         {
             "engine": "dp_sgd",
             "privacy": {"sampling": "full", "noise_multiplier": 6.0, "delta": 1e-5},
-            "training": {"epochs": 5, "steps_per_epoch": 20, **training},
+            "training": {"steps": 100, "evaluate_every": 20, **training},
         }
     )
 
@@ -49,11 +49,6 @@ def test_every_record_is_in_every_step_alone() -> None:
     draw = sampler(np.arange(100, 130), mechanism, seed=0, key=SecretKey(b"0" * 32)).draw(2, 7)
     assert draw.records.tolist() == list(range(100, 130))
     assert draw.sizes.tolist() == [1] * 30
-
-
-def test_steps_per_epoch_belong_to_full_batches() -> None:
-    with pytest.raises(InvalidInput, match=r"privacy\.sampling=full alone"):
-        parse({"training": {"steps_per_epoch": 2}})
 
 
 def test_a_replaced_record_is_not_the_relation_of_full_batches() -> None:

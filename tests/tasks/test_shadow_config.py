@@ -19,7 +19,9 @@ _HEALTH: dict[str, Any] = {"name": "health", "split": "bernoulli"}
     [
         {},
         {"privacy": {"sampling": "poisson", "noise_multiplier": 2.0}},
-        {"privacy": {"sampling": "full"}, "training": {"steps_per_epoch": 5}},
+        {"privacy": {"sampling": "full"}, "training": {"epochs": 5}},
+        {"privacy": {"sampling": "full"}, "training": {"steps": 50, "evaluate_every": 20}},
+        {"privacy": {"sampling": "poisson"}, "training": {"steps": 50}},
     ],
 )
 def test_it_has_the_target_s_course_and_no_noise(fields: dict[str, Any], tmp_path: Path) -> None:
@@ -28,7 +30,8 @@ def test_it_has_the_target_s_course_and_no_noise(fields: dict[str, Any], tmp_pat
     assert catalogue.kind_of("engines", found.engine) == "plain"
     assert found.model == target.model
     assert found.training.epochs == target.training.epochs
-    assert found.training.steps_per_epoch == target.training.steps_per_epoch
+    assert found.training.steps == target.training.steps
+    assert found.training.evaluate_every == target.training.evaluate_every
     assert found.data.name != target.data.name
 
 

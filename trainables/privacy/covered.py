@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainables import catalogue
 from trainables.errors import InvalidInput
+from trainables.sections import COUNTED_BY_STEPS
 
 if TYPE_CHECKING:
     from trainables.privacy.mechanism import Mechanism
@@ -30,6 +31,8 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
     ):
         if getattr(mechanism, name) < 1:
             raise InvalidInput(f"expected {name} >= 1, got {getattr(mechanism, name)}")
+    if mechanism.num_steps < 0:
+        raise InvalidInput(f"expected num_steps >= 0, got {mechanism.num_steps}")
     if mechanism.epochs < 0 or any(epochs < 0 for epochs in mechanism.stages):
         raise InvalidInput(
             f"expected epochs >= 0, got epochs={mechanism.epochs}, stages={mechanism.stages}"
@@ -44,6 +47,11 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
 def refuse_uncovered(mechanism: Mechanism) -> None:
     """Raises: InvalidInput for a combination that no theorem covers."""
     catalogue.entry("engines", mechanism.engine).check(mechanism)
+    if mechanism.num_steps and mechanism.sampling not in COUNTED_BY_STEPS:
+        raise InvalidInput(
+            f"expected sampling {' or '.join(COUNTED_BY_STEPS)} with num_steps (a shuffled epoch is"
+            f" spent as a whole), got {mechanism.sampling}"
+        )
     if not mechanism.claims_privacy:
         return
     if mechanism.noise_calibration == "paper" and (

@@ -148,5 +148,6 @@ def build_from(
         max_records_per_group=1 if privacy.unit == "record" else privacy.max_records_per_group,
         reproducible_noise=privacy.reproducible_noise,
         undeclared=undeclared,
-        steps_per_epoch=training.steps_per_epoch if sampling == "full" else 1,
+        num_steps=training.steps or 0,
+        steps_per_epoch=training.evaluate_every or 1,
     )

@@ -41,7 +41,8 @@ class Mechanism:
     `stages` are epochs of models that are trained one after another on the same records with the
     same noise, each from a step of its own on; empty: one model. `histogram_noise_multiplier` is
     the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
-    one bin, that is released before the first step; 0: there is none.
+    one bin, that is released before the first step; 0: there is none. With `num_steps` > 0 the
+    trial has so many steps and an epoch is `steps_per_epoch` of them, the last one what is left.
 
     Raises: InvalidInput, however it is made, for a number out of range or a combination that no
     theorem covers.
@@ -70,7 +71,8 @@ class Mechanism:
     undeclared: tuple[str, ...] = ()  # things read from private records that no noise covers
     stages: tuple[int, ...] = ()
     histogram_noise_multiplier: float = 0.0
-    steps_per_epoch: int = 1  # with sampling full
+    num_steps: int = 0
+    steps_per_epoch: int = 1  # with num_steps or sampling full
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self)
@@ -91,6 +93,8 @@ class Mechanism:
         steps on average, so its last step is rounded up over all epochs together, once for each
         stage. Full: an epoch has `steps_per_epoch` steps.
         """
+        if self.num_steps:
+            return min(epoch * self.steps_per_epoch, self.num_steps)
         if self.sampling == "full":
             return epoch * self.steps_per_epoch
         if self.sampling == "poisson":
@@ -118,7 +122,8 @@ class Mechanism:
     @property
     def has_paper_figure(self) -> bool:
         """Whether the paper's epsilon is of the noise schedule of its engine."""
-        return bool(catalogue.entry("engines", self.engine).PAPER_FIGURE)
+        # Its epochs are passes over the data.
+        return bool(catalogue.entry("engines", self.engine).PAPER_FIGURE) and not self.num_steps
 
     @property
     def is_private(self) -> bool:

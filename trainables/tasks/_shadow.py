@@ -28,9 +28,10 @@ from trainables.training import train
 
 
 def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
-    """The shadow's trial: the target's architecture, epochs and batch size under plain Adam; full
-    batches where the target has them, whose epochs are counted in steps.
+    """The shadow's trial: the target's architecture, course and batch size without privacy; the
+    target's sampling where that is what counts steps.
     """
+    by_steps = config.privacy.sampling == "full" or config.training.steps is not None
     name = config.evaluation.shadow_corpus or default_corpus(
         config.data.name, available_corpora(data_dir)
     )
@@ -39,7 +40,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
         engine=catalogue.marked("engines", "BASELINE"),
         data=_shadow_data(name, config.data),
         model=config.model,
-        privacy=PrivacyConfig(sampling="full" if config.privacy.sampling == "full" else None),
+        privacy=PrivacyConfig(sampling=config.privacy.sampling if by_steps else None),
         training=config.training.model_copy(
             # Public and fixed, so that a sweep over learning rates shares one shadow.
             update={"seed": 0, "learning_rate": entry.SHADOW_LEARNING_RATE}
@@ -77,9 +78,11 @@ def signals(
     """
     shadow = config_for(config, data_dir=data_dir)
     corpus = _setup.shared_corpus(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    training = shadow.training
     key = cache_key(
         architecture=json.dumps(shadow.model.model_dump(mode="json"), sort_keys=True)
-        + str(shadow.training.expected_batch_size),
+        + str(training.expected_batch_size)
+        + (f" {training.steps} {training.evaluate_every}" if training.steps else ""),
         corpus=corpus.fingerprint + target.fingerprint,
         split_seed=shadow.data.split_seed,
         epochs=shadow.training.epochs,

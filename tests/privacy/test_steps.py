@@ -1,0 +1,131 @@
+"""A trial of T steps: what is validated, saved and paid for at once is exactly so many of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trainables.accountants import account, epsilon_after
+from trainables.accountants._release import release
+from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidInput
+from trainables.privacy.from_config import build
+from trainables.privacy.mechanism import Mechanism
+
+N = 1_000
+
+
+def config(sampling: str = "poisson", engine: str = "dp_sgd", **training: Any) -> TrialConfig:
+    privacy: dict[str, Any] = {"sampling": sampling, "delta": 1e-5}
+    if engine != "sgd":
+        privacy["noise_multiplier"] = 4.0
+    return parse({"engine": engine, "privacy": privacy, "training": training})
+
+
+def mechanism(sampling: str = "poisson", **training: Any) -> Mechanism:
+    return build(config(sampling, **training), num_records=N)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "full"])
+@pytest.mark.parametrize("engine", ["dp_sgd", "sgd"])
+def test_pieces_are_as_long_as_is_said_and_the_last_is_what_is_left(
+    sampling: str, engine: str
+) -> None:
+    made = build(config(sampling, engine, steps=103, evaluate_every=20), num_records=N)
+    assert [made.steps_in(epoch) for epoch in range(made.epochs)] == [20, 20, 20, 20, 20, 3]
+    assert made.steps == 103
+    assert [made.first(done).steps for done in (0, 1, 5, 6)] == [0, 20, 100, 103]
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "full"])
+def test_each_piece_costs_its_steps_and_no_more(sampling: str) -> None:
+    """The phases of a piece are its steps, and a trial stopped after it has the epsilon of a trial
+    of that many steps.
+    """
+    made = mechanism(sampling, steps=103, evaluate_every=20)
+    sigma = made.effective_noise_multiplier_at(0)
+    for epoch, length in enumerate([20, 20, 20, 20, 20, 3]):
+        assert release(made, first=epoch, last=epoch + 1).phases == ((sigma, length),)
+        until = min(103, 20 * (epoch + 1))
+        alone = mechanism(sampling, steps=until, evaluate_every=until)
+        assert epsilon_after(made, epoch + 1) == epsilon_after(alone, 1)
+    assert account(made).epsilon == account(mechanism(sampling, steps=103)).epsilon
+
+
+def test_steps_of_full_batches_are_one_gaussian_mechanism() -> None:
+    mu = math.sqrt(103) / 4.0
+    shuffled = parse(
+        {"engine": "dp_sgd", "privacy": {"sampling": "shuffle"}, "training": {"epochs": 1}}
+    )
+    # One shuffled epoch is one Gaussian mechanism of sensitivity 2 C.
+    one = replace(build(shuffled, num_records=N), noise_multiplier=2 / mu, delta=1e-5)
+    found = account(mechanism("full", steps=103)).epsilon
+    assert found == pytest.approx(account(one).epsilon, rel=1e-9)
+
+
+def test_as_many_poisson_steps_as_an_epoch_has_cost_what_it_does() -> None:
+    by_epochs = mechanism(epochs=2, expected_batch_size=50)
+    by_steps = mechanism(steps=40, evaluate_every=20, expected_batch_size=50)
+    assert release(by_epochs) == release(by_steps)
+
+
+def test_a_shuffled_epoch_is_spent_as_a_whole() -> None:
+    for sampling in ("shuffle", "random_allocation"):
+        with pytest.raises(InvalidInput, match=r"poisson or full with training\.steps"):
+            config(sampling, steps=10)
+        made = build(config(sampling, epochs=2), num_records=N)
+        with pytest.raises(InvalidInput, match="poisson or full with num_steps"):
+            replace(made, num_steps=10)
+    with pytest.raises(InvalidInput, match=r"training\.epochs with task=synthesis"):
+        parse(
+            {
+                "task": "synthesis",
+                "engine": "dp_sgd",
+                "data": {"name": "smcalflow"},
+                "model": {"name": "causal_lm"},
+                "training": {"steps": 10},
+            }
+        )
+
+
+def test_epochs_are_not_read_beside_steps() -> None:
+    one, two = (config(steps=100, epochs=epochs) for epochs in (3, 30))
+    assert (one, one.id) == (two, two.id)
+    assert (one.training.epochs, one.training.evaluate_every) == (10, 10)
+    assert parse(one.model_dump(mode="json")) == one
+    assert "epochs" not in one.model_dump()["training"]
+    plain = config(epochs=3)
+    assert plain == config(epochs=3, evaluate_every=7)
+    assert plain.id != one.id
+
+
+def test_the_form_of_before_is_read() -> None:
+    """Full batches had epochs of so many steps; what is 1 by default says nothing."""
+    before = config("full", epochs=5, steps_per_epoch=20)
+    assert before == config("full", steps=100, evaluate_every=20)
+    assert config("full", epochs=5, steps_per_epoch=1) == config("full", epochs=5)
+    with pytest.raises(InvalidInput, match=r"training\.steps_per_epoch >= 1, got 0"):
+        config("full", steps_per_epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("training", "said"),
+    [
+        ({"steps": 0}, "got 0"),
+        ({"steps": 10**9}, "got 1000000000"),
+        ({"evaluate_every": 0}, "got 0"),
+    ],
+)
+def test_numbers_that_no_trial_has_are_refused(training: dict[str, int], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        config(**training)
+
+
+def test_the_paper_s_figure_is_of_passes_over_the_data() -> None:
+    """It composes one release an epoch, which so many steps are not."""
+    assert account(build(config(engine="edp_sgd", epochs=2), num_records=N)).epsilon_paper
+    made = build(config(engine="edp_sgd", steps=10), num_records=N)
+    assert account(made).epsilon_paper is None
