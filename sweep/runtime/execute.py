@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -62,8 +63,8 @@ def run_trials(
     do not fit; sweep.events.Interrupted on SIGINT, on SIGTERM or once `stop_asked` says so;
     SweepError where Ray broke down; whatever `events` raises. No worker is left running then.
     """
-    ids = [job.trial_id for job in jobs]
-    twice = sorted({name for name in ids if ids.count(name) > 1})
+    counts = Counter(job.trial_id for job in jobs)
+    twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise InvalidInput(f"expected distinct trial ids, got {twice[0]!r} twice")
     if not jobs and source is None:

@@ -7,7 +7,6 @@ slot has one `TorchTrainer` whose workers take one trial after another from a br
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import shutil
@@ -28,9 +27,9 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
-from sweep.runtime.worker_loop import Workplace, load_function, one_line, work
+from sweep.runtime.worker_loop import Workplace, one_line, work
 from sweep.spending.verdict import Verdict
-from trainables.errors import InvalidInput, SweepError
+from trainables.errors import SweepError
 from trainables.result import EpochReport, TrialResult
 
 _POLL_SECONDS = 5.0
@@ -306,11 +305,6 @@ def gang_loop(config: dict[str, Any]) -> None:
         return
     threading.Thread(target=_end_with, args=[broker], daemon=True).start()
     desk = _RayDesk(broker, slot=config["slot"])
-    with suppress(InvalidInput):  # each trial will say so
-        load_function(config["place"].function)
-    # What is imported by now stays for ever: looking through it after each trial costs a tenth of
-    # a second.
-    gc.freeze()
     work(desk, team(), config["place"], num_trials=config["num_trials"])
 
 

@@ -87,16 +87,25 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
     Raises: InvalidData for any other damaged line.
     """
-    if not path.exists():
-        return []
+    return read_lines_from(path, 0)[0] if path.exists() else []
+
+
+def read_lines_from(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
+    """As `read_lines`, from byte `start` on, where a line begins; and the byte where the next one
+    will.
+    """
+    with path.open("rb") as file:
+        file.seek(start)
+        *lines, cut = file.read().split(b"\n")
+        end = file.tell() - len(cut)
     rows = []
-    *lines, _cut = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
             rows.append(json.loads(line))
         except ValueError:
-            raise InvalidData(f"expected JSON in line {number} of {path}") from None
-    return rows
+            where = f"line {number}" if start == 0 else f"a line after byte {start}"
+            raise InvalidData(f"expected JSON in {where} of {path}") from None
+    return rows, end
 
 
 def number(value: Any) -> float | None:

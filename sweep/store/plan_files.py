@@ -6,30 +6,60 @@ them; whoever writes the whole plan puts both together.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sweep.store import plans
-from sweep.store.files import append_line, read_json, read_lines, write_json
+from sweep.store.files import (
+    append_line,
+    read_json,
+    read_lines,
+    read_lines_from,
+    write_json,
+)
 from trainables.errors import InvalidData
 
 PLAN, CHOSEN = "plan.json", "chosen.jsonl"
 
 
-def read_plan(folder: Path) -> plans.Plan:
-    """The plan, with all that was chosen.
-
-    Raises: InvalidData for a damaged one.
+class PlanReader:
+    """Reads the plan in `folder`: again where `plan.json` has changed, and of what was chosen the
+    new lines alone. Safe for several threads.
     """
-    plan = plans.from_dict(read_json(folder / PLAN))
-    rows = _chosen(folder)
-    if not rows:
-        return plan
-    known = {trial.id for trial in plan.trials}
-    chosen = [trial for row in rows if (trial := plans.trial_from(row)).id not in known]
-    return replace(plan, trials=(*plan.trials, *chosen))
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._mark: tuple[int, ...] = ()
+        self._known: set[str] = set()
+        self._bytes_read = 0  # of chosen.jsonl
+
+    def read(self) -> plans.Plan:
+        """The plan, with all that was chosen.
+
+        Raises: InvalidData for a damaged one.
+        """
+        with self._lock:
+            mark, length = _mark_of(self._folder / PLAN), _length_of(self._folder / CHOSEN)
+            if not mark or mark != self._mark or length < self._bytes_read:
+                self._mark = ()
+                self._plan = plans.from_dict(read_json(self._folder / PLAN))
+                self._known = {trial.id for trial in self._plan.trials}
+                self._mark, self._bytes_read = mark, 0
+            if length > self._bytes_read:
+                self._add_chosen()
+            return self._plan
+
+    def _add_chosen(self) -> None:
+        path = self._folder / CHOSEN
+        rows, self._bytes_read = read_lines_from(path, self._bytes_read)
+        chosen = [plans.trial_from(row) for row in _trials_in(rows, path)]
+        new = {trial.id: trial for trial in chosen if trial.id not in self._known}
+        self._known |= new.keys()
+        self._plan = replace(self._plan, trials=(*self._plan.trials, *new.values()))
 
 
 def outline(folder: Path) -> list[tuple[str, bool]]:
@@ -39,7 +69,8 @@ def outline(folder: Path) -> list[tuple[str, bool]]:
     """
     planned = plans.outline(read_json(folder / PLAN))
     known = {trial_id for trial_id, _ in planned}
-    chosen = plans.outline({"trials": _chosen(folder)})
+    path = folder / CHOSEN
+    chosen = plans.outline({"trials": _trials_in(read_lines(path), path)})
     return [*planned, *(pair for pair in chosen if pair[0] not in known)]
 
 
@@ -56,8 +87,24 @@ def add_choice(folder: Path, trials: Sequence[plans.PlannedTrial]) -> None:
     append_line(folder / CHOSEN, {"trials": [trial.to_dict() for trial in trials]})
 
 
-def _chosen(folder: Path) -> list[dict[str, Any]]:
+def _trials_in(rows: Sequence[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
     try:
-        return [row for line in read_lines(folder / CHOSEN) for row in line["trials"]]
+        return [trial for row in rows for trial in row["trials"]]
     except (KeyError, TypeError):
-        raise InvalidData(f"expected trials in every line of {folder / CHOSEN}") from None
+        raise InvalidData(f"expected trials in every line of {path}") from None
+
+
+def _mark_of(path: Path) -> tuple[int, ...]:
+    """What changes when a file is replaced; nothing for a file that is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _length_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -32,6 +32,7 @@ class SweepFolder(TrialFiles):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._holds_lock = False
+        self._plan_reader = plan_files.PlanReader(path)
 
     @property
     def name(self) -> str:
@@ -49,7 +50,7 @@ class SweepFolder(TrialFiles):
 
     def plan(self) -> plans.Plan:
         """The plan as it was made."""
-        return plan_files.read_plan(self.path)
+        return self._plan_reader.read()
 
     def plan_of(self, trial_id: str) -> plans.PlannedTrial:
         """The plan of one trial.

@@ -28,7 +28,7 @@ _RESULT_FILE, _FAILED, _DENIED = "result.json", "failed.json", "denied.json"
 class TrialRecord:
     """What the disk says of one trial. `metrics` are the final ones, else the last epoch's, and
     what comparing it with the other trials gave. `violation` holds a certified bound on epsilon and
-    the claim that it breaks.
+    the claim that it breaks. `ended_at`: when its result was written.
     """
 
     plan: plans.PlannedTrial
@@ -40,6 +40,7 @@ class TrialRecord:
     notes: tuple[str, ...] = ()
     privacy: dict[str, Any] | None = None
     violation: dict[str, float] | None = None
+    ended_at: float | None = None
 
 
 class TrialFiles:
@@ -170,6 +171,7 @@ class TrialFiles:
             notes=(*result["notes"], *panel.get("notes", ())) if result else (),
             privacy=result["privacy"] if result else None,
             violation=panel.get("violation"),
+            ended_at=metric(result.get("time")) if result else None,
         )
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_GATHERING = 1.0  # seconds: what is marked within them is delivered in one go
 
 
 class Delivery:
@@ -24,7 +25,6 @@ class Delivery:
         self._folder = folder
         self._changed = threading.Condition()
         self._marked: set[str] = set()
-        self._busy = False
         self._closing = False
         self._problem: str | None = None
         self._thread = threading.Thread(target=self._work, name="mlflow-delivery", daemon=True)
@@ -56,6 +56,7 @@ class Delivery:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._marked or self._closing)
+                self._changed.wait_for(lambda: self._closing, timeout=_GATHERING)
                 taken, self._marked = self._marked, set()
                 last_try = self._closing
             if not taken:

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.settings import Settings
@@ -18,7 +19,28 @@ from trainables.errors import InvalidInput
 from trainables.system.locks import alone
 
 EXPERIMENT = "sweeps"
-_BATCH = 90  # MLflow takes at most 100 params or tags a call
+_BATCH, _METRICS = 90, 800  # MLflow takes at most 100 params or tags and 1,000 items a call
+_PAGE = 500
+
+
+@dataclass
+class Batch:
+    """What is logged to a run at once."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: list[Any] = field(default_factory=list)
+    tags: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, metrics: Mapping[str, Any], *, step: int, when: float) -> None:
+        """Figures under their keys; MLflow holds no infinity and nothing that is missing."""
+        from mlflow.entities import Metric
+
+        stamp = milliseconds(when)
+        self.metrics += [
+            Metric(metric_key(name), value, stamp, step)
+            for name, given in metrics.items()
+            if (value := number(given)) is not None and math.isfinite(value)
+        ]
 
 
 class Store:
@@ -85,33 +107,36 @@ class Store:
         self._runs[sweep_id, trial_id] = str(run.info.run_id)
         return self._runs[sweep_id, trial_id]
 
-    def log_metrics(
-        self, run_id: str, metrics: Mapping[str, Any], *, step: int, when: float
-    ) -> None:
-        """Figures under their keys; MLflow holds no infinity and nothing that is missing."""
-        from mlflow.entities import Metric
+    def runs_of(self, sweep_id: str) -> Iterator[Any]:
+        """Every run of a sweep's trials, with its tags and its newest metrics."""
+        query, token = f"tags.sweep_id = '{sweep_id}' and tags.trial != ''", None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment_id], filter_string=query, max_results=_PAGE, page_token=token
+            )
+            yield from page
+            token = page.token
+            if not token:
+                return
 
-        stamp = milliseconds(when)
-        entries = [
-            Metric(metric_key(name), value, stamp, step)
-            for name, given in metrics.items()
-            if (value := number(given)) is not None and math.isfinite(value)
-        ]
-        self.client.log_batch(run_id, metrics=entries)
+    def log(self, run_id: str, batch: Batch) -> None:
+        """Log parameters, metrics and tags, the tags last, each cut to what MLflow holds."""
+        from mlflow.entities import Param, RunTag
 
-    def log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
-        """Parameters, cut to what MLflow holds."""
-        from mlflow.entities import Param
-
-        entries = [Param(key, str(value)[:6000]) for key, value in params.items()]
-        for at in range(0, len(entries), _BATCH):
-            self.client.log_batch(run_id, params=entries[at : at + _BATCH])
-
-    def log_tags(self, run_id: str, tags: Mapping[str, Any]) -> None:
-        """Tags, cut to what MLflow holds."""
-        from mlflow.entities import RunTag
-
-        self.client.log_batch(run_id, tags=[RunTag(k, str(v)[:5000]) for k, v in tags.items()])
+        params = [Param(key, str(value)[:6000]) for key, value in batch.params.items()]
+        tags = [RunTag(key, str(value)[:5000]) for key, value in batch.tags.items()]
+        metrics = batch.metrics
+        while any(map(len, (params, metrics, tags))):
+            # Tags last: they say that all the rest is there.
+            last = len(params) <= _BATCH and len(metrics) <= _METRICS
+            self.client.log_batch(
+                run_id,
+                metrics=metrics[:_METRICS],
+                params=params[:_BATCH],
+                tags=tags[:_BATCH] if last else [],
+            )
+            params, metrics = params[_BATCH:], metrics[_METRICS:]
+            tags = tags[_BATCH:] if last else tags
 
     def end(self, run_id: str, status: str, *, when: float) -> None:
         """End a run."""

@@ -10,6 +10,7 @@ Artifacts for the curator lie in the folder `curator_only`, tags begin with `cur
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,12 +18,14 @@ from sweep.results import select
 from sweep.settings import Settings
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from sweep.tracking.mlflow_client import Store
+from sweep.tracking.mlflow_client import Batch, Store
 from sweep.tracking.mlflow_trials import TrialRuns
 from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import note
 from sweep.tracking.text import CURATOR, metric_key, version_tags
 from trainables import figures
+
+_REST = 20  # times as long as a summary took: until the next one
 
 
 class Tracker:
@@ -36,7 +39,10 @@ class Tracker:
         self._store = Store(settings)
         self._client, self.experiment_id = self._store.client, self._store.experiment_id
         self._trials = TrialRuns(self._store)
+        self._sweep_id = ""  # of the sweep whose records are held
+        self._records: dict[str, TrialRecord] = {}
         self._summarised: tuple[object, ...] = ()
+        self._summary_due = 0.0
         self._viewed: set[str] = set()
 
     @property
@@ -53,14 +59,36 @@ class Tracker:
         on. Raises: one of `away`.
         """
         about = folder.about()
-        records = {record.plan.id: record for record in folder.records(running=running)}
+        records = self._read(folder, trial_ids, sweep_id=about["id"], running=running)
         parent = self._parent(folder, about)
-        chosen = records if trial_ids is None else [i for i in trial_ids if i in records]
-        for trial_id in chosen:
-            if records[trial_id].status.has_begun:
+        for trial_id in records if trial_ids is None else trial_ids:
+            if trial_id in records and records[trial_id].status.has_begun:
                 self._trials.deliver(folder, about, parent, records[trial_id])
-        self._summary(folder, parent, list(records.values()), running=running)
+        begun = time.monotonic()
+        if not running or begun >= self._summary_due:
+            self._summary(folder, parent, list(records.values()), running=running)
+            # It looks at every trial: of ten thousand not after each.
+            self._summary_due = time.monotonic() + _REST * (time.monotonic() - begun)
         return parent
+
+    def _read(
+        self,
+        folder: SweepFolder,
+        trial_ids: Iterable[str] | None,
+        *,
+        sweep_id: str,
+        running: bool,
+    ) -> dict[str, TrialRecord]:
+        """Every trial's record; only those of `trial_ids` are read again, None: all."""
+        if trial_ids is None or self._sweep_id != sweep_id:
+            self._sweep_id = sweep_id
+            self._records = {r.plan.id: r for r in folder.records(running=running)}
+        else:
+            planned = {trial.id: trial for trial in folder.plan().trials}
+            for trial_id in trial_ids:
+                if trial_id in planned:
+                    self._records[trial_id] = folder.record(planned[trial_id], running=running)
+        return self._records
 
     def run_of(self, folder: SweepFolder, trial_id: str) -> str | None:
         """The MLflow run of a trial ("" for the sweep itself), None where there is none."""
@@ -101,6 +129,7 @@ class Tracker:
                 **version_tags(about),
             },
         )
+        self._trials.begin(about["id"])
         self._client.log_artifact(run_id, str(folder.path / "space.yaml"))
         # A plan has the number of records, declared or counted.
         self._client.log_artifact(run_id, str(folder.path / "plan.json"), CURATOR)
@@ -120,17 +149,15 @@ class Tracker:
         self, folder: SweepFolder, parent: str, records: list[TrialRecord], *, running: bool
     ) -> None:
         """Figures and a table on the sweep's own run: its children are folded away at first."""
-        compared = [folder.panel(record.plan.id).get("time") for record in records]
-        state = (parent, running, *compared, *(record.status for record in records))
+        state = (parent, running, *((record.status, record.metrics) for record in records))
         if state == self._summarised:
             return
-
-        finished = [record for record in records if record.status.is_finished]
         found = summary_of(records)
-        times = [float((folder.result(r.plan.id) or {}).get("time") or 0.0) for r in finished]
+        times = [record.ended_at or 0.0 for record in records if record.status.is_finished]
         when = max(times, default=float(folder.about()["created"]))
         over = found["trials_done"] + found["trials_failed"]
-        self._store.log_metrics(parent, found, step=over, when=when)
+        batch = Batch()
+        batch.add(found, step=over, when=when)
         page = f"#/experiments/{self.experiment_id}/runs/{parent}/artifacts"
         links = [(name, f"{page}/{name}") for name in ("space.yaml", f"{CURATOR}/plan.json")]
         links += [
@@ -140,12 +167,12 @@ class Tracker:
         text = note(folder.space().description or "", records, links=links)
         waiting = any(r.status.is_pending for r in records)
         status = "FINISHED" if not waiting else ("RUNNING" if running else "KILLED")
-        tags = {
+        batch.tags = {
             "status": status.lower(),
             "mlflow.note.content": text,
             "curator_only": ", ".join(name for name in found if metric_key(name) != name),
         }
-        self._store.log_tags(parent, tags)
+        self._store.log(parent, batch)
         if status == "RUNNING":
             self._client.update_run(parent, status=status)
         else:

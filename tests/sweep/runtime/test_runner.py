@@ -33,6 +33,7 @@ from sweep.serve.servers import mlflow_server
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
+from sweep.tracking import delivery
 from sweep.tracking.mlflow_client import EXPERIMENT
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
@@ -337,6 +338,7 @@ def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
 ) -> None:
     from sweep.tracking import late as late_tracking
 
+    monkeypatch.setattr(delivery, "_GATHERING", 0.0)  # a sweep of the toy is over within a second
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted):
