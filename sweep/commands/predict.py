@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sweep.commands._shared import JsonFlag
 
-_BATCH = 256  # lines at a time: what is held does not grow with the input
+if TYPE_CHECKING:
+    from sweep.results.predict import Prediction
+
+_LINE_BYTES = 1 << 20
 
 
 def register(app: typer.Typer) -> None:
@@ -21,30 +24,40 @@ def register(app: typer.Typer) -> None:
         folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `sweep export` made.")],
         as_json: JsonFlag = False,
     ) -> None:
-        """Read utterances, one a line, from standard input; print intent and slots of each."""
-        import json
-        from itertools import islice
+        """Read utterances, one a line, from standard input; print intent and slots of each.
 
-        from sweep.results.predict import load_model
+        A line that is no utterance has its problem in the place of an answer; the exit code is 2
+        then.
+        """
+        from sweep.results.predict import answers, load_model
+        from trainables.documents import line_groups
         from trainables.errors import InvalidInput
 
         model = load_model(folder)
-        lines = iter(sys.stdin.buffer)
-        done = 0
-        while taken := list(islice(lines, _BATCH)):
-            texts = []
-            for number, line in enumerate(taken, start=done + 1):
-                try:
-                    text = line.decode("utf-8").strip()
-                except UnicodeDecodeError:
-                    raise InvalidInput(f"expected UTF-8 text in line {number}") from None
-                if not text:
-                    raise InvalidInput(f"expected an utterance in line {number}, got none")
-                texts.append(text)
-            done += len(taken)
-            for found in model(texts):
-                if as_json:
-                    typer.echo(json.dumps(found.to_dict(), ensure_ascii=False))
-                else:
-                    slots = " ".join(f"{name}={text!r}" for name, _, _, text in found.slots)
-                    typer.echo(f"{found.intent}\t{slots}")
+        print_answer = _print_json if as_json else _print_text
+        number = num_bad = first_bad = 0
+        for number, found in answers(model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES)):
+            print_answer(number, found)
+            if isinstance(found, str):
+                num_bad += 1
+                first_bad = first_bad or number
+        if num_bad:
+            raise InvalidInput(
+                f"expected an utterance in each line, got {num_bad} of {number} lines without one"
+                f" (the first is line {first_bad})"
+            )
+
+
+def _print_json(number: int, found: Prediction | str) -> None:
+    import json
+
+    answer = {"error": found, "line": number} if isinstance(found, str) else found.to_dict()
+    typer.echo(json.dumps(answer, ensure_ascii=False))
+
+
+def _print_text(number: int, found: Prediction | str) -> None:
+    if isinstance(found, str):
+        typer.echo(f"error: line {number}: {found}")
+        return
+    slots = " ".join(f"{name}={text!r}" for name, _, _, text in found.slots)
+    typer.echo(f"{found.intent}\t{slots}")

@@ -8,7 +8,7 @@ Nothing of the sweep is needed, only the exported folder (or its `model` folder)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,13 @@ import numpy as np
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from trainables.documents.lines import Line
     from trainables.saved import SavedModel
+
+# Attention's memory grows with the square of these; no utterance of a corpus comes near.
+MAX_TOKENS = 1_024
+MAX_CHARACTERS = 1_000
+_LINES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +58,15 @@ class ExportedModel:
     def __call__(self, utterances: Sequence[str | Sequence[str]]) -> list[Prediction]:
         """A prediction for each utterance, a text (split at blanks) or a list of tokens.
 
-        Raises: InvalidInput for one without a token, naming its number.
+        Raises: InvalidInput for one without a token or with too many, naming its number.
         """
         from trainables.attacks import FEATURES
         from trainables.saved import unlabelled
 
         texts = [tuple(u.split()) if isinstance(u, str) else tuple(u) for u in utterances]
         for number, tokens in enumerate(texts, start=1):
-            if not tokens:
-                raise InvalidInput(f"expected words in utterance {number}, got none")
+            if (problem := _problem(tokens)) is not None:
+                raise InvalidInput(f"{problem} in utterance {number}")
         if not texts:
             return []
         said = self._saved.read(unlabelled(tokens) for tokens in texts)
@@ -81,6 +87,37 @@ class ExportedModel:
                 texts, said.frames(self.schema), confidence, strict=True
             )
         ]
+
+
+def answers(
+    model: ExportedModel, groups: Iterable[Sequence[Line]]
+) -> Iterator[tuple[int, Prediction | str]]:
+    """For each line of `groups` its number and what it means, or what is wrong with it, in order.
+    What is held does not grow with the input.
+    """
+    for group in groups:
+        for start in range(0, len(group), _LINES_AT_ONCE):
+            yield from _answers(model, group[start : start + _LINES_AT_ONCE])
+
+
+def _answers(model: ExportedModel, lines: Sequence[Line]) -> Iterator[tuple[int, Prediction | str]]:
+    texts = {n: tuple(line.split()) for n, line in lines if isinstance(line, str)}
+    problems = {n: str(line) for n, line in lines if not isinstance(line, str)}
+    problems |= {n: found for n, tokens in texts.items() if (found := _problem(tokens))}
+    good = [n for n in texts if n not in problems]
+    said = dict(zip(good, model([texts[n] for n in good]), strict=True))
+    for number, _ in lines:
+        yield number, said[number] if number in said else problems[number]
+
+
+def _problem(tokens: Sequence[str]) -> str | None:
+    if not tokens:
+        return "expected at least one word, got none"
+    if len(tokens) > MAX_TOKENS:
+        return f"expected at most {MAX_TOKENS} words, got {len(tokens)}"
+    if any(len(token) > MAX_CHARACTERS for token in tokens):
+        return f"expected words of at most {MAX_CHARACTERS} characters, got a longer one"
+    return None
 
 
 def load_model(folder: str | Path) -> ExportedModel:

@@ -1,6 +1,7 @@
 """Documents cost what they are long: whatever is in one, it is read or refused, at once."""
 
 import contextlib
+import io
 import json
 import string
 import time
@@ -15,12 +16,14 @@ from hypothesis import strategies as st
 from trainables.documents import (
     file_text,
     format_yaml,
+    line_groups,
     one_line,
     parse_json,
     parse_yaml,
     read_json,
     read_yaml,
     shown,
+    text_lines,
 )
 from trainables.documents.bounds import MAX_DEPTH, MAX_VALUES, DocumentProblem
 from trainables.errors import InvalidData
@@ -170,3 +173,31 @@ def test_large_values_are_cut_where_they_are_shown() -> None:
     for value in (deep, 10**6_000, "x" * 10**7, {str(i): i for i in range(10**5)}):
         assert len(shown(value)) <= 120
     assert len(one_line("x " * 10**6)) < 2_100
+
+
+class Trickle(io.BytesIO):
+    """A pipe that somebody writes into three bytes at a time."""
+
+    def read1(self, size: int = -1, /) -> bytes:
+        return super().read1(3)
+
+
+def test_lines_come_one_by_one_and_a_bad_one_is_itself_alone() -> None:
+    content = b"\xef\xbb\xbfone\r\n\n" + b"x" * 50 + b"\n\xff\na\0b\nlast"
+    for file in (io.BytesIO(content), Trickle(content)):
+        found = [(number, str(line)) for number, line in text_lines(file, max_bytes=20)]
+        assert found == [
+            (1, "one"),
+            (2, ""),
+            (3, "expected lines of at most 20 bytes"),
+            (4, "expected UTF-8"),
+            (5, "expected text without NUL"),
+            (6, "last"),
+        ]
+    assert [len(group) for group in line_groups(Trickle(b"a\nb\nc\n"))] == [1, 2]
+
+
+@pytest.mark.parametrize("length", [19, 20, 21, 100])
+def test_a_line_without_its_end_is_bounded_too(length: int) -> None:
+    (only,) = text_lines(Trickle(b"x" * length), max_bytes=20)
+    assert isinstance(only[1], DocumentProblem) == (length > 20)

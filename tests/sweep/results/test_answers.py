@@ -4,7 +4,9 @@ that another person can use.
 
 from __future__ import annotations
 
+import io
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 
 from search_spaces import space as spaces
-from sweep import load_model
+from sweep import cli, load_model
 from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
 from sweep.results.importance import importance
@@ -145,6 +147,30 @@ def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path: Path, na
         assert 0 < found.confidence < 1
     with pytest.raises(InvalidInput, match="utterance 2"):
         model(["a", " "])
+
+
+def test_each_line_has_its_answer_or_its_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = exported(tmp_path, "clc")
+    lines = [b"flights to denver", b"", b"a " * 100_000, b"\xff", b"a\0b", b"x" * 10**6, b"fare"]
+    bad = {2: "one word", 3: "1024 words", 4: "UTF-8", 5: "NUL", 6: "characters"}
+    for option, problem in (("--json", '{"error": "expected'), ("", "error: line ")):
+        stdin = io.TextIOWrapper(io.BytesIO(b"\n".join(lines)))
+        monkeypatch.setattr("sys.stdin", stdin)
+        begun = time.monotonic()
+        assert cli.run(["predict", str(place), *filter(None, [option])]) == 2
+        assert time.monotonic() - begun < 10
+        told, err = capsys.readouterr()
+        answers = told.splitlines()
+        assert len(answers) == len(lines)
+        for number, answer in enumerate(answers, start=1):
+            assert answer.startswith(problem) == (number in bad)
+            assert bad.get(number, "") in answer
+        assert err == (
+            "error: expected an utterance in each line, got 5 of 7 lines without one (the first"
+            " is line 2)\n"
+        )
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
