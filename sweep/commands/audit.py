@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
+from sweep.commands._options import JsonFlag, Set, overrides
+from sweep.commands._output import console, print_json
 from trainables import catalogue
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.rounding import format_epsilon
@@ -19,38 +20,39 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(audit)
 
-    @app.command()
-    def audit(
-        config: Annotated[
-            Path | None,
-            typer.Argument(
-                metavar="[CONFIG.yaml]", help="A trial's config; default: every engine there is."
-            ),
-        ] = None,
-        calls: Annotated[int, typer.Option(help="Steps to take.", min=100)] = 600,
-        assignments: Set = [],  # noqa: B006  typer copies it
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Run the real privatised step on adversarial neighbours and measure its noise.
 
-        Exit code 1 where the effective noise multiplier is below the claim.
-        """
-        from trainables import accountants
-        from trainables.engines import audit_step
+def audit(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG.yaml]", help="A trial's config; default: every engine there is."
+        ),
+    ] = None,
+    calls: Annotated[int, typer.Option(help="Steps to take.", min=100)] = 600,
+    assignments: Set = [],  # noqa: B006  typer copies it
+    as_json: JsonFlag = False,
+) -> None:
+    """Run the real privatised step on adversarial neighbours and measure its noise.
 
-        rows = []
-        for name, trial in _configs(config, overrides(assignments)):
-            _, mechanism = accountants.resolve(trial, num_records=trial.data.num_records or 2_560)
-            found = audit_step(mechanism, calls=calls)
-            rows.append({"mechanism": name, **asdict(found)})
-        if as_json:
-            print_json({"audits": rows})
-        else:
-            _print(rows)
-        failed = [str(row["mechanism"]) for row in rows if not row["passed"]]
-        if failed:
-            raise TrialFailed(f"the step does not keep its claim: {'; '.join(failed)}")
+    Exit code 1 where the effective noise multiplier is below the claim.
+    """
+    from trainables import accountants
+    from trainables.engines import audit_step
+
+    rows = []
+    for name, trial in _configs(config, overrides(assignments)):
+        _, mechanism = accountants.resolve(trial, num_records=trial.data.num_records or 2_560)
+        found = audit_step(mechanism, calls=calls)
+        rows.append({"mechanism": name, **asdict(found)})
+    if as_json:
+        print_json({"audits": rows})
+    else:
+        _print(rows)
+    failed = [str(row["mechanism"]) for row in rows if not row["passed"]]
+    if failed:
+        raise TrialFailed(f"the step does not keep its claim: {'; '.join(failed)}")
 
 
 def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, TrialConfig]]:

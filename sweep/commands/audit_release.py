@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, console, print_json
+from sweep.commands._options import JsonFlag
+from sweep.commands._output import console, print_json, say
 from trainables.errors import TrialFailed
 
 if TYPE_CHECKING:
@@ -17,46 +18,47 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command("audit-release")(audit_release)
 
-    @app.command("audit-release")
-    def audit_release(
-        synthetic: Annotated[
-            Path, typer.Option(metavar="FILE", help="JSON lines of the release (utterance).")
-        ],
-        members: Annotated[
-            Path, typer.Option(metavar="FILE", help="JSON lines of records it was made from.")
-        ],
-        held_out: Annotated[
-            Path, typer.Option(metavar="FILE", help="JSON lines of records kept from it.")
-        ],
-        delta: Annotated[float, typer.Option(min=0, help="Delta of the bound on epsilon.")] = 1e-5,
-        epsilon: Annotated[
-            float | None,
-            typer.Option(min=0, help="The claim: exit code 1 where the bound is above it."),
-        ] = None,
-        p: Annotated[float, typer.Option(help="Chance that the bound is wrong.")] = 0.05,
-        seed: Annotated[int, typer.Option(min=0, help="Seed of the order of equal matches.")] = 0,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Compare rare phrases of members and of held-out records with a release.
 
-        A fair coin must have decided which records were members (data.split bernoulli). No text is
-        shown.
-        """
-        from sweep.synthesis.score_texts import read_texts
-        from trainables.release_audit import audit_release as audit
+def audit_release(
+    synthetic: Annotated[
+        Path, typer.Option(metavar="FILE", help="JSON lines of the release (utterance).")
+    ],
+    members: Annotated[
+        Path, typer.Option(metavar="FILE", help="JSON lines of records it was made from.")
+    ],
+    held_out: Annotated[
+        Path, typer.Option(metavar="FILE", help="JSON lines of records kept from it.")
+    ],
+    delta: Annotated[float, typer.Option(min=0, help="Delta of the bound on epsilon.")] = 1e-5,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(min=0, help="The claim: exit code 1 where the bound is above it."),
+    ] = None,
+    p: Annotated[float, typer.Option(help="Chance that the bound is wrong.")] = 0.05,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of equal matches.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare rare phrases of members and of held-out records with a release.
 
-        texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
-        found = audit(*texts, delta=delta, p=p, seed=seed)
-        if as_json:
-            print_json(asdict(found))
-        else:
-            _print(found)
-        if epsilon is not None and found.epsilon_lower_bound > epsilon:
-            raise TrialFailed(
-                f"the release shows epsilon >= {found.epsilon_lower_bound:.3f} at"
-                f" delta={delta}, above the claim of {epsilon}"
-            )
+    A fair coin must have decided which records were members (data.split bernoulli). No text is
+    shown.
+    """
+    from sweep.synthesis.score_texts import read_texts
+    from trainables.release_audit import audit_release as audit
+
+    texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
+    found = audit(*texts, delta=delta, p=p, seed=seed)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        _print(found)
+    if epsilon is not None and found.epsilon_lower_bound > epsilon:
+        raise TrialFailed(
+            f"the release shows epsilon >= {found.epsilon_lower_bound:.3f} at"
+            f" delta={delta}, above the claim of {epsilon}"
+        )
 
 
 def _print(found: ReleaseAudit) -> None:
@@ -73,16 +75,14 @@ def _print(found: ReleaseAudit) -> None:
             f"{row.epsilon_lower_bound:.3f}",
         )
     console().print(table)
-    console().print(
+    say(
         f"epsilon >= {found.epsilon_lower_bound:.3f} at delta={found.delta} (p={found.p});"
         f" copies of members {found.num_copies_members}, of held-out records"
-        f" {found.num_copies_held_out} in {found.num_released}",
-        markup=False,
+        f" {found.num_copies_held_out} in {found.num_released}"
     )
     if found.epsilon_lower_bound == 0 and found.p_value < found.p:
-        console().print(
+        say(
             f"members are repeated more than held-out records (p={found.p_value:.2g}), but"
             f" delta={found.delta:g} could explain it among {found.num_records} records: a smaller"
-            " --delta may bound epsilon",
-            markup=False,
+            " --delta may bound epsilon"
         )

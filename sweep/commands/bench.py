@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
+from sweep.commands._options import JsonFlag, Set, overrides
+from sweep.commands._output import console, print_json, say
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,60 +18,61 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(bench)
 
-    @app.command()
-    def bench(
-        data: Annotated[str, typer.Option(help="Corpus (see `sweep data list`).")] = "atis",
-        model: Annotated[str, typer.Option(help="clc or bert.")] = "clc",
-        batch_size: Annotated[int, typer.Option(min=1, help="B, over all workers.")] = 64,
-        workers: Annotated[int, typer.Option(min=1, help="Processes that share a batch.")] = 1,
-        repeats: Annotated[int, typer.Option(min=1, help="Measured steps of each engine.")] = 10,
-        engine: Annotated[
-            list[str] | None, typer.Option(help="Only these engines (repeat the option).")
-        ] = None,
-        seconds: Annotated[
-            float, typer.Option(min=0, help="Of processor, after which an engine sits out.")
-        ] = 15.0,
-        memory: Annotated[bool, typer.Option(help="Also each engine's peak memory.")] = True,
-        assignments: Set = [],  # noqa: B006  typer copies it
-        plot: Annotated[
-            Path | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")
-        ] = None,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Time a step of every engine and scale it to an epoch (table 2 of Dupuy et al. 2021).
 
-        SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, Opacus'
-        hooks and ghost clipping where it is installed, and a loop over records, one thread each,
-        on the same records, taking turns. Times are of the processor, not of the wall.
-        """
-        if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
-            raise InvalidInput(f"expected --plot FILE.svg, .png or .pdf, got {plot.name}")
-        spec = _spec(
-            {
-                "data.name": data,
-                "model.name": model,
-                "training.expected_batch_size": batch_size,
-                "training.num_workers": workers,
-                **overrides(assignments),
-            },
-            engines=engine,
-            repeats=repeats,
-            seconds=seconds,
-        )
-        from sweep.bench.measure import measure
+def bench(
+    data: Annotated[str, typer.Option(help="Corpus (see `sweep data list`).")] = "atis",
+    model: Annotated[str, typer.Option(help="clc or bert.")] = "clc",
+    batch_size: Annotated[int, typer.Option(min=1, help="B, over all workers.")] = 64,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share a batch.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured steps of each engine.")] = 10,
+    engine: Annotated[
+        list[str] | None, typer.Option(help="Only these engines (repeat the option).")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Of processor, after which an engine sits out.")
+    ] = 15.0,
+    memory: Annotated[bool, typer.Option(help="Also each engine's peak memory.")] = True,
+    assignments: Set = [],  # noqa: B006  typer copies it
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Time a step of every engine and scale it to an epoch (table 2 of Dupuy et al. 2021).
 
-        out = console(stderr=True)
-        with out.status("opening the data") as status:
-            found = measure(spec, say=status.update, memory=memory)
+    SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, Opacus'
+    hooks and ghost clipping where it is installed, and a loop over records, one thread each,
+    on the same records, taking turns. Times are of the processor, not of the wall.
+    """
+    if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
+        raise InvalidInput(f"expected --plot FILE.svg, .png or .pdf, got {plot.name}")
+    spec = _spec(
+        {
+            "data.name": data,
+            "model.name": model,
+            "training.expected_batch_size": batch_size,
+            "training.num_workers": workers,
+            **overrides(assignments),
+        },
+        engines=engine,
+        repeats=repeats,
+        seconds=seconds,
+    )
+    from sweep.bench.measure import measure
+
+    out = console(stderr=True)
+    with out.status("opening the data") as status:
+        found = measure(spec, say=status.update, memory=memory)
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        print_json(found.plain())
+    else:
+        _print(found)
         if plot is not None:
-            _draw(found, plot)
-        if as_json:
-            print_json(found.plain())
-        else:
-            _print(found)
-            if plot is not None:
-                console().print(f"picture: {plot}", markup=False)
+            say(f"picture: {plot}")
 
 
 def _spec(
@@ -143,7 +145,7 @@ def _print(found: Outcome) -> None:
     out.print(table)
     for row in found.rows:
         if row.skipped is not None:
-            out.print(f"{label(row.engine)}: skipped, {row.skipped}", markup=False, soft_wrap=True)
+            say(f"{label(row.engine)}: skipped, {row.skipped}")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.commands._shared import JsonFlag, console, overrides, print_json
+from sweep.commands._options import JsonFlag, overrides
+from sweep.commands._output import console, print_json, say
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -44,7 +45,7 @@ def register(app: typer.Typer) -> None:
             at_hand = "yes" if row["at_hand"] else "no"
             table.add_row(row["name"], row["kind"], at_hand, public, size, row["description"])
         console().print(table)
-        console().print(f"data directory: {settings.data_dir}", markup=False)
+        say(f"data directory: {settings.data_dir}")
 
     @data.command()
     def describe(name: _Corpus, fields: _Fields = [], as_json: JsonFlag = False) -> None:  # noqa: B006  typer copies it
@@ -55,7 +56,7 @@ def register(app: typer.Typer) -> None:
             return
         for key, value in facts.items():
             shown = "; ".join(value) if isinstance(value, list) else value
-            console().print(f"{key:20} {shown}", markup=False, soft_wrap=True)
+            say(f"{key:20} {shown}")
 
     @data.command()
     def check(name: _Corpus, fields: _Fields = [], as_json: JsonFlag = False) -> None:  # noqa: B006  typer copies it
@@ -64,10 +65,9 @@ def register(app: typer.Typer) -> None:
         if as_json:
             print_json({"ok": True, "num_records": facts["num_records"]})
             return
-        console().print(
+        say(
             f"{name} is sound: {facts['num_records']} records,"
-            f" {facts['num_duplicates']} duplicates dropped.",
-            markup=False,
+            f" {facts['num_duplicates']} duplicates dropped."
         )
 
     @data.command()
@@ -96,12 +96,10 @@ def register(app: typer.Typer) -> None:
         if as_json:
             print_json(facts)
             return
-        console().print(
+        say(
             f"{written.utterances}: {written.num_utterances} utterances"
             f" (data.name=json_lines data.path={written.utterances}"
-            f" data.schema_file={written.schema})",
-            markup=False,
-            soft_wrap=True,
+            f" data.schema_file={written.schema})"
         )
 
 

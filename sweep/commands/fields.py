@@ -6,31 +6,32 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, console, print_json
+from sweep.commands._options import JsonFlag
+from sweep.commands._output import console, print_json
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(fields)
 
-    @app.command()
-    def fields(
-        path: Annotated[
-            str | None,
-            typer.Argument(metavar="[PATH]", help="A section or field, such as privacy."),
-        ] = None,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """List every field of configs and spaces: type, default, what is allowed, meaning."""
-        from rich.table import Table
 
-        from sweep.planning.fields import fields_below
+def fields(
+    path: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="A section or field, such as privacy.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List every field of configs and spaces: type, default, what is allowed, meaning."""
+    from rich.table import Table
 
-        rows = fields_below(path)
-        if as_json:
-            print_json([vars(row) for row in rows])
-            return
-        table = Table("field", "type", "default", "allowed", "meaning")
-        for row in rows:
-            of = f" ({', '.join(row.entries)} only)" if row.entries else ""
-            table.add_row(row.path, row.type, row.default, row.allowed, f"{row.description}{of}")
-        console().print(table, markup=False)
+    from sweep.planning.fields import fields_below
+
+    rows = fields_below(path)
+    if as_json:
+        print_json([vars(row) for row in rows])
+        return
+    table = Table("field", "type", "default", "allowed", "meaning")
+    for row in rows:
+        of = f" ({', '.join(row.entries)} only)" if row.entries else ""
+        table.add_row(row.path, row.type, row.default, row.allowed, f"{row.description}{of}")
+    console().print(table, markup=False)

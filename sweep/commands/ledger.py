@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, console, print_json
+from sweep.commands._options import JsonFlag
+from sweep.commands._output import console, print_json, say
 
 if TYPE_CHECKING:
     from sweep.spending.ledger import Spend
@@ -15,56 +16,56 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    app.command("ledger")(ledger)
 
-    @app.command("ledger")
-    def ledger(
-        dataset: Annotated[
-            str | None,
-            typer.Argument(metavar="[DATASET]", help="Key, its beginning, or a name."),
-        ] = None,
-        delta: Annotated[
-            float | None,
-            typer.Option(help="Compose at this delta (default: the smallest that was charged)."),
-        ] = None,
-        check: Annotated[
-            bool, typer.Option("--check", help="Compare with the epochs of all sweeps instead.")
-        ] = False,
-        repair: Annotated[
-            bool, typer.Option("--repair", help="With --check: add what is missing.")
-        ] = False,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Show the spend per data set: the composition of everything that was released.
 
-        --check says which epochs of the sweeps in $SWEEP_HOME have no entry and whether the ledger
-        is damaged; exit code 1 where anything is. --repair only ever adds: entries for those
-        epochs, and a line that takes a damaged ledger as it stands.
-        """
-        from sweep.settings import from_environment
-        from sweep.spending.ledger import FILE, Ledger
-        from trainables.errors import InvalidInput
+def ledger(
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="Key, its beginning, or a name.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Compose at this delta (default: the smallest that was charged)."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the epochs of all sweeps instead.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="With --check: add what is missing.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show the spend per data set: the composition of everything that was released.
 
-        if repair and not check:
-            raise InvalidInput("expected --repair with --check")
-        if check:
-            _check(repair=repair, as_json=as_json)
-            return
-        if delta is not None and not 0 < delta < 1:
-            raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
-        book = Ledger(from_environment().home / FILE)
-        names = {book.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
-        wanted = [
-            key
-            for key, name in names.items()
-            if dataset is None or key.startswith(dataset) or name == dataset
-        ]
-        if dataset is not None and not wanted:
-            raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
-        spends = [book.spend(key, delta=delta, exact=True) for key in wanted]
-        if as_json:
-            print_json({"datasets": [asdict(spend) for spend in spends]})
-        else:
-            _print(spends)
+    --check says which epochs of the sweeps in $SWEEP_HOME have no entry and whether the ledger
+    is damaged; exit code 1 where anything is. --repair only ever adds: entries for those
+    epochs, and a line that takes a damaged ledger as it stands.
+    """
+    from sweep.settings import from_environment
+    from sweep.spending.ledger import FILE, Ledger
+    from trainables.errors import InvalidInput
+
+    if repair and not check:
+        raise InvalidInput("expected --repair with --check")
+    if check:
+        _check(repair=repair, as_json=as_json)
+        return
+    if delta is not None and not 0 < delta < 1:
+        raise InvalidInput(f"expected 0 < delta < 1, got delta={delta:g}")
+    book = Ledger(from_environment().home / FILE)
+    names = {book.name_of(entry.dataset): entry.dataset_name for entry in book.entries()}
+    wanted = [
+        key
+        for key, name in names.items()
+        if dataset is None or key.startswith(dataset) or name == dataset
+    ]
+    if dataset is not None and not wanted:
+        raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
+    spends = [book.spend(key, delta=delta, exact=True) for key in wanted]
+    if as_json:
+        print_json({"datasets": [asdict(spend) for spend in spends]})
+    else:
+        _print(spends)
 
 
 def _check(*, repair: bool, as_json: bool) -> None:
@@ -79,13 +80,12 @@ def _check(*, repair: bool, as_json: bool) -> None:
             {"missing": [asdict(each) for each in found], "left": [asdict(each) for each in left]}
         )
     else:
-        screen = console()
         for each in found:
             where = f"{each.sweep}: " if each.sweep else ""
             done = "" if not repair or each in left else " (repaired)"
-            screen.print(f"{where}{each.problem}{done}", markup=False, soft_wrap=True)
+            say(f"{where}{each.problem}{done}")
         if not found:
-            screen.print("The ledger has every epoch of every sweep.", markup=False)
+            say("The ledger has every epoch of every sweep.")
     if left:
         raise typer.Exit(1)
 

@@ -4,53 +4,55 @@ from __future__ import annotations
 
 import typer
 
-from sweep.commands._shared import JsonFlag, console, print_json
+from sweep.commands._options import JsonFlag
+from sweep.commands._output import console, print_json, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command("list")(list_sweeps)
 
-    @app.command("list")
-    def list_sweeps(as_json: JsonFlag = False) -> None:
-        """List all sweeps, oldest first; one whose files are damaged is named as such."""
-        import time
-        from typing import Any
 
-        from rich.table import Table
-        from rich.text import Text
+def list_sweeps(as_json: JsonFlag = False) -> None:
+    """List all sweeps, oldest first; one whose files are damaged is named as such."""
+    import time
+    from typing import Any
 
-        from sweep.settings import from_environment
-        from sweep.store import sweeps as store
-        from trainables.errors import InvalidInput
+    from rich.table import Table
+    from rich.text import Text
 
-        home = from_environment().home
-        rows: list[dict[str, Any]] = []
-        for name in store.names(home):
-            folder = store.open_sweep(home, name)
-            row: dict[str, Any] = {"name": name, "running": folder.is_running}
-            row |= {"created": None, "trials": {}}
-            rows.append(row)
-            try:
-                counts = dict(folder.statuses())
-                row |= {"created": float(folder.about()["created"]), "trials": counts}
-            except InvalidInput as problem:
-                row["problem"] = str(problem)
-            except (KeyError, TypeError, ValueError):
-                row["problem"] = f"expected sweep.json in {folder.path} as it was written"
-        if as_json:
-            print_json({"home": str(home), "sweeps": rows})
-            return
-        if not rows:
-            console().print(f"No sweeps in {home}.", markup=False)
-            return
-        table = Table("sweep", "made", "state", "trials", title=str(home))
-        for row in rows:
-            made = "?"
-            if row["created"] is not None:
-                made = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
-            state = "running" if row["running"] else "at rest"
-            trials = ", ".join(f"{count} {status}" for status, count in row["trials"].items())
-            if "problem" in row:
-                state, trials = "damaged", row["problem"]
-            table.add_row(row["name"], made, state, Text(trials))
-        console().print(table)
+    from sweep.settings import from_environment
+    from sweep.store import sweeps as store
+    from trainables.errors import InvalidInput
+
+    home = from_environment().home
+    rows: list[dict[str, Any]] = []
+    for name in store.names(home):
+        folder = store.open_sweep(home, name)
+        row: dict[str, Any] = {"name": name, "running": folder.is_running}
+        row |= {"created": None, "trials": {}}
+        rows.append(row)
+        try:
+            counts = dict(folder.statuses())
+            row |= {"created": float(folder.about()["created"]), "trials": counts}
+        except InvalidInput as problem:
+            row["problem"] = str(problem)
+        except (KeyError, TypeError, ValueError):
+            row["problem"] = f"expected sweep.json in {folder.path} as it was written"
+    if as_json:
+        print_json({"home": str(home), "sweeps": rows})
+        return
+    if not rows:
+        say(f"No sweeps in {home}.")
+        return
+    table = Table("sweep", "made", "state", "trials", title=str(home))
+    for row in rows:
+        made = "?"
+        if row["created"] is not None:
+            made = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
+        state = "running" if row["running"] else "at rest"
+        trials = ", ".join(f"{count} {status}" for status, count in row["trials"].items())
+        if "problem" in row:
+            state, trials = "damaged", row["problem"]
+        table.add_row(row["name"], made, state, Text(trials))
+    console().print(table)

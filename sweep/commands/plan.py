@@ -7,70 +7,72 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Set, Space, console, overrides, print_json
+from sweep.commands._options import JsonFlag, Set, Space, overrides
+from sweep.commands._output import console, print_json, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(plan)
 
-    @app.command()
-    def plan(
-        space: Space,
-        assignments: Set = [],  # noqa: B006  typer copies it
-        measure: Annotated[
-            bool,
-            typer.Option(
-                "--measure",
-                help="First take a few steps of each kind of trial, to know seconds and memory;"
-                " they are kept for later plans and runs, the steps are thrown away.",
-            ),
-        ] = False,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """List a space's trials, the refused ones and why, each epsilon; run nothing."""
-        from sweep.planning.accounting import accounting
-        from sweep.planning.footprints import Footprints
-        from sweep.planning.pack_trials import packing_for, sentence
-        from sweep.planning.plan_total import together
-        from sweep.planning.prepare import prepare
-        from sweep.results.table import plan_table
-        from sweep.settings import from_environment
-        from trainables.figure_cache import FigureCache
 
-        settings, given = from_environment(), overrides(assignments)
+def plan(
+    space: Space,
+    assignments: Set = [],  # noqa: B006  typer copies it
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="First take a few steps of each kind of trial, to know seconds and memory;"
+            " they are kept for later plans and runs, the steps are thrown away.",
+        ),
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List a space's trials, the refused ones and why, each epsilon; run nothing."""
+    from sweep.planning.accounting import accounting
+    from sweep.planning.footprints import Footprints
+    from sweep.planning.pack_trials import packing_for, sentence
+    from sweep.planning.plan_total import together
+    from sweep.planning.prepare import prepare
+    from sweep.results.table import plan_table
+    from sweep.settings import from_environment
+    from trainables.figure_cache import FigureCache
+
+    settings, given = from_environment(), overrides(assignments)
+    prepared = prepare(space, overrides=given, settings=settings)
+    screen = console(stderr=True)
+    if measure:
+        trials = (*prepared.plan.to_run, *(t for t in prepared.plan.probes if t.runs))
+        Footprints(settings).measure(
+            [trial.config for trial in trials],
+            say=lambda text: screen.print(text, style="dim", markup=False, soft_wrap=True),
+        )
         prepared = prepare(space, overrides=given, settings=settings)
-        screen = console(stderr=True)
-        if measure:
-            trials = (*prepared.plan.to_run, *(t for t in prepared.plan.probes if t.runs))
-            Footprints(settings).measure(
-                [trial.config for trial in trials],
-                say=lambda text: screen.print(text, style="dim", markup=False, soft_wrap=True),
-            )
-            prepared = prepare(space, overrides=given, settings=settings)
-        resources, trials = prepared.space.resources, prepared.plan.to_run
-        packing = packing_for(prepared.space, trials, settings)
-        total, about_total = (None, "")
-        price = prepared.price
-        if not prepared.space.search.is_adaptive and price is None:
-            total, about_total = together(
-                prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
-            )
-        if as_json:
-            print_json(
-                {
-                    **prepared.plan.to_dict(),
-                    "notes": list(prepared.notes),
-                    "together": total,
-                    **({} if price is None else {"selection": price.to_dict()}),
-                    "packing": asdict(packing),
-                }
-            )
-            return
-        out = console()
-        out.print(plan_table(prepared.plan, drawn_from=price is not None))
-        for note in prepared.notes:
-            out.print(note, style="yellow", markup=False)
-        if about_total:
-            out.print(about_total, markup=False, soft_wrap=True)
-        if price is None:
-            out.print(sentence(prepared.plan, resources, packing), markup=False, soft_wrap=True)
+    resources, trials = prepared.space.resources, prepared.plan.to_run
+    packing = packing_for(prepared.space, trials, settings)
+    total, about_total = (None, "")
+    price = prepared.price
+    if not prepared.space.search.is_adaptive and price is None:
+        total, about_total = together(
+            prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
+        )
+    if as_json:
+        print_json(
+            {
+                **prepared.plan.to_dict(),
+                "notes": list(prepared.notes),
+                "together": total,
+                **({} if price is None else {"selection": price.to_dict()}),
+                "packing": asdict(packing),
+            }
+        )
+        return
+    out = console()
+    out.print(plan_table(prepared.plan, drawn_from=price is not None))
+    for note in prepared.notes:
+        say(note, style="yellow")
+    if about_total:
+        say(about_total)
+    if price is None:
+        say(sentence(prepared.plan, resources, packing))

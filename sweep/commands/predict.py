@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag
+from sweep.commands._options import JsonFlag
 
 if TYPE_CHECKING:
     from sweep.results.predict import Prediction
@@ -18,34 +18,35 @@ _LINE_BYTES = 1 << 20
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(predict)
 
-    @app.command()
-    def predict(
-        folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `sweep export` made.")],
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Read utterances, one a line, from standard input; print intent and slots of each.
 
-        A line that is no utterance has its problem in the place of an answer; the exit code is 2
-        then.
-        """
-        from sweep.results.predict import answers, load_model
-        from trainables.documents import line_groups
-        from trainables.errors import InvalidInput
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `sweep export` made.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Read utterances, one a line, from standard input; print intent and slots of each.
 
-        model = load_model(folder)
-        print_answer = _print_json if as_json else _print_text
-        number = num_bad = first_bad = 0
-        for number, found in answers(model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES)):
-            print_answer(number, found)
-            if isinstance(found, str):
-                num_bad += 1
-                first_bad = first_bad or number
-        if num_bad:
-            raise InvalidInput(
-                f"expected an utterance in each line, got {num_bad} of {number} lines without one"
-                f" (the first is line {first_bad})"
-            )
+    A line that is no utterance has its problem in the place of an answer; the exit code is 2
+    then.
+    """
+    from sweep.results.predict import answers, load_model
+    from trainables.documents import line_groups
+    from trainables.errors import InvalidInput
+
+    model = load_model(folder)
+    print_answer = _print_json if as_json else _print_text
+    number = num_bad = first_bad = 0
+    for number, found in answers(model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES)):
+        print_answer(number, found)
+        if isinstance(found, str):
+            num_bad += 1
+            first_bad = first_bad or number
+    if num_bad:
+        raise InvalidInput(
+            f"expected an utterance in each line, got {num_bad} of {number} lines without one"
+            f" (the first is line {first_bad})"
+        )
 
 
 def _print_json(number: int, found: Prediction | str) -> None:

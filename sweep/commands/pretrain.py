@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Set, console, overrides, print_json
+from sweep.commands._options import JsonFlag, Set, overrides
+from sweep.commands._output import console, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,40 +18,39 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(pretrain)
 
-    @app.command()
-    def pretrain(
-        file: Annotated[
-            Path,
-            typer.Argument(metavar="FILE", help="YAML: encoder, corpora, epochs (see docs)."),
-        ],
-        to: Annotated[
-            Path | None,
-            typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
-        ] = None,
-        assignments: Set = [],  # noqa: B006  typer copies it
-        half: Annotated[bool, typer.Option("--half", help="Keep weights as float16.")] = False,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Pretrain an encoder on public corpora; run it again to go on after an interruption."""
-        from sweep.planning.pretraining import read_pretraining, run_pretraining
-        from sweep.settings import from_environment
 
-        settings = from_environment()
-        config = read_pretraining(file, overrides(assignments))
-        place = to or settings.home / "encoders" / config.name
-        card = run_pretraining(config, place, settings, half=half, report=_reporter(as_json))
-        if as_json:
-            print_json({"folder": str(place), "card": card})
-            return
-        for each in card["corpora"]:
-            console().print(
-                f"{each['name']}: {each['records']:,} records, {each['texts_left_out']} left out;"
-                f" held out: intents {each['held_out_intent_accuracy']:.3f},"
-                f" tags {each['held_out_tag_accuracy']:.3f}",
-                markup=False,
-            )
-        console().print(f"encoder in {place}; use it with model.encoder={place}", markup=False)
+def pretrain(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="YAML: encoder, corpora, epochs (see docs).")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
+    ] = None,
+    assignments: Set = [],  # noqa: B006  typer copies it
+    half: Annotated[bool, typer.Option("--half", help="Keep weights as float16.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Pretrain an encoder on public corpora; run it again to go on after an interruption."""
+    from sweep.planning.pretraining import read_pretraining, run_pretraining
+    from sweep.settings import from_environment
+
+    settings = from_environment()
+    config = read_pretraining(file, overrides(assignments))
+    place = to or settings.home / "encoders" / config.name
+    card = run_pretraining(config, place, settings, half=half, report=_reporter(as_json))
+    if as_json:
+        print_json({"folder": str(place), "card": card})
+        return
+    for each in card["corpora"]:
+        say(
+            f"{each['name']}: {each['records']:,} records, {each['texts_left_out']} left out;"
+            f" held out: intents {each['held_out_intent_accuracy']:.3f},"
+            f" tags {each['held_out_tag_accuracy']:.3f}"
+        )
+    say(f"encoder in {place}; use it with model.encoder={place}")
 
 
 def _reporter(quiet: bool) -> Callable[[Progress], None]:

@@ -7,43 +7,43 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Name, console, print_json
+from sweep.commands._options import JsonFlag, Name
+from sweep.commands._output import print_json, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(report)
 
-    @app.command()
-    def report(
-        name: Name,
-        epsilon: Annotated[
-            float, typer.Option(min=0, help="The best trial with at most this epsilon comes first.")
-        ] = 8.0,
-        output: Annotated[
-            Path | None,
-            typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here."),
-        ] = None,
-        public: Annotated[
-            bool, typer.Option("--public", help="Leave out what only the data's curator may see.")
-        ] = False,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Write a sweep as one HTML page, its figures as PNG and SVG, its data as CSV.
 
-        The page needs no network. It says what to use at an epsilon and what that costs, and shows
-        the frontier of error, epsilon and leakage, decays, times, attacks and the privacy card.
-        """
-        from sweep.results.report_files import write
-        from sweep.settings import from_environment
-        from sweep.store import sweeps as store
+def report(
+    name: Name,
+    epsilon: Annotated[
+        float, typer.Option(min=0, help="The best trial with at most this epsilon comes first.")
+    ] = 8.0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here.")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Leave out what only the data's curator may see.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a sweep as one HTML page, its figures as PNG and SVG, its data as CSV.
 
-        folder = store.open_sweep(from_environment().home, name)
-        target = output or Path(f"{name}-report")
-        made = write(folder, target, epsilon_max=epsilon, public=public)
-        if as_json:
-            print_json(made.summary())
-            return
-        out = console()
-        out.print(made.sentence, markup=False, soft_wrap=True)
-        out.print(f"report: {made.page} ({made.page.stat().st_size / 1024:.0f} KiB)", markup=False)
-        out.print(f"figures and data beside it: {', '.join(made.beside)}", markup=False)
+    The page needs no network. It says what to use at an epsilon and what that costs, and shows
+    the frontier of error, epsilon and leakage, decays, times, attacks and the privacy card.
+    """
+    from sweep.results.report_files import write
+    from sweep.settings import from_environment
+    from sweep.store import sweeps as store
+
+    folder = store.open_sweep(from_environment().home, name)
+    target = output or Path(f"{name}-report")
+    made = write(folder, target, epsilon_max=epsilon, public=public)
+    if as_json:
+        print_json(made.summary())
+        return
+    say(made.sentence)
+    say(f"report: {made.page} ({made.page.stat().st_size / 1024:.0f} KiB)")
+    say(f"figures and data beside it: {', '.join(made.beside)}")

@@ -6,56 +6,58 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import Address, JsonFlag, Name, TrackingUri, console, finish
+from sweep.commands._options import Address, JsonFlag, Name, TrackingUri
+from sweep.commands._output import console, finish
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(resume)
 
-    @app.command()
-    def resume(
-        name: Name,
-        space: Annotated[
-            str | None,
-            typer.Option(
-                "--space", metavar="SPACE", help="Go on with this space; says what changed in it."
-            ),
-        ] = None,
-        accept: Annotated[
-            bool, typer.Option("--accept-changes", help="Take the changed space.")
-        ] = False,
-        take_up: Annotated[
-            list[str],
-            typer.Option(
-                "--continue",
-                metavar="ID",
-                help="Have this stopped trial go on, too; may be given more than once.",
-            ),
-        ] = [],  # noqa: B006  typer copies it
-        tracking_uri: TrackingUri = None,
-        address: Address = None,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Finish a sweep: finished trials are kept, others go on from their last epoch."""
-        from sweep.planning.prepare import extend
-        from sweep.runtime import runner
-        from sweep.runtime.live import num_expected, watching
-        from sweep.settings import from_environment
-        from sweep.store import sweeps as store
 
-        settings = from_environment(tracking_uri=tracking_uri)
-        folder = store.open_sweep(settings.home, name)
-        if space is not None:
-            extend(folder, space, settings=settings, accept=accept)
-        screen = console(stderr=True)
-        expected = num_expected(folder.space(), folder.plan())
-        with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
-            done = runner.resume(
-                folder,
-                settings,
-                take_up=take_up,
-                address=address,
-                watch=watch,
-                say=lambda text: screen.print(text, markup=False, soft_wrap=True),
-            )
-        finish(done, as_json=as_json, export=False)
+def resume(
+    name: Name,
+    space: Annotated[
+        str | None,
+        typer.Option(
+            "--space", metavar="SPACE", help="Go on with this space; says what changed in it."
+        ),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept-changes", help="Take the changed space.")
+    ] = False,
+    take_up: Annotated[
+        list[str],
+        typer.Option(
+            "--continue",
+            metavar="ID",
+            help="Have this stopped trial go on, too; may be given more than once.",
+        ),
+    ] = [],  # noqa: B006  typer copies it
+    tracking_uri: TrackingUri = None,
+    address: Address = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Finish a sweep: finished trials are kept, others go on from their last epoch."""
+    from sweep.planning.prepare import extend
+    from sweep.runtime import runner
+    from sweep.runtime.live import num_expected, watching
+    from sweep.settings import from_environment
+    from sweep.store import sweeps as store
+
+    settings = from_environment(tracking_uri=tracking_uri)
+    folder = store.open_sweep(settings.home, name)
+    if space is not None:
+        extend(folder, space, settings=settings, accept=accept)
+    screen = console(stderr=True)
+    expected = num_expected(folder.space(), folder.plan())
+    with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
+        done = runner.resume(
+            folder,
+            settings,
+            take_up=take_up,
+            address=address,
+            watch=watch,
+            say=lambda text: screen.print(text, markup=False, soft_wrap=True),
+        )
+    finish(done, as_json=as_json, export=False)

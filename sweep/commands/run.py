@@ -7,73 +7,66 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import (
-    Address,
-    JsonFlag,
-    Set,
-    Space,
-    TrackingUri,
-    console,
-    finish,
-    overrides,
-)
+from sweep.commands._options import Address, JsonFlag, Set, Space, TrackingUri, overrides
+from sweep.commands._output import console, finish
 from trainables.errors import InvalidInput
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(run)
 
-    @app.command()
-    def run(
-        space: Space,
-        name: Annotated[
-            str | None, typer.Option(help="Name of the sweep; default: the space's.")
-        ] = None,
-        assignments: Set = [],  # noqa: B006  typer copies it
-        export: Annotated[
-            bool, typer.Option("--export", help="Export the best trial when all have ended.")
-        ] = False,
-        epsilon_max: Annotated[
-            float | None,
-            typer.Option(
-                min=0, metavar="EPSILON", help="With --export: the best of those with at most this."
-            ),
-        ] = None,
-        budget_total: Annotated[
-            float | None,
-            typer.Option(
-                metavar="EPSILON",
-                min=0.0,
-                help="Refuse the sweep where all sweeps on its data would pass this together.",
-            ),
-        ] = None,
-        tracking_uri: TrackingUri = None,
-        address: Address = None,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Run every trial of a space that is not refused."""
-        from sweep.planning.prepare import prepare
-        from sweep.planning.refusals import require_trials
-        from sweep.runtime import runner
-        from sweep.runtime.live import num_expected, watching
-        from sweep.settings import from_environment
 
-        if epsilon_max is not None and not export:
-            raise InvalidInput("expected --epsilon-max with --export")
-        settings = from_environment(tracking_uri=tracking_uri)
-        prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
-        require_trials(prepared.plan)
-        screen = console(stderr=True)
-        for note in prepared.notes:
-            screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        expected = num_expected(prepared.space, prepared.plan)
-        with watching(prepared.space.name, screen, quiet=as_json, num_expected=expected) as watch:
-            done = runner.start(
-                prepared,
-                settings,
-                command=["sweep", *sys.argv[1:]],
-                address=address,
-                budget_total=budget_total,
-                watch=watch,
-            )
-        finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)
+def run(
+    space: Space,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the sweep; default: the space's.")
+    ] = None,
+    assignments: Set = [],  # noqa: B006  typer copies it
+    export: Annotated[
+        bool, typer.Option("--export", help="Export the best trial when all have ended.")
+    ] = False,
+    epsilon_max: Annotated[
+        float | None,
+        typer.Option(
+            min=0, metavar="EPSILON", help="With --export: the best of those with at most this."
+        ),
+    ] = None,
+    budget_total: Annotated[
+        float | None,
+        typer.Option(
+            metavar="EPSILON",
+            min=0.0,
+            help="Refuse the sweep where all sweeps on its data would pass this together.",
+        ),
+    ] = None,
+    tracking_uri: TrackingUri = None,
+    address: Address = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run every trial of a space that is not refused."""
+    from sweep.planning.prepare import prepare
+    from sweep.planning.refusals import require_trials
+    from sweep.runtime import runner
+    from sweep.runtime.live import num_expected, watching
+    from sweep.settings import from_environment
+
+    if epsilon_max is not None and not export:
+        raise InvalidInput("expected --epsilon-max with --export")
+    settings = from_environment(tracking_uri=tracking_uri)
+    prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
+    require_trials(prepared.plan)
+    screen = console(stderr=True)
+    for note in prepared.notes:
+        screen.print(note, style="yellow", markup=False, soft_wrap=True)
+    expected = num_expected(prepared.space, prepared.plan)
+    with watching(prepared.space.name, screen, quiet=as_json, num_expected=expected) as watch:
+        done = runner.start(
+            prepared,
+            settings,
+            command=["sweep", *sys.argv[1:]],
+            address=address,
+            budget_total=budget_total,
+            watch=watch,
+        )
+    finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Name, console, print_json, summary
+from sweep.commands._options import JsonFlag, Name
+from sweep.commands._output import console, print_json, say
 
 if TYPE_CHECKING:
     from sweep.results.standing import Standing
@@ -18,76 +19,90 @@ _MOST_ROWS = 200  # a table of ten thousand takes long and helps nobody
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(show)
 
-    @app.command()
-    def show(
-        name: Name,
-        every: Annotated[
-            bool, typer.Option("--all", help=f"Every trial, also of more than {_MOST_ROWS}.")
-        ] = False,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Show every trial beside the baseline, and the front of SER and epsilon."""
-        from sweep.results import select
-        from sweep.results.exported import damages
-        from sweep.results.leakage_table import leakage_table, violations
-        from sweep.results.selected_trial import sentence_of
-        from sweep.results.table import group_table, results_table
-        from sweep.settings import from_environment
-        from sweep.store import sweeps as store
-        from sweep.synthesis.table import synthesis_table
-        from trainables import figures, formats
 
-        folder = store.open_sweep(from_environment().home, name)
-        records = folder.records()
-        where = _where(folder, records)
-        if as_json:
-            best = None
-            if where is not None:
-                best = {
-                    "group": where.best.key,
-                    "trial": where.best.middle(where.metric).plan.id,
-                    "by": where.metric,
-                    "cannot_be_told_apart_from": [group.key for group in where.untold],
-                    "compared": list(where.ways),
-                }
-            print_json({**summary(folder), "best": best, "damages": damages(folder, records)})
-            return
-        out = console()
-        most = None if every else _MOST_ROWS
-        out.print(results_table(name, records, max_rows=most))
-        if most is not None and len(records) > most:
-            out.print(
-                f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
-                " every one",
-                soft_wrap=True,
-            )
-        for sentence in damages(folder, records).values():
-            out.print(sentence, style="bold red", markup=False, soft_wrap=True)
-        if (about_vault := sentence_of(folder)) is not None:
-            out.print(about_vault, markup=False, soft_wrap=True)
-        groups = group_table(records, max_rows=most)
-        if groups is not None:
-            out.print(groups)
-        for table in (leakage_table(records), synthesis_table(records)):
-            if table is not None:
-                out.print(table)
-        for sentence in violations(records):
-            out.print(sentence, style="bold red", markup=False, soft_wrap=True)
-        if where is not None:
-            out.print(where.sentence(), markup=False, soft_wrap=True)
-        _print_answers(folder, records, where)
-        for record in select.front(records):
-            main = select.headline(records)
-            good, epsilon = (
-                formats.figure(key, select.value(record, key)) for key in (main, "epsilon")
-            )
-            out.print(
-                f"front: {record.plan.id} {figures.label(main)} {good} at epsilon {epsilon}:"
-                f" {record.plan.name}",
-                markup=False,
-                soft_wrap=True,
-            )
+def show(
+    name: Name,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"Every trial, also of more than {_MOST_ROWS}.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show every trial beside the baseline, and the front of SER and epsilon."""
+    from sweep.results.exported import damages
+    from sweep.results.summary import summary
+    from sweep.settings import from_environment
+    from sweep.store import sweeps as store
+
+    folder = store.open_sweep(from_environment().home, name)
+    records = folder.records()
+    where = _where(folder, records)
+    damaged = damages(folder, records)
+    if as_json:
+        print_json({**summary(folder), "best": _best(where), "damages": damaged})
+        return
+    _print_tables(folder, records, list(damaged.values()), every=every)
+    if where is not None:
+        say(where.sentence())
+    _print_answers(folder, records, where)
+    _print_front(records)
+
+
+def _best(where: Standing | None) -> dict[str, Any] | None:
+    if where is None:
+        return None
+    return {
+        "group": where.best.key,
+        "trial": where.best.middle(where.metric).plan.id,
+        "by": where.metric,
+        "cannot_be_told_apart_from": [group.key for group in where.untold],
+        "compared": list(where.ways),
+    }
+
+
+def _print_tables(
+    folder: SweepFolder, records: list[TrialRecord], damages: list[str], *, every: bool
+) -> None:
+    """Trials, repeats, leakage and generated text, each with what is wrong with it."""
+    from sweep.results.leakage_table import leakage_table, violations
+    from sweep.results.selected_trial import sentence_of
+    from sweep.results.table import group_table, results_table
+    from sweep.synthesis.table import synthesis_table
+
+    out = console()
+    most = None if every else _MOST_ROWS
+    out.print(results_table(folder.name, records, max_rows=most))
+    if most is not None and len(records) > most:
+        say(
+            f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
+            " every one"
+        )
+    for sentence in damages:
+        say(sentence, style="bold red")
+    if (about_vault := sentence_of(folder)) is not None:
+        say(about_vault)
+    repeats = group_table(records, max_rows=most)
+    for table in (repeats, leakage_table(records), synthesis_table(records)):
+        if table is not None:
+            out.print(table)
+    for sentence in violations(records):
+        say(sentence, style="bold red")
+
+
+def _print_front(records: list[TrialRecord]) -> None:
+    from sweep.results import select
+    from trainables import figures, formats
+
+    for record in select.front(records):
+        main = select.headline(records)
+        good, epsilon = (
+            formats.figure(key, select.value(record, key)) for key in (main, "epsilon")
+        )
+        say(
+            f"front: {record.plan.id} {figures.label(main)} {good} at epsilon {epsilon}:"
+            f" {record.plan.name}"
+        )
 
 
 def _where(folder: SweepFolder, records: list[TrialRecord]) -> Standing | None:
@@ -109,7 +124,6 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Stand
     from sweep.store.trial_names import label
     from trainables.errors import InvalidInput
 
-    out = console()
     try:
         found = importance(records)
         said = advice(folder.space(), records, found, where)
@@ -117,11 +131,9 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Stand
         return
     if found is not None:
         shares = ", ".join(f"{label(path)} {100 * s:.0f} %" for path, s in found.shares.items())
-        out.print(
+        say(
             f"what mattered for {found.metric}: {shares} (a forest over {found.num_configurations}"
-            f" configurations, R² {found.explained:.2f} out of bag)",
-            markup=False,
-            soft_wrap=True,
+            f" configurations, R² {found.explained:.2f} out of bag)"
         )
     for sentence in said:
-        out.print(f"next: {sentence}", markup=False, soft_wrap=True)
+        say(f"next: {sentence}")

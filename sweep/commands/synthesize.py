@@ -7,76 +7,70 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, console, print_json
+from sweep.commands._options import JsonFlag
+from sweep.commands._output import print_json, say
 from trainables.privacy.rounding import format_epsilon
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(synthesize)
 
-    @app.command()
-    def synthesize(
-        folder: Annotated[
-            Path, typer.Argument(metavar="FOLDER", help="An exported synthesis trial.")
-        ],
-        to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
-        number: Annotated[int, typer.Option(min=1, help="How many utterances.")] = 1_000,
-        parses: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="FOLDER", help="The first of two stages, where another trial trained it."
-            ),
-        ] = None,
-        min_words: Annotated[int, typer.Option(min=0, help="Drop shorter ones.")] = 1,
-        max_words: Annotated[int, typer.Option(min=1, help="Drop longer ones.")] = 60,
-        drop: Annotated[
-            list[str] | None,
-            typer.Option(metavar="REGEX", help="Drop what contains it; may be repeated."),
-        ] = None,
-        keep_patterns: Annotated[
-            bool,
-            typer.Option("--keep-patterns", help="Keep addresses, links and long numbers."),
-        ] = False,
-        drop_repeats: Annotated[
-            bool, typer.Option("--drop-repeats", help="Keep each text once.")
-        ] = False,
-        seed: Annotated[int, typer.Option(min=0, help="Repeats the draw.")] = 0,
-        workers: Annotated[
-            int, typer.Option(min=1, help="Processes that draw; the texts are the same.")
-        ] = 1,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Draw utterances from a trained model: JSON lines, and a card with epsilon and delta.
 
-        Filters look at a drawn text alone. Nothing private is read, so nothing more is spent.
-        """
-        from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
-        from sweep.synthesis.trained_text import open_trained
+def synthesize(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An exported synthesis trial.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
+    number: Annotated[int, typer.Option(min=1, help="How many utterances.")] = 1_000,
+    parses: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The first of two stages, where another trial trained it."
+        ),
+    ] = None,
+    min_words: Annotated[int, typer.Option(min=0, help="Drop shorter ones.")] = 1,
+    max_words: Annotated[int, typer.Option(min=1, help="Drop longer ones.")] = 60,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REGEX", help="Drop what contains it; may be repeated."),
+    ] = None,
+    keep_patterns: Annotated[
+        bool, typer.Option("--keep-patterns", help="Keep addresses, links and long numbers.")
+    ] = False,
+    drop_repeats: Annotated[
+        bool, typer.Option("--drop-repeats", help="Keep each text once.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Repeats the draw.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that draw; the texts are the same.")
+    ] = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw utterances from a trained model: JSON lines, and a card with epsilon and delta.
 
-        patterns = {} if keep_patterns else dict(KNOWN_PATTERNS)
-        patterns |= {f"pattern {place + 1}": text for place, text in enumerate(drop or ())}
-        card = write_utterances(
-            open_trained(folder),
-            to=to,
-            number=number,
-            filters=Filters(
-                min_words=min_words,
-                max_words=max_words,
-                patterns=patterns,
-                drop_repeats=drop_repeats,
-            ),
-            seed=seed,
-            parses=None if parses is None else open_trained(parses),
-            workers=workers,
-        )
-        if as_json:
-            print_json({"utterances": str(to), "card": card.to_dict()})
-            return
-        drawn, delta = card.drawn, "unknown" if card.delta is None else f"{card.delta:g}"
-        console().print(
-            f"{to}: {drawn.number} utterances of {drawn.drawn} drawn; epsilon"
-            f" {format_epsilon(card.epsilon)} at delta {delta}"
-            f" (card: {to.with_suffix('.card.md')})",
-            markup=False,
-            soft_wrap=True,
-        )
+    Filters look at a drawn text alone. Nothing private is read, so nothing more is spent.
+    """
+    from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
+    from sweep.synthesis.trained_text import open_trained
+
+    patterns = {} if keep_patterns else dict(KNOWN_PATTERNS)
+    patterns |= {f"pattern {place + 1}": text for place, text in enumerate(drop or ())}
+    card = write_utterances(
+        open_trained(folder),
+        to=to,
+        number=number,
+        filters=Filters(
+            min_words=min_words, max_words=max_words, patterns=patterns, drop_repeats=drop_repeats
+        ),
+        seed=seed,
+        parses=None if parses is None else open_trained(parses),
+        workers=workers,
+    )
+    if as_json:
+        print_json({"utterances": str(to), "card": card.to_dict()})
+        return
+    drawn, delta = card.drawn, "unknown" if card.delta is None else f"{card.delta:g}"
+    say(
+        f"{to}: {drawn.number} utterances of {drawn.drawn} drawn; epsilon"
+        f" {format_epsilon(card.epsilon)} at delta {delta}"
+        f" (card: {to.with_suffix('.card.md')})"
+    )

@@ -7,62 +7,62 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, TrackingUri, console, print_json
+from sweep.commands._options import JsonFlag, TrackingUri
+from sweep.commands._output import print_json, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(ui)
 
-    @app.command()
-    def ui(
-        port: Annotated[int, typer.Option(min=1, max=65_535, help="Of MLflow's server.")] = 5_000,
-        prometheus_port: Annotated[
-            int, typer.Option(min=1, max=65_535, help="Of Prometheus, where it is installed.")
-        ] = 9_090,
-        grafana_port: Annotated[
-            int, typer.Option(min=1, max=65_535, help="Of Grafana, where it is installed.")
-        ] = 3_000,
-        write_dashboards: Annotated[
-            Path | None,
-            typer.Option(
-                metavar="DIR",
-                help="Only write Grafana's dashboard, Prometheus' config and a compose file.",
-            ),
-        ] = None,
-        tracking_uri: TrackingUri = None,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Start on loopback what shows results and is not running yet; Ctrl-C ends it.
 
-        MLflow's server with prepared views of every sweep; Prometheus and Grafana where they are
-        installed; and where Ray's dashboard is while a sweep runs.
-        """
-        if write_dashboards is not None:
-            from dashboards import grafana
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of MLflow's server.")] = 5_000,
+    prometheus_port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Of Prometheus, where it is installed.")
+    ] = 9_090,
+    grafana_port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Of Grafana, where it is installed.")
+    ] = 3_000,
+    write_dashboards: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Only write Grafana's dashboard, Prometheus' config and a compose file.",
+        ),
+    ] = None,
+    tracking_uri: TrackingUri = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Start on loopback what shows results and is not running yet; Ctrl-C ends it.
 
-            written = [str(path) for path in grafana.write(write_dashboards)]
-            if as_json:
-                print_json({"written": written})
-            else:
-                console().print("\n".join(written), markup=False, soft_wrap=True)
-            return
-        import signal
-        import threading
+    MLflow's server with prepared views of every sweep; Prometheus and Grafana where they are
+    installed; and where Ray's dashboard is while a sweep runs.
+    """
+    if write_dashboards is not None:
+        from dashboards import grafana
 
-        from sweep.serve.places import looking
-        from sweep.settings import from_environment
+        written = [str(path) for path in grafana.write(write_dashboards)]
+        if as_json:
+            print_json({"written": written})
+        else:
+            say("\n".join(written))
+        return
+    import signal
+    import threading
 
-        settings = from_environment(tracking_uri=tracking_uri)
-        over = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: over.set())
-        ports = {"mlflow": port, "prometheus": prometheus_port, "grafana": grafana_port}
-        with looking(settings, ports=ports, stop=over.is_set) as found:
-            if as_json:
-                print_json(found.summary())
-            else:
-                out = console()
-                for line in found.lines():
-                    out.print(line, markup=False, soft_wrap=True)
-                out.print("Ctrl-C ends what was started here.")
-            over.wait()
+    from sweep.serve.places import looking
+    from sweep.settings import from_environment
+
+    settings = from_environment(tracking_uri=tracking_uri)
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    ports = {"mlflow": port, "prometheus": prometheus_port, "grafana": grafana_port}
+    with looking(settings, ports=ports, stop=over.is_set) as found:
+        if as_json:
+            print_json(found.summary())
+        else:
+            for line in (*found.lines(), "Ctrl-C ends what was started here."):
+                say(line)
+        over.wait()

@@ -6,56 +6,56 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._shared import JsonFlag, Name, TrackingUri, console, print_json
+from sweep.commands._options import JsonFlag, Name, TrackingUri
+from sweep.commands._output import console, print_json, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(unseal)
 
-    @app.command()
-    def unseal(
-        name: Name,
-        yes: Annotated[
-            bool, typer.Option("--yes", help="Show them; what it costs cannot be taken back.")
-        ] = False,
-        tracking_uri: TrackingUri = None,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Show every trial of a private selection: its epsilon becomes that of all together."""
-        from dataclasses import asdict
 
-        from sweep.results.export import spend_of
-        from sweep.results.table import results_table
-        from sweep.runtime.selection import unseal as unsealing
-        from sweep.runtime.start_up import tracking
-        from sweep.settings import from_environment
-        from sweep.store import sweeps as store
-        from trainables.errors import InvalidInput
-        from trainables.privacy.rounding import format_epsilon
+def unseal(
+    name: Name,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Show them; what it costs cannot be taken back.")
+    ] = False,
+    tracking_uri: TrackingUri = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show every trial of a private selection: its epsilon becomes that of all together."""
+    from dataclasses import asdict
 
-        settings = from_environment(tracking_uri=tracking_uri)
-        folder = store.open_sweep(settings.home, name)
-        unsealing.require_sealed(folder)
-        if not yes:
-            raise InvalidInput(
-                f"expected --yes: all trials of {name} are shown, and epsilon_selected gives way to"
-                " the composition of all of them, in the ledger too, for good"
-            )
-        with tracking(settings) as tracker:
-            problem = unsealing.unseal(folder, settings, tracker=tracker)
-        total, _ = spend_of(folder)
-        if as_json:
-            spent = None if total is None else asdict(total)
-            print_json({"name": name, "total": spent, "tracking_problem": problem})
-            return
-        out = console()
-        out.print(results_table(name, folder.records()))
-        if total is not None:
-            out.print(
-                f"{name} is unsealed: {total.num_releases} trials together cost epsilon"
-                f" {format_epsilon(total.epsilon)} at delta {total.delta:g}, in the ledger too.",
-                markup=False,
-                soft_wrap=True,
-            )
-        if problem is not None:
-            out.print(f"MLflow is behind ({problem}).", markup=False, soft_wrap=True)
+    from sweep.results.export import spend_of
+    from sweep.results.table import results_table
+    from sweep.runtime.selection import unseal as unsealing
+    from sweep.runtime.start_up import tracking
+    from sweep.settings import from_environment
+    from sweep.store import sweeps as store
+    from trainables.errors import InvalidInput
+    from trainables.privacy.rounding import format_epsilon
+
+    settings = from_environment(tracking_uri=tracking_uri)
+    folder = store.open_sweep(settings.home, name)
+    unsealing.require_sealed(folder)
+    if not yes:
+        raise InvalidInput(
+            f"expected --yes: all trials of {name} are shown, and epsilon_selected gives way to"
+            " the composition of all of them, in the ledger too, for good"
+        )
+    with tracking(settings) as tracker:
+        problem = unsealing.unseal(folder, settings, tracker=tracker)
+    total, _ = spend_of(folder)
+    if as_json:
+        spent = None if total is None else asdict(total)
+        print_json({"name": name, "total": spent, "tracking_problem": problem})
+        return
+    out = console()
+    out.print(results_table(name, folder.records()))
+    if total is not None:
+        say(
+            f"{name} is unsealed: {total.num_releases} trials together cost epsilon"
+            f" {format_epsilon(total.epsilon)} at delta {total.delta:g}, in the ledger too."
+        )
+    if problem is not None:
+        say(f"MLflow is behind ({problem}).")

@@ -40,6 +40,43 @@ def fields_of(config: Path | None) -> dict[str, Any]:
     return {name: whole[name] for name in names}
 
 
+_TRAINING = ("expected_batch_size", "num_workers", "epochs", "steps")
+
+
+def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
+    """Set fields of the parts of a config by their last names; None leaves a field as it is."""
+    places = {"engine": parts, "num_records": parts["data"]}
+    places |= dict.fromkeys(_TRAINING, parts["training"])
+    for name, value in values.items():
+        if value is not None:
+            places.get(name, parts["privacy"])[name] = value
+
+
+def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
+    """The value of the field noise_multiplier: a number, or a target.
+
+    Raises: InvalidInput where both are given.
+    """
+    if target_epsilon is None:
+        return noise_multiplier
+    if noise_multiplier is not None:
+        raise InvalidInput("expected --noise-multiplier or --target-epsilon, got both")
+    return {"target_epsilon": target_epsilon}
+
+
+def decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
+    """The value of the field noise_decay, from what is given of it and the config's own."""
+    if kind is None and tau is None:
+        return None
+    before = parts["privacy"].get("noise_decay", {"kind": "none", "tau": 0.0})
+    if kind == "none" and tau is None:
+        return {"kind": "none", "tau": 0.0}
+    return {
+        "kind": before["kind"] if kind is None else kind,
+        "tau": before["tau"] if tau is None else tau,
+    }
+
+
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     """The mechanism, its noise calibrated where a target is given, and the chosen accountant."""
     if parts.get("task") == "synthesis":

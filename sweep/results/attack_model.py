@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from sweep.results.exported import require_export
-from sweep.settings import Settings
+from sweep.settings import Settings, from_environment
 from sweep.store import sweeps as store
-from trainables import attacks, catalogue, saved
+from trainables import attacks, catalogue, evidence, saved
 from trainables.attacks import Knowledge, Signals
 from trainables.config import data_config
 from trainables.data.records import Utterance
 from trainables.errors import InvalidInput
+from trainables.figures import is_public
 
 
 def folder_of(run: str, settings: Settings) -> Path:
@@ -33,6 +34,38 @@ def folder_of(run: str, settings: Settings) -> Path:
     place = folder.trial_folder(folder.plan_of(trial).id)
     require_export(place)
     return place
+
+
+def attack_run(
+    run: str, members: Path | None, non_members: Path | None, *, delta: float | None, roc: bool
+) -> dict[str, Any]:
+    """The attacks on a saved model; without files, what the sweep has found of that trial.
+
+    Raises: InvalidInput for a run or files that cannot be used.
+    """
+    settings = from_environment()
+    folder = folder_of(run, settings)
+    if (members is None) != (non_members is None):
+        raise InvalidInput("expected both --members FILE and --non-members FILE, got one")
+    if members is not None and non_members is not None:
+        figures, curves, notes = measure(
+            folder, members=members, non_members=non_members, delta=delta or 1e-5
+        )
+        found: dict[str, Any] = {**figures}
+        if notes:
+            found["notes"] = list(notes)
+        return found | ({"roc": curves} if roc else {})
+    sweep = store.SweepFolder(folder.parent.parent)
+    if folder.parent.name != "trials" or not (sweep.path / "plan.json").exists():
+        raise InvalidInput(
+            f"expected --members FILE and --non-members FILE for {run}: an exported folder holds no"
+            " membership figures"
+        )
+    (record,) = (r for r in sweep.records() if r.plan.id == folder.name)
+    kept = {n: v for n, v in record.metrics.items() if not is_public(n) and v is not None}
+    if not any(name.startswith("mia_") for name in kept):
+        raise InvalidInput(f"expected a finished trial with attacks, got {run} ({record.status})")
+    return kept | ({"roc": evidence.read_curves(folder)} if roc else {})
 
 
 def measure(

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from sweep.results import select
 from sweep.results.export_documents import About, write_model
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
@@ -29,6 +30,7 @@ from trainables.figures import LEAKAGE, is_public
 from trainables.privacy import card as cards
 from trainables.privacy.card import PrivacyCard, Review
 from trainables.privacy.card_page import to_markdown
+from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
 
 _MODEL = "model"
@@ -79,6 +81,24 @@ def export_trial(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return target
+
+
+def export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | None, str | None]:
+    """Export the best trial into `best` of the sweep's own folder.
+
+    Returns: where it is, and a sentence about it; no place, and why nothing was exported; None and
+    None where no trial has finished.
+    """
+    records = folder.records(running=False)
+    if not any(r.status.is_finished and not r.plan.baseline for r in records):
+        return None, None
+    try:
+        best = select.choose(records, epsilon_max=epsilon_max)[0]
+    except InvalidInput as problem:
+        return None, f"nothing is exported: {problem}"
+    place = export_trial(folder, best, folder.path / "best")
+    epsilon = format_epsilon(select.value(best, "epsilon"))
+    return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {place}/config.yaml`)"
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:

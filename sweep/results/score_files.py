@@ -1,12 +1,15 @@
-"""Every metric of predictions in files of JSON lines."""
+"""Every metric of predictions, or of an attack's scores, in files of JSON lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from sweep.store.line_files import read_frames, refuse_unless_aligned
+from sweep.store.line_files import read_frames, read_scores, refuse_unless_aligned
 from trainables import metrics
-from trainables.metrics import Align, Match
+from trainables.attacks import estimates, one_run
+from trainables.errors import InvalidInput
+from trainables.metrics import Align, Match, membership
 
 
 def score_files(
@@ -34,3 +37,57 @@ def score_files(
         bootstrap_samples=bootstrap_samples,
         seed=seed,
     )
+
+
+def membership_figures(
+    path: Path, *, delta: float | None, epsilon: float | None, roc: bool
+) -> dict[str, Any]:
+    """Every figure of the scores in a file.
+
+    With `delta` also the epsilons that they suggest (no certificate); with `epsilon` as well, which
+    bounds of that claim they break (`inconsistent_with_claim`).
+
+    Raises: InvalidInput for a file that is damaged or lacks members or non-members.
+    """
+    if delta is not None and not 0 <= delta < 1:
+        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
+    if epsilon is not None and delta is None:
+        raise InvalidInput("expected --delta with --epsilon")
+    values, member = read_scores(path)
+    found: dict[str, Any] = {
+        name: _plain(name, value) for name, value in membership.figures(values, member).items()
+    }
+    if delta is not None:
+        found |= estimates(values, member, delta=delta)
+    if epsilon is not None and delta is not None:
+        broken = membership.dp_inconsistencies(values, member, epsilon=epsilon, delta=delta)
+        found["inconsistent_with_claim"] = list(broken)
+    if roc:
+        found["roc"] = membership.log_curve(membership.roc(values, member))
+    return found
+
+
+def _plain(name: str, value: float) -> float | int | bool:
+    """Marks as booleans and counts as integers, which a tracker has as numbers only."""
+    if name.endswith("_low_resolution"):
+        return bool(value)
+    return int(value) if name.startswith("num_") else value
+
+
+def one_run_figures(
+    num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float
+) -> dict[str, Any]:
+    """The certified bound of Steinke et al. 2023, and the f-DP estimate beside it.
+
+    Raises: InvalidInput for counts, delta or p that cannot be.
+    """
+    counts = (num_units, num_guesses, num_correct)
+    return {
+        "epsilon_lower_bound": one_run.epsilon_lower_bound(*counts, delta=delta, p=p),
+        "epsilon_estimate_fdp": one_run.epsilon_estimate_fdp(*counts, delta=delta, p=p),
+        "delta": delta,
+        "p": p,
+        "num_units": num_units,
+        "num_guesses": num_guesses,
+        "num_correct": num_correct,
+    }

@@ -1,0 +1,74 @@
+"""Types of arguments and options that more than one command has, and how `--set` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainables.errors import InvalidInput
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
+Space = Annotated[
+    str,
+    typer.Argument(metavar="SPACE", help="YAML file of a space or a config, or a shipped name."),
+]
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Override one field, such as training.epochs=3."
+    ),
+]
+Corpus = Annotated[str, typer.Argument(metavar="NAME", help="See `sweep data list`.")]
+DataFields = Annotated[
+    list[str],
+    typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, such as path=mine.jsonl."),
+]
+EpsilonMax = Annotated[
+    float | None, typer.Option(min=0, help="Only trials with at most this epsilon.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")]
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking-uri",
+        metavar="URI",
+        help="MLflow's store; default: $MLFLOW_TRACKING_URI, else SQLite under $SWEEP_HOME.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A running Ray cluster; default: a local one."),
+]
+
+
+def overrides(assignments: list[str]) -> dict[str, Any]:
+    """Dotted paths and their values, read as YAML.
+
+    >>> overrides(["training.epochs=3", "privacy.noise_decay={kind: linear, tau: 0.1}"])
+    {'training.epochs': 3, 'privacy.noise_decay': {'kind': 'linear', 'tau': 0.1}}
+
+    Raises: InvalidInput for what is no PATH=VALUE.
+    """
+    from trainables.documents import DocumentProblem, parse_yaml, shown
+
+    found: dict[str, Any] = {}
+    for assignment in assignments:
+        path, sign, text = assignment.partition("=")
+        if not sign or not path:
+            raise InvalidInput(f"expected --set PATH=VALUE, got {shown(assignment)}")
+        try:
+            found[path] = parse_yaml(text)
+        except DocumentProblem as problem:
+            raise InvalidInput(f"expected a YAML value in --set {shown(path)}: {problem}") from None
+    return found
+
+
+def require_new_file(to: Path) -> None:
+    """Raises: InvalidInput where the file exists, or the folder that it would be in does not."""
+    if to.exists():
+        raise InvalidInput(f"expected a new file, got {to}, which exists")
+    if not to.parent.is_dir():
+        raise InvalidInput(f"expected a folder to write to, got {to.parent}")

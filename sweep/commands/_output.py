@@ -1,0 +1,107 @@
+"""How commands print: sentences and tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from sweep.runtime.runner import Run
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout; infinity is the string "inf"."""
+    from trainables.privacy.summary import plain
+
+    typer.echo(json.dumps(plain(value), indent=1, allow_nan=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read."""
+    from rich.console import Console
+
+    out = Console(stderr=stderr, highlight=False)
+    if not out.is_terminal:
+        out.width = 140  # a file or a pipe has no edge at which tables must be cut
+    return out
+
+
+def say(text: str, *, style: str | None = None, stderr: bool = False) -> None:
+    """Print one line as it is: nothing in it is markup, and a long one is not broken."""
+    console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
+
+
+def number(value: Any, form: str = ".4f") -> str:
+    """A cell of a table: floats in `form`, others as they are, "-" for what is not known."""
+    if value is None:
+        return "-"
+    return format(value, form) if isinstance(value, float) else str(value)
+
+
+def say_table(
+    columns: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    title: str | None = None,
+    caption: str | None = None,
+    right: bool = False,
+) -> None:
+    """Print a table; with `right`, all columns but the first are aligned to the right."""
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if right and place else "left")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None = None) -> None:
+    """Print what a run has found, and export its best trial; exit with 1 where a trial failed.
+
+    Raises: TrialFailed where a trial failed.
+    """
+    from sweep.results.export import export_best
+    from sweep.results.leakage_table import violations
+    from sweep.results.selected_trial import sentence_of
+    from sweep.results.summary import summary
+    from sweep.results.table import results_table
+    from sweep.search.unrun import unrun
+    from sweep.store.status import TrialStatus
+    from trainables.errors import TrialFailed
+
+    folder = done.folder
+    records = folder.records(running=False)
+    exported, of_it = export_best(folder, epsilon_max) if export else (None, None)
+    left = unrun(folder, records)
+    if as_json:
+        extra = {"tracking_problem": done.tracking_problem, "exported": exported, "unrun": left}
+        print_json({**summary(folder), **extra})
+    else:
+        console().print(results_table(folder.name, records))
+        for sentence in violations(records):
+            say(sentence, style="bold red")
+        for sentence in filter(None, [sentence_of(folder)]):
+            say(sentence)
+        for sentence in left:
+            say(sentence, style="yellow")
+        say(f"results: {folder.path} (`sweep show {folder.name}`)")
+        if of_it is not None:
+            say(of_it)
+        say(f"look: `sweep ui`; a page to hand on: `sweep report {folder.name}`")
+        if done.tracking_problem is not None:
+            say(
+                f"MLflow is behind ({done.tracking_problem}); `sweep resume {folder.name}`"
+                " delivers the rest.",
+                style="yellow",
+            )
+    failed = sum(record.status is TrialStatus.FAILED for record in records)
+    if failed:
+        raise TrialFailed(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")

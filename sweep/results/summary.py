@@ -1,0 +1,44 @@
+"""A whole sweep as plain data: what `sweep show --json` and `sweep run --json` print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sweep.results import select
+from sweep.store.sweeps import SweepFolder, TrialRecord
+
+
+def summary(folder: SweepFolder) -> dict[str, Any]:
+    """Every trial in the order of the plan, and the ids on the front."""
+    records = folder.records()
+    baselines = select.baselines(records)
+    return {
+        "name": folder.name,
+        "folder": str(folder.path),
+        "running": folder.is_running,
+        **folder.about(),
+        "trials": [_trial(record, baselines) for record in records],
+        "front": [record.plan.id for record in select.front(records)],
+    }
+
+
+def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, Any]:
+    return {
+        "id": record.plan.id,
+        "name": record.plan.name,
+        "variant": record.plan.variant,
+        "baseline": record.plan.baseline,
+        "group": record.plan.group,
+        "status": record.status,
+        "reason": record.reason,
+        "epochs_done": record.epochs_done,
+        "epochs": record.plan.epochs,
+        "seconds": record.seconds,
+        "epsilon": select.value(record, "epsilon"),
+        "epsilon_paper": select.value(record, "epsilon_paper"),
+        "ser_ratio": select.ratio(record, "ser", baselines),
+        "metrics": record.metrics,
+        "config": record.plan.fields,
+        "notes": list(record.notes),
+        "violation": record.violation,
+    }
