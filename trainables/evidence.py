@@ -37,6 +37,10 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
     Raises: InvalidData for a file that is missing or damaged.
     """
     found = _read_arrays(folder / COUNTS)
+    if set(found) == {"records", "counts"} and found["counts"].shape[1:] == (len(NAMES) - 1,):
+        # Of a version in which every record had an intent, and it was not counted.
+        counted = np.c_[found["counts"], np.ones(len(found["records"]), dtype=np.int64)]
+        found = {**found, "counts": counted}
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)
     return found["records"], from_table(found["counts"])

@@ -1,4 +1,4 @@
-"""One utterance as a JSON object: tokens or a text, BIO tags or spans of tokens, an intent."""
+"""One utterance as a JSON object: tokens or a text, BIO tags or spans, an intent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import require_bio
-from trainables.data.records import Part, Slot, Utterance
+from trainables.data.records import NO_INTENT, Part, Slot, Utterance
 from trainables.data.storage import PARTS
 from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidData
@@ -29,8 +29,8 @@ def parse(line: str, *, where: str) -> Utterance:
             f"expected only the fields {', '.join(sorted(_FIELDS))} in {where},"
             f" got {len(unknown)} more"
         )
-    intent = fields.get("intent")
-    if not isinstance(intent, str) or not intent.strip():
+    intent = fields.get("intent", NO_INTENT)
+    if not isinstance(intent, str) or ("intent" in fields and not intent.strip()):
         raise InvalidData(f"expected intent in {where} to be a name")
     tokens = _tokens(fields, where)
     return Utterance(
@@ -56,8 +56,10 @@ def _tokens(fields: dict[str, Any], where: str) -> tuple[str, ...]:
 
 
 def _tags(fields: dict[str, Any], length: int, where: str) -> tuple[str, ...]:
-    if ("tags" in fields) == ("slots" in fields):
+    if "tags" in fields and "slots" in fields:
         raise InvalidData(f"expected either tags or slots in {where}")
+    if "tags" not in fields and "slots" not in fields:
+        return ("O",) * length  # a corpus of intents alone
     if "tags" in fields:
         tags = fields["tags"]
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):

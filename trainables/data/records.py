@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Part = Literal["train", "validation", "test"]
+NO_INTENT = ""  # the intent of every record of a corpus that has slots alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,18 @@ class LabelSchema:
 
     `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
     where the labels come from; `public` is False where they were read from the private records,
-    which no epsilon covers.
+    which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`.
     """
 
     intents: tuple[str, ...]
     slots: tuple[str, ...]
     source: str
     public: bool = True
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether records have intents."""
+        return self.intents != (NO_INTENT,)
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Label schemas: what a corpus' labels and size are, known without opening its records.
 
-A schema is a JSON object: `intents` and `slots` (lists of names), `source` (where they come from)
-and, for the shipped ones, `pool_size` and `train_size`: distinct utterances of each file or folder
-and of its official training part, by its place under the data directory.
+A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
+`source` (where they come from) and, for the shipped ones, `pool_size` and `train_size`: distinct
+utterances of each file or folder and of its official training part, by its place under the data
+directory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from trainables import catalogue
 from trainables.config import DataConfig
 from trainables.data.configs import path_of
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.split import training_size
 from trainables.documents import read_json, shown
 from trainables.errors import InvalidData
@@ -88,7 +89,8 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place."""
     fields: dict[str, Any] = {"source": schema.source, **sizes}
-    fields |= {"intents": list(schema.intents), "slots": list(schema.slots)}
+    intents = list(schema.intents) if schema.has_intents else []
+    fields |= {"intents": intents, "slots": list(schema.slots)}
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -112,9 +114,10 @@ def _schema_of(fields: object, where: str) -> LabelSchema:
             raise InvalidData(f"expected {field} in {where} to be a list of names")
         if len(set(names)) != len(names):
             raise InvalidData(f"expected {field} in {where} to name each label once")
-    if not fields["intents"]:
-        raise InvalidData(f"expected at least one of intents in {where}, got none")
+    if not fields["intents"] and not fields["slots"]:
+        raise InvalidData(f"expected at least one of intents or slots in {where}, got none")
     source = fields.get("source", "declared by the user")
     if not isinstance(source, str):
         raise InvalidData(f"expected source in {where} to be a text")
-    return LabelSchema(tuple(fields["intents"]), tuple(fields["slots"]), source=source)
+    intents = tuple(fields["intents"]) or (NO_INTENT,)
+    return LabelSchema(intents, tuple(fields["slots"]), source=source)

@@ -4,8 +4,9 @@
     {"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
 
 Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as (name, first
-token, one past the last). `part` (train, validation, test) and `group` (whose record it is) are
-optional; a corpus has groups for all of its records or for none.
+token, one past the last), or there are none. `intent`, `part` (train, validation, test) and `group`
+(whose record it is) are optional; a corpus has intents and groups for all of its records or for
+none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal
 from trainables.data import configs as data_configs
 from trainables.data.bio_files import lines
 from trainables.data.json_frames import parse
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import schema_of
 from trainables.errors import InvalidData
 
@@ -49,20 +50,23 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     Raises: InvalidData with file and line for what is no such object, and for an empty file.
     """
     files(path, config=config)
-    grouped: bool | None = None
+    first: Utterance | None = None
     for number, line in enumerate(lines(path), start=1):
         if not line.strip():
             continue
         utterance = parse(line, where=f"{path} line {number}")
-        if grouped is None:
-            grouped = utterance.group is not None
-        elif grouped != (utterance.group is not None):
-            raise InvalidData(
-                f"expected group for every record or for none, {path} line {number} differs"
-                " from the lines before"
-            )
+        first = first or utterance
+        for field, differs in (
+            ("group", (first.group is None) != (utterance.group is None)),
+            ("intent", (first.intent == NO_INTENT) != (utterance.intent == NO_INTENT)),
+        ):
+            if differs:
+                raise InvalidData(
+                    f"expected {field} for every record or for none, {path} line {number} differs"
+                    " from the lines before"
+                )
         yield utterance
-    if grouped is None:
+    if first is None:
         raise InvalidData(f"expected utterances in {path}, got an empty file")
 
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.data.records import Frame, Slot
+from trainables.data.records import NO_INTENT, Frame, Slot
 from trainables.errors import InvalidInput
 
 Align = Literal["name", "edit"]
@@ -33,6 +33,7 @@ class Counts:
     correct + substituted + deleted = `reference_slots` and correct + substituted + inserted =
     `hypothesis_slots`. `matched` is the size of the multiset intersection, which is `correct` under
     the alignment by name. The `strict_` fields read the tags as IOB2 defines them.
+    `reference_intents` is 1, or 0 where the reference has slots alone.
     """
 
     utterances: Integers
@@ -48,6 +49,7 @@ class Counts:
     strict_matched: Integers
     strict_reference_slots: Integers
     strict_hypothesis_slots: Integers
+    reference_intents: Integers
 
     @property
     def slot_errors(self) -> Integers:
@@ -197,6 +199,7 @@ def count(
             *(correct, substituted, deleted, inserted),
             *(matched, len(right), len(guess)),
             *strict_counts,
+            reference.intent != NO_INTENT,
         )
     return from_table(rows)
 

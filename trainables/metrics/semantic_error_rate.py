@@ -2,7 +2,8 @@
 
 SER = sum (intent wrong + S + D + I) / sum (1 + reference slots), over all utterances together and
 never a mean of their ratios (Su et al. 2018; Makhoul et al. 1999 with the intent as one more slot).
-Insertions make it exceed 1 at times. Lower is better.
+Without intents it is the slot error rate: the 1 is left out. Insertions make it exceed 1 at times.
+Lower is better.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ FIGURES = (
 
 
 def value(counts: Counts) -> NDArray[np.float64]:
-    """SER, element-wise; the denominator is at least the number of utterances."""
-    return _errors(counts) / (counts.utterances + counts.reference_slots)
+    """SER, element-wise; 0 where there was nothing to get right and nothing was said."""
+    right = np.maximum(counts.reference_intents + counts.reference_slots, 1)
+    return np.asarray(_errors(counts) / right)
 
 
 def symmetric(counts: Counts) -> NDArray[np.float64]:
@@ -40,7 +42,7 @@ def symmetric(counts: Counts) -> NDArray[np.float64]:
     errors = _errors(counts)
     slots = counts.reference_slots + counts.hypothesis_slots
     # 2 / (a/e + b/e) with a, b the two denominators.
-    return 2.0 * errors / (2 * counts.utterances + slots)
+    return np.asarray(2.0 * errors / np.maximum(2 * counts.reference_intents + slots, 1))
 
 
 def _errors(counts: Counts) -> NDArray[np.float64]:

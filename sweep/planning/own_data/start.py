@@ -1,0 +1,146 @@
+"""`sweep init`: from a file of utterances to a folder that `sweep run` starts from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from search_spaces.files import name_of
+from sweep.planning.own_data.corpus import FEW, Counted, write_corpus
+from sweep.planning.own_data.space import Start, rounded, text_of
+from trainables.data.records import LabelSchema
+from trainables.data.schema import to_json
+from trainables.data.storage import PARTS
+from trainables.errors import InvalidInput
+from trainables.file_formats import Source
+
+UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What `start` wrote, and what is said of it."""
+
+    folder: Path
+    source: Source
+    counted: Counted
+    schema: LabelSchema
+    num_records: int
+    num_snapped: int
+
+    def facts(self) -> dict[str, Any]:
+        """Counts and names of fields as plain data."""
+        survey, schema = self.source.survey, self.schema
+        return {
+            "folder": str(self.folder),
+            "form": self.source.form,
+            "num_read": survey.num_records,
+            "ignored_fields": sorted(survey.ignored),
+            "span_unit": self.source.unit,
+            "num_snapped": self.num_snapped,
+            "num_duplicates": self.counted.num_duplicates,
+            "num_invalid": self.counted.num_invalid,
+            "parts": {part: self.counted.parts[part] for part in PARTS},
+            "parts_because": self.counted.why,
+            "num_intents": len(schema.intents) if schema.has_intents else 0,
+            "num_slots": len(schema.slots),
+            "num_rare_labels": self.counted.num_rare,
+            "num_records_declared": self.num_records,
+            "grouped": survey.with_group > 0,
+        }
+
+    def sentences(self) -> list[str]:
+        """The same for people, with what follows from it."""
+        facts, folder = self.facts(), self.folder
+        parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
+        labels = " and ".join(
+            f"{facts[f'num_{kind}']} {kind}"
+            for kind in ("intents", "slots")
+            if facts[f"num_{kind}"]
+        )
+        found = [
+            f"{self.source.path}: {facts['num_read']} records in the form {facts['form']}, with"
+            f" {labels}{_spans(facts)}{_ignored(facts)}.",
+            f"{facts['num_duplicates']} equal texts are kept once"
+            + (f", {facts['num_invalid']} records left out." if facts["num_invalid"] else "."),
+            f"Parts: {parts} ({facts['parts_because']}).",
+            f"Declared public: the label names in {folder / SCHEMA}, and that about"
+            f" {self.num_records} records train (data.num_records). No epsilon covers either:"
+            " strike out a label, or round the number, where it would say something of one record.",
+        ]
+        if facts["num_rare_labels"]:
+            found.append(
+                f"{facts['num_rare_labels']} labels have fewer than {FEW} records"
+                f" (`sweep data describe {folder / UTTERANCES}`)."
+            )
+        if facts["grouped"]:
+            found.append(
+                "Records have groups: with privacy.unit=group the guarantee is for a whole group,"
+                " and data.num_records counts groups."
+            )
+        if facts["num_snapped"]:
+            found.append(
+                f"{facts['num_snapped']} slots begin or end inside of a token and take all of it"
+                " (--tokenize punctuation cuts signs off words)."
+            )
+        return found
+
+
+def start(
+    source: Source,
+    folder: Path,
+    *,
+    epsilon: float,
+    num_records: int | None,
+    skip_invalid: bool,
+) -> Begun:
+    """Write corpus, schema and space into a new folder, which appears whole or not at all.
+
+    Raises: InvalidInput where the folder is there, or records cannot be read.
+    """
+    if folder.exists():
+        raise InvalidInput(f"expected a new folder in --to, got {folder}, which exists")
+    if not folder.parent.is_dir():
+        raise InvalidInput(f"expected --to in a folder that exists, got {folder}")
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        counted = write_corpus(
+            source, partial / UTTERANCES, form="json_lines", skip_invalid=skip_invalid
+        )
+        schema = counted.schema(source="declared public by its owner (sweep init)")
+        (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
+        declared = num_records or rounded(counted.parts["train"])
+        space = Start(
+            name=name_of(folder.name),
+            file=folder / SPACE,
+            utterances=folder / UTTERANCES,
+            schema=folder / SCHEMA,
+            num_records=declared,
+            epsilon=epsilon,
+        )
+        (partial / SPACE).write_text(text_of(space), encoding="utf-8")
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Begun(
+        folder=folder,
+        source=source,
+        counted=counted,
+        schema=schema,
+        num_records=declared,
+        num_snapped=source.num_snapped(),
+    )
+
+
+def _spans(facts: dict[str, Any]) -> str:
+    return f" (spans count {facts['span_unit']})" if facts["span_unit"] else ""
+
+
+def _ignored(facts: dict[str, Any]) -> str:
+    names = facts["ignored_fields"]
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"; not read: {shown}" if names else ""

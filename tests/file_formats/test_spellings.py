@@ -1,0 +1,173 @@
+"""The spellings of named fields, what spans count, and one line for what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.data.records import Utterance
+from trainables.errors import InvalidData, InvalidInput
+from trainables.file_formats import Options, open_source
+
+SECRET = "xylophone"  # stands for private text: no message may contain it
+CALL = Utterance(("call", "ann", "lee"), ("O", "B-who", "I-who"), "phone")
+
+
+def lines(folder: Path, *objects: Any) -> Path:
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
+    return path
+
+
+def only(path: Path, **options: Any) -> list[Utterance | InvalidData]:
+    return list(open_source(path, options=Options(**options)).utterances())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tokens": ["call", "ann", "lee"], "tags": ["O", "B-who", "I-who"], "intent": "phone"},
+        {"words": ["call", "ann", "lee"], "bio_tags": "O B-who I-who", "label": "phone"},
+        {"text": "call ann lee", "slots": [["who", 1, 3]], "intent": "phone"},
+        {"utterance": "call ann lee", "entities": [[5, 12, "who"]], "intents": ["phone"]},
+        {
+            "sentence": "call  ann lee",
+            "entities": [{"start": 6, "end": 13, "entity": "who", "value": "Ann Lee"}],
+            "category": " phone ",
+        },
+        {"query": "call ann lee", "spans": [{"label": "who", "start": 5, "end": 12}]}
+        | {"intent": "phone"},
+    ],
+)
+def test_spellings_of_one_record(tmp_path: Path, fields: dict[str, Any]) -> None:
+    assert only(lines(tmp_path, fields)) == [CALL]
+
+
+def test_own_names_of_fields_are_options(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"said": "call ann lee", "what": "phone", "where": [["who", 1, 3]]})
+    assert only(path, text="said", intent="what", slots="where") == [CALL]
+    with pytest.raises(InvalidData, match=r"the field meaning \(--intent\) in .* line 1"):
+        only(path, text="said", intent="meaning")
+
+
+def test_spans_that_can_be_read_in_two_ways_are_asked_for(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"text": "a b c d", "slots": [["x", 0, 1]]})
+    with pytest.raises(InvalidInput, match="--spans tokens or --spans characters: both readings"):
+        open_source(path, options=Options())
+    (tokens,) = only(path, spans="tokens")
+    (characters,) = only(path, spans="characters")
+    assert tokens == characters == Utterance(("a", "b", "c", "d"), ("B-x", "O", "O", "O"), "")
+
+
+def test_signs_at_words(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path, {"text": "Hi Maria!", "entities": [{"start": 3, "end": 8, "name": "who"}]}
+    )
+    source = open_source(path, options=Options())
+    assert source.num_snapped() == 1
+    assert list(source.utterances()) == [Utterance(("Hi", "Maria!"), ("O", "B-who"), "")]
+    finer = open_source(path, options=Options(tokenize="punctuation"))
+    assert finer.num_snapped() == 0
+    assert list(finer.utterances()) == [Utterance(("Hi", "Maria", "!"), ("O", "B-who", "O"), "")]
+
+
+def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        {"text": "a", "intent": "go # stay"},
+        {"text": "b", "intent": ["stay", "go"]},
+        {"text": "c", "intent": "go"},
+    )
+    found = only(path, intent_separator="#")
+    assert [each.intent for each in found if isinstance(each, Utterance)] == [
+        *["go#stay"] * 2,
+        "go",
+    ]
+    assert "--intent-separator declares several" in str(only(path)[1])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"text": SECRET, "tags": ["O", "O"]}, "expected 1 tags in .* line 2, one a token, got 2"),
+        ({"text": SECRET, "tags": [SECRET]}, "O, B-name or I-name in .* line 2, tag 1"),
+        ({"text": SECRET, "slots": [["x", 0, 2]]}, "0 <= start < end <= 1 tokens"),
+        ({"text": SECRET, "slots": [["x", 0]]}, r"slots in .* line 2 as \[name, start, end\]"),
+        ({"text": SECRET, "slots": [[SECRET, True, 1]]}, "with a name and whole numbers"),
+        ({"text": f"{SECRET} b", "slots": [["x", 0, 2], ["y", 1, 2]]}, "share no token"),
+        ({"text": SECRET, "part": SECRET}, "part in .* line 2 to be one of train, dev"),
+        ({"text": SECRET, "intent": 3}, "intent in .* line 2 to be a name"),
+        ({"text": SECRET, "group": [SECRET]}, "group in .* line 2 to be a name"),
+        ({"text": 5}, "text in .* line 2 to be text"),
+        ({"text": " "}, "at least one token in .* line 2"),
+        ({"tokens": [f"{SECRET} x"]}, "tokens without white space in .* line 2"),
+        ({"said": SECRET}, "a field for the words in .* line 2"),
+        ([SECRET], "a JSON object in .* line 2"),
+    ],
+)
+def test_a_damaged_record_is_named_by_file_and_line(
+    tmp_path: Path, fields: Any, message: str
+) -> None:
+    sound = {"text": "call ann", "slots": [["who", 1, 2]], "intent": "x"}
+    if isinstance(fields, dict):
+        fields = {"intent": "x", **fields}
+    first, problem = only(lines(tmp_path, sound, fields), spans="tokens")
+    assert isinstance(first, Utterance)
+    assert isinstance(problem, InvalidData)
+    assert problem.args[0].count("\n") == 0
+    assert SECRET not in str(problem)
+    assert re.search(message, str(problem)), str(problem)
+
+
+def test_an_intent_that_one_record_lacks(tmp_path: Path) -> None:
+    found = only(lines(tmp_path, {"text": "a", "intent": "x"}, {"text": "b"}))
+    assert "expected an intent in" in str(found[1])
+
+
+# ---- CSV
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "id,text,intent,tags\n7,call ann lee,phone,O B-who I-who\n"),
+        ("a.csv", 'Text;Label;Slots\ncall ann lee;phone;"[[""who"", 1, 3]]"\n'),
+        ("a.tsv", "utterance\tintent\tbio\ncall ann lee\tphone\tO B-who I-who\n"),
+    ],
+)
+def test_columns(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert only(path) == [CALL]
+
+
+def test_columns_by_number_and_without_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{SECRET},9,phone\n")
+    with pytest.raises(InvalidInput, match="--text COLUMN") as caught:
+        only(path)
+    assert SECRET not in str(caught.value)
+    (found,) = only(path, text="1", intent="3", header=False)
+    assert found == Utterance((SECRET,), ("O",), "phone")
+    with pytest.raises(InvalidInput, match="--intent to be a column's name or its number from 1"):
+        only(path, text="1", intent="4", header=False)
+
+
+def test_a_row_of_another_width(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f'text,intent\n"a\nb",x\n{SECRET},y,z\n')
+    first, problem = only(path)
+    assert first == Utterance(("a", "b"), ("O", "O"), "x")
+    assert str(problem) == f"expected 2 columns in {path} line 4, got 3"
+
+
+def test_what_fits_no_form_and_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\x00\x01")
+    with pytest.raises(InvalidInput, match=r"one of the forms .*json_lines.* got none"):
+        only(tmp_path / "a.bin")
+    with pytest.raises(InvalidInput, match="got nothing there"):
+        only(tmp_path / "b.csv")

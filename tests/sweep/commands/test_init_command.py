@@ -1,0 +1,117 @@
+"""`sweep init`: from a file of one's own to a corpus, a label schema and a space that plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep import cli
+from sweep.planning.own_data.parts import part_of
+from trainables.data.records import Utterance
+
+SECRET = "xylophone"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def csv_in(folder: Path, *, number: int = 300) -> Path:
+    path = folder / "mine.csv"
+    rows = [f"say {SECRET} {n},{'play' if n % 3 else 'stop'},{n}" for n in range(number)]
+    path.write_text("text,intent,ticket\n" + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = answer(capsys, "init", str(csv_in(place)))
+    assert (code, err) == (0, "")
+    assert SECRET not in out
+    assert "300 records in the form delimited, with 2 intents; not read: ticket." in out
+    assert "Declared public: the label names in mine/schema.json" in out
+    records = [json.loads(line) for line in Path("mine/utterances.jsonl").read_text().splitlines()]
+    assert len(records) == 300
+    assert {record["part"] for record in records} == {"train", "validation", "test"}
+    assert "tags" not in records[0]
+    schema = json.loads(Path("mine/schema.json").read_text())
+    assert (schema["intents"], schema["slots"]) == (["play", "stop"], [])
+    code, out, err = answer(capsys, "plan", "mine/space.yaml", "--json")
+    assert code == 0
+    plan = json.loads(out)
+    epsilons = {trial["name"]: trial["epsilon"] for trial in plan["trials"]}
+    assert epsilons["dp-sgd"] == pytest.approx(8, rel=1e-2)
+    assert epsilons["dp-heads"] == pytest.approx(8, rel=1e-2)
+
+
+def test_slots_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = place / "slots.jsonl"
+    rows = [{"text": f"call ann{n}", "slots": [["who", 1, 2]]} for n in range(200)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, _ = answer(capsys, "init", str(path), "--json", "--to", "calls", "--epsilon", "3")
+    assert code == 0
+    facts = json.loads(out)
+    assert (facts["num_intents"], facts["num_slots"], facts["span_unit"]) == (0, 1, "tokens")
+    assert json.loads((place / "calls" / "schema.json").read_text())["intents"] == []
+    code, out, _ = answer(capsys, "plan", "calls/space.yaml", "--json")
+    assert code == 0
+    assert "3" in {
+        f"{t['epsilon']:.0f}" for t in json.loads(out)["trials"] if t["epsilon"] != "inf"
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "extra", "message"),
+    [
+        ("text,intent\na,x\n", ("--epsilon", "0"), "expected --epsilon above 0 and finite"),
+        ("text,intent\na,x\nb\n", (), "expected 2 columns in"),
+        ("text,intent\na,x\nb\nc\n", (), "and 1 more; `sweep data check` lists them"),
+        ("text,intent\na,x\n", ("--format", "nothing"), "expected file_formats to be one of"),
+        ("text,intent\na,x\n", ("--intent-separator", " "), "expected --intent-separator to be"),
+        ("text,intent\na,x\n", ("--to", "home"), "expected a new folder in --to"),
+        ("", (), "got an empty delimited file"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    extra: tuple[str, ...],
+    message: str,
+) -> None:
+    (place / "mine.csv").write_text(content)
+    (place / "home").mkdir()
+    before = sorted(place.rglob("*"))
+    code, out, err = answer(capsys, "init", "mine.csv", *extra)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert sorted(place.rglob("*")) == before
+
+
+def test_invalid_records_can_be_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "mine.csv").write_text("text,intent\na,x\nb\nc,y\n")
+    code, out, _ = answer(capsys, "init", "mine.csv", "--skip-invalid", "--json")
+    assert code == 0
+    assert json.loads(out)["num_invalid"] == 1
+
+
+def test_a_part_hangs_on_the_record_alone() -> None:
+    """Shares of a hash: 10,000 texts, bounds of 5 standard deviations (false alarm below 1e-6)."""
+    texts = [Utterance((f"text{n}",), ("O",), "x") for n in range(10_000)]
+    parts = [part_of(text, validation=10, test=20) for text in texts]
+    for part, share in (("test", 0.2), ("validation", 0.1), ("train", 0.7)):
+        deviation = (10_000 * share * (1 - share)) ** 0.5
+        assert abs(parts.count(part) - 10_000 * share) < 5 * deviation
+    groups = [Utterance((f"text{n}",), ("O",), "x", group="ann") for n in range(100)]
+    assert len({part_of(each, validation=10, test=10) for each in groups}) == 1

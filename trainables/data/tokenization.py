@@ -1,0 +1,43 @@
+"""How a text becomes tokens: a stated choice, since spans and tags are counted in tokens."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+from trainables.errors import InvalidInput
+
+Tokenization = Literal["space", "punctuation"]
+TOKENIZATIONS: tuple[Tokenization, ...] = get_args(Tokenization)
+
+# A word keeps what stands inside of it: don't, e-mail, 10:30, 3.5, a@b.c
+_WORD = r"\w+(?:[^\w\s]\w+)*"
+_PATTERNS = {
+    "space": re.compile(r"\S+"),
+    "punctuation": re.compile(rf"{_WORD}|[^\w\s]"),
+}
+
+
+def places(text: str, *, tokenize: Tokenization = "space") -> list[tuple[int, int]]:
+    """First character and one past the last of each token.
+
+    `space` cuts at white space alone; `punctuation` makes each sign at the rim of a word a token of
+    its own.
+
+    >>> [("Hi Maria! 10:30?")[a:b] for a, b in places("Hi Maria! 10:30?", tokenize="punctuation")]
+    ['Hi', 'Maria', '!', '10:30', '?']
+    """
+    pattern = _PATTERNS.get(tokenize)
+    if pattern is None:
+        allowed = " or ".join(TOKENIZATIONS)
+        raise InvalidInput(f"expected --tokenize to be {allowed}, got {tokenize!r}")
+    return [match.span() for match in pattern.finditer(text)]
+
+
+def tokens_of(text: str, *, tokenize: Tokenization = "space") -> tuple[str, ...]:
+    """The tokens of a text, see `places`.
+
+    >>> tokens_of("Call Maria!"), tokens_of("Call Maria!", tokenize="punctuation")
+    (('Call', 'Maria!'), ('Call', 'Maria', '!'))
+    """
+    return tuple(text[start:end] for start, end in places(text, tokenize=tokenize))

@@ -1,0 +1,180 @@
+"""One record as a file has it, and the utterance that it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+from trainables.data.bio import tags_of
+from trainables.data.bio_files import PART_FOLDERS, require_bio
+from trainables.data.records import NO_INTENT, Part, Slot, Utterance
+from trainables.data.tokenization import Tokenization, places
+from trainables.errors import InvalidData
+
+SpanUnit = Literal["tokens", "characters"]
+SPAN_UNITS: tuple[SpanUnit, ...] = get_args(SpanUnit)
+PARTS: dict[str, Part] = {
+    **PART_FOLDERS,
+    "training": "train",
+    "val": "validation",
+    "eval": "validation",
+    "testing": "test",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a file is to be read: the fields (or columns, by name or number) of text, intent, tags,
+    slots, part and group where their names are not the usual ones; how a text is cut into tokens;
+    what spans count; what separates several intents of a record; whether columns have names.
+    """
+
+    text: str | None = None
+    intent: str | None = None
+    tags: str | None = None
+    slots: str | None = None
+    part: str | None = None
+    group: str | None = None
+    tokenize: Tokenization = "space"
+    spans: SpanUnit | None = None
+    intent_separator: str | None = None
+    header: bool = True
+
+
+class Span(NamedTuple):
+    """A slot as a file marks it; `value` is its text where the file has that too."""
+
+    name: str
+    start: int
+    end: int
+    value: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """What a file says of one utterance. `text` or `tokens` is there; `tags` or `spans` or neither.
+
+    `where` is file and line, for messages; `ignored` are names of fields that nothing reads.
+    """
+
+    where: str
+    text: str | None = None
+    tokens: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    spans: tuple[Span, ...] | None = None
+    intents: tuple[str, ...] = ()
+    part: str | None = None
+    group: str | None = None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The text, or the tokens with one space between them."""
+        return " ".join(self.tokens or ()) if self.text is None else self.text
+
+
+def utterance_of(record: Record, *, options: Options, unit: SpanUnit | None) -> Utterance:
+    """The utterance of a record; spans count `unit`s.
+
+    Raises: InvalidData naming where the record is, never its text.
+    """
+    tokens, tags = _tokens_and_tags(record, options.tokenize, unit)
+    if not tokens:
+        raise InvalidData(f"expected at least one token in {record.where}, got none")
+    if any(token.split() != [token] for token in tokens):
+        raise InvalidData(f"expected tokens without white space in {record.where}")
+    return Utterance(
+        tokens,
+        tags,
+        _intent(record, options.intent_separator),
+        _part(record),
+        record.group,
+    )
+
+
+def token_spans(record: Record, *, tokenize: Tokenization) -> tuple[list[Slot], int]:
+    """Slots of a record whose spans count characters, in tokens, and how many of them begin or end
+    inside of a token: such a slot takes the whole token.
+
+    Raises: InvalidData for a span outside of the text, or around white space alone.
+    """
+    text, found, snapped = record.shown, places(record.shown, tokenize=tokenize), 0
+    slots: list[Slot] = []
+    for name, start, end, _ in record.spans or ():
+        inside = [i for i, (low, high) in enumerate(found) if low < end and high > start]
+        if not 0 <= start < end <= len(text) or not inside:
+            raise InvalidData(
+                f"expected slots in {record.where} with 0 <= start < end <= {len(text)} characters"
+                " around some word"
+            )
+        slots.append((name, inside[0], inside[-1] + 1))
+        begun, ended = found[inside[0]][0], found[inside[-1]][1]
+        snapped += begun < start or ended > end
+    return slots, snapped
+
+
+def _tokens_and_tags(
+    record: Record, tokenize: Tokenization, unit: SpanUnit | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if record.spans and unit == "characters":
+        text = record.shown
+        tokens = tuple(text[a:b] for a, b in places(text, tokenize=tokenize))
+        slots, _ = token_spans(record, tokenize=tokenize)
+        return tokens, _tags_of(slots, len(tokens), record.where, tokenize)
+    if record.tokens is not None:
+        tokens = record.tokens
+    else:
+        # Tags and spans of tokens count words: their text is cut at white space.
+        counted = record.tags is not None or bool(record.spans)
+        text = record.shown
+        cut = places(text, tokenize="space" if counted else tokenize)
+        tokens = tuple(text[a:b] for a, b in cut)
+    if record.tags is not None:
+        if len(record.tags) != len(tokens):
+            raise InvalidData(
+                f"expected {len(tokens)} tags in {record.where}, one a token,"
+                f" got {len(record.tags)}"
+            )
+        require_bio(list(record.tags), where=record.where)
+        return tokens, record.tags
+    slots = [(name, start, end) for name, start, end, _ in record.spans or ()]
+    if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
+        raise InvalidData(
+            f"expected slots in {record.where} with 0 <= start < end <= {len(tokens)} tokens"
+        )
+    return tokens, _tags_of(slots, len(tokens), record.where, tokenize)
+
+
+def _tags_of(slots: list[Slot], length: int, where: str, tokenize: Tokenization) -> tuple[str, ...]:
+    ordered = sorted(slots, key=lambda slot: slot[1:])
+    if any(left[2] > right[1] for left, right in pairwise(ordered)):
+        hint = " (--tokenize punctuation cuts finer)" if tokenize == "space" else ""
+        raise InvalidData(f"expected slots in {where} that share no token{hint}")
+    named = [("_".join(name.split()), start, end) for name, start, end in ordered]
+    if not all(name for name, _, _ in named):
+        raise InvalidData(f"expected each slot in {where} to have a name")
+    return tags_of(named, length)
+
+
+def _intent(record: Record, separator: str | None) -> str:
+    given = [intent.strip() for intent in record.intents]
+    if separator is not None:
+        given = sorted({piece.strip() for intent in given for piece in intent.split(separator)})
+        given = [intent for intent in given if intent]
+        return separator.join(given) or NO_INTENT
+    if len(given) > 1:
+        raise InvalidData(
+            f"expected one intent in {record.where}, got {len(given)}"
+            " (--intent-separator declares several)"
+        )
+    return given[0] if given and given[0] else NO_INTENT
+
+
+def _part(record: Record) -> Part:
+    if record.part is None:
+        return "train"
+    part = PARTS.get(record.part.strip().lower())
+    if part is None:
+        raise InvalidData(f"expected part in {record.where} to be one of {', '.join(PARTS)}")
+    return part

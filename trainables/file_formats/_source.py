@@ -1,0 +1,107 @@
+"""A file, its format, its options and what a first pass found: ready to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainables import catalogue
+from trainables.data.records import NO_INTENT, Utterance
+from trainables.errors import InvalidData, InvalidInput
+from trainables.file_formats._record import Options, Record, SpanUnit, token_spans, utterance_of
+from trainables.file_formats._survey import Survey, survey
+
+_SHELF = "file_formats"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file of utterances. `unit` is what its spans count; None where it has none."""
+
+    path: Path
+    form: str
+    options: Options
+    survey: Survey
+    unit: SpanUnit | None
+
+    @property
+    def has_intents(self) -> bool:
+        """Whether its records have intents."""
+        return self.survey.with_intent > 0
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether some record is annotated with slots or tags."""
+        return self.survey.with_slots > 0
+
+    def utterances(self) -> Iterator[Utterance | InvalidData]:
+        """Every record as an utterance, or what is wrong with it, in the order of the file."""
+        groups = self.survey.with_group > 0
+        for record in records(self.path, self.form, self.options):
+            if isinstance(record, InvalidData):
+                yield record
+                continue
+            try:
+                utterance = utterance_of(record, options=self.options, unit=self.unit)
+            except InvalidData as problem:
+                yield problem
+                continue
+            if self.has_intents and utterance.intent == NO_INTENT:
+                yield InvalidData(f"expected an intent in {record.where}, as in other records")
+            elif groups and utterance.group is None:
+                yield InvalidData(f"expected a group in {record.where}, as in other records")
+            else:
+                yield utterance
+
+    def num_snapped(self) -> int:
+        """Slots that begin or end inside of a token, and so take all of it."""
+        if self.unit != "characters":
+            return 0
+        total = 0
+        for record in records(self.path, self.form, self.options):
+            if isinstance(record, Record) and record.spans:
+                try:
+                    total += token_spans(record, tokenize=self.options.tokenize)[1]
+                except InvalidData:
+                    continue  # reported where it is read
+        return total
+
+
+def open_source(path: Path, *, options: Options, form: str | None = None) -> Source:
+    """The source of a file or folder, its format found unless it is named.
+
+    Raises: InvalidInput where no format or several fit, where the file has no record that can be
+        read, or where spans can be read in two ways.
+    """
+    if not path.exists():
+        raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
+    name = form or _recognized(path)
+    found = survey(records(path, name, options), tokenize=options.tokenize)
+    if found.num_records == 0:
+        if found.first_problem is not None:
+            raise found.first_problem
+        raise InvalidInput(f"expected utterances in {path}, got an empty {name} file")
+    return Source(
+        path=path, form=name, options=options, survey=found, unit=found.unit(options.spans)
+    )
+
+
+def records(path: Path, form: str, options: Options) -> Iterator[Record | InvalidData]:
+    """Every record of a file, or what is wrong with it."""
+    found: Iterator[Record | InvalidData] = catalogue.entry(_SHELF, form).read(
+        path, options=options
+    )
+    return found
+
+
+def _recognized(path: Path) -> str:
+    names = catalogue.names(_SHELF)
+    found = [name for name in names if catalogue.entry(_SHELF, name).recognizes(path)]
+    if len(found) == 1:
+        return found[0]
+    said = " and ".join(found) if found else "none"
+    raise InvalidInput(
+        f"expected {path} to have one of the forms {', '.join(names)}, got {said}"
+        " (--format names it)"
+    )

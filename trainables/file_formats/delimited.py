@@ -1,0 +1,136 @@
+"""CSV or TSV with columns for text and intent, and perhaps BIO tags or spans.
+
+text,intent,tags
+call ann,call,O B-contact
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from trainables.data.bio_files import lines
+from trainables.data.records import NO_INTENT, Utterance
+from trainables.errors import InvalidData, InvalidInput
+from trainables.file_formats._fields import has_text, record_of
+from trainables.file_formats._record import Options, Record
+
+LACKS: frozenset[str] = frozenset()
+SUFFIX = ".csv"
+_SUFFIXES = (".csv", ".tsv", ".tab")
+_DELIMITERS = "\t,;|"
+_COLUMNS = ("text", "intent", "tags", "slots", "part", "group")
+
+
+def recognizes(path: Path) -> bool:
+    """Whether it is a file whose name says so."""
+    return path.is_file() and path.suffix.lower() in _SUFFIXES
+
+
+def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
+    """A record a row.
+
+    Raises: InvalidInput where no column is known to hold the words.
+    """
+    csv.field_size_limit(sys.maxsize)
+    first = next(lines(path), "")
+    rows = csv.reader((f"{line}\n" for line in lines(path)), delimiter=_delimiter(path, first))
+    names: list[str] | None = None
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error:
+            yield InvalidData(f"expected a row of values in {path} line {rows.line_num}")
+            continue
+        if row is None:
+            return
+        if not any(cell.strip() for cell in row):
+            continue
+        if names is None:
+            names = _names(row, options)
+            options = _by_name(options, names)
+            if not has_text(dict.fromkeys(names), options):
+                raise InvalidInput(_unknown(path, len(names), options))
+            if options.header:
+                continue
+        where = f"{path} line {rows.line_num}"
+        if len(row) != len(names):
+            yield InvalidData(f"expected {len(names)} columns in {where}, got {len(row)}")
+            continue
+        try:
+            yield record_of(dict(zip(names, row, strict=True)), where=where, options=options)
+        except InvalidData as problem:
+            yield problem
+
+
+def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
+    """Write a new file with a header; a column that no record needs is left empty."""
+    delimiter = "," if path.suffix.lower() == ".csv" else "\t"
+    with path.open("x", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        out.writerow(["tokens", *(["tags"] if slots else []), "intent", "part", "group"])
+        for utterance in utterances:
+            intent = "" if utterance.intent == NO_INTENT else utterance.intent
+            tags = [" ".join(utterance.tags)] if slots else []
+            words = " ".join(utterance.tokens)
+            if words.startswith("["):  # which would be read as a list
+                words = json.dumps(utterance.tokens, ensure_ascii=False)
+            out.writerow([words, *tags, intent, utterance.part, utterance.group or ""])
+
+
+def _delimiter(path: Path, first: str) -> str:
+    if path.suffix.lower() != ".csv":
+        return "\t"
+    return max(_DELIMITERS, key=first.count) if any(d in first for d in _DELIMITERS) else ","
+
+
+def _names(row: list[str], options: Options) -> list[str]:
+    """The columns' names, or their numbers from 1 where there is no header."""
+    if not options.header:
+        return [str(number) for number in range(1, len(row) + 1)]
+    return [cell.strip().lower() if _usual(cell) else cell.strip() for cell in row]
+
+
+def _usual(cell: str) -> bool:
+    return has_text({cell.strip().lower(): ""}, Options()) or cell.strip().lower() in (
+        "intent",
+        "intents",
+        "label",
+        "category",
+        "tags",
+        "slots",
+        "entities",
+        "part",
+        "split",
+        "group",
+    )
+
+
+def _by_name(options: Options, names: list[str]) -> Options:
+    """Columns that are given by their number, by their name."""
+    changed: dict[str, str] = {}
+    for role in _COLUMNS:
+        given: str | None = getattr(options, role)
+        if given is None or given in names:
+            continue
+        if given.isdecimal() and 1 <= int(given) <= len(names):
+            changed[role] = names[int(given) - 1]
+        else:
+            raise InvalidInput(
+                f"expected --{role} to be a column's name or its number from 1 to {len(names)},"
+                f" got {given!r}"
+            )
+    return replace(options, **changed)  # type: ignore[arg-type]
+
+
+def _unknown(path: Path, count: int, options: Options) -> str:
+    # The first line may be a private record: it is not quoted.
+    hint = "" if not options.header else "; --no-header where the first line is a record"
+    return (
+        f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path}, none of whose"
+        f" columns is named text, utterance or the like (--intent, --tags and --slots{hint})"
+    )

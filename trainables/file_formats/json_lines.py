@@ -1,0 +1,58 @@
+"""JSON lines: one object an utterance, its fields in several spellings.
+
+{"tokens": ["call", "ann"], "tags": ["O", "B-contact"], "intent": "call"}
+{"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
+{"text": "call ann", "entities": [{"start": 5, "end": 8, "label": "contact"}]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from trainables.data.records import NO_INTENT, Utterance
+from trainables.errors import InvalidData
+from trainables.file_formats._fields import record_of
+from trainables.file_formats._json import first_object, objects
+from trainables.file_formats._record import Options, Record
+
+LACKS: frozenset[str] = frozenset()
+SUFFIX = ".jsonl"
+
+
+def recognizes(path: Path) -> bool:
+    """Whether its first line is a JSON object, of no other entry's form."""
+    first = first_object(path)
+    return first is not None and "annot_utt" not in first
+
+
+def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
+    """The records in the order of the file; empty lines are skipped."""
+    for found in objects(path):
+        if isinstance(found, InvalidData):
+            yield found
+            continue
+        where, fields = found
+        try:
+            yield record_of(fields, where=where, options=options)
+        except InvalidData as problem:
+            yield problem
+
+
+def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
+    """Write a new file; without `slots` no record has tags."""
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        for utterance in utterances:
+            file.write(json.dumps(_fields(utterance, slots=slots), ensure_ascii=False) + "\n")
+
+
+def _fields(utterance: Utterance, *, slots: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {"tokens": list(utterance.tokens)}
+    if slots:
+        fields["tags"] = list(utterance.tags)
+    if utterance.intent != NO_INTENT:
+        fields["intent"] = utterance.intent
+    fields["part"] = utterance.part
+    return fields if utterance.group is None else {**fields, "group": utterance.group}
