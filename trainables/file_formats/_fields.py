@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from trainables.errors import InvalidData
+from trainables.file_formats._lines import json_value
 from trainables.file_formats._record import Options, Record, Span
 
 # The first of a role's names that a record has is taken.
@@ -78,7 +78,7 @@ def _names(value: Any, field: str | None, where: str) -> tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, str):
-        found = _json(value) if value.lstrip().startswith("[") else None
+        found = json_value(value) if value.lstrip().startswith("[") else None
         value = value.split() if found is None else found
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidData(f"expected {field} in {where} to be a list of words")
@@ -106,7 +106,7 @@ def _spans(value: Any, field: str | None, where: str) -> tuple[Span, ...] | None
     if value is None:
         return None
     if isinstance(value, str):
-        value = _json(value)
+        value = json_value(value)
     if not isinstance(value, list):
         raise InvalidData(f"expected {field} in {where} to be a list of spans")
     return tuple(_span(each, field, where) for each in value)
@@ -133,10 +133,3 @@ def _span(value: Any, field: str | None, where: str) -> Span:
         raise InvalidData(f"expected {field} in {where} with a name and whole numbers")
     given = rest[0] if rest and isinstance(rest[0], str) else None
     return Span(name, start, end, given)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

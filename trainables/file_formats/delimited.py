@@ -17,6 +17,7 @@ from trainables.data.bio_files import lines
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats._fields import has_text, record_of
+from trainables.file_formats._lines import first_line
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset()
@@ -37,7 +38,7 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     Raises: InvalidInput where no column is known to hold the words.
     """
     csv.field_size_limit(sys.maxsize)
-    first = next(lines(path), "")
+    first = first_line(path)
     rows = csv.reader((f"{line}\n" for line in lines(path)), delimiter=_delimiter(path, first))
     names: list[str] | None = None
     while True:

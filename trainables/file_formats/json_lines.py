@@ -15,7 +15,7 @@ from typing import Any
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.errors import InvalidData
 from trainables.file_formats._fields import record_of
-from trainables.file_formats._json import first_object, objects
+from trainables.file_formats._lines import first_object, objects
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset()
