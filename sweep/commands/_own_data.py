@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from trainables.file_formats import Options
+    from trainables.file_formats import Source
 
 
 class Tokenize(StrEnum):
@@ -60,7 +60,14 @@ Header = Annotated[
 ]
 
 
-def options(
+SkipInvalid = Annotated[
+    bool, typer.Option("--skip-invalid", help="Leave out records that cannot be read.")
+]
+
+
+def source(
+    data: Path,
+    form: str | None,
     *,
     text: str | None,
     intent: str | None,
@@ -72,19 +79,19 @@ def options(
     spans: Spans | None,
     intent_separator: str | None,
     header: bool,
-) -> Options:
-    """The options of a file.
+) -> Source:
+    """The file or folder, ready to be read.
 
-    Raises: InvalidInput for an empty separator.
+    Raises: InvalidInput for an empty separator, and see `file_formats.open_source`.
     """
     from trainables.errors import InvalidInput
-    from trainables.file_formats import Options
+    from trainables.file_formats import Options, open_source
 
     if intent_separator is not None and not intent_separator.strip():
         raise InvalidInput(
             f"expected --intent-separator to be a sign such as '#', got {intent_separator!r}"
         )
-    return Options(
+    chosen = Options(
         text=text,
         intent=intent,
         tags=tags,
@@ -96,3 +103,4 @@ def options(
         intent_separator=intent_separator,
         header=header,
     )
+    return open_source(data, options=chosen, form=form)

@@ -9,84 +9,79 @@ from typing import Annotated
 import typer
 
 from sweep.commands import _own_data as own
-from sweep.commands._shared import JsonFlag, console, print_json
+from sweep.commands._options import JsonFlag
+from sweep.commands._output import print_json, say
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(init)
 
-    @app.command()
-    def init(
-        data: own.Data,
-        to: Annotated[
-            Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
-        ] = None,
-        epsilon: Annotated[
-            float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
-        ] = None,
-        num_records: Annotated[
-            int | None,
-            typer.Option(min=1, help="Public number of training records; default: rounded."),
-        ] = None,
-        form: own.Form = None,
-        text: own.Text = None,
-        intent: own.Intent = None,
-        tags: own.Tags = None,
-        slots: own.Slots = None,
-        part: own.PartField = None,
-        group: own.Group = None,
-        tokenize: own.TokenizeOption = own.Tokenize.SPACE,
-        spans: own.SpansOption = None,
-        intent_separator: own.Separator = None,
-        header: own.Header = True,
-        skip_invalid: Annotated[
-            bool, typer.Option("--skip-invalid", help="Leave out records that cannot be read.")
-        ] = False,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Make a corpus, a label schema and a starting space of a file of utterances.
 
-        Prints counts and names of fields, never a text. On a terminal it asks for the epsilon where
-        none is given.
-        """
-        from sweep.planning.own_data.start import SPACE, start
-        from trainables.errors import InvalidInput
-        from trainables.file_formats import open_source
+def init(
+    data: own.Data,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
+    ] = None,
+    num_records: Annotated[
+        int | None,
+        typer.Option(min=1, help="Public number of training records; default: rounded."),
+    ] = None,
+    form: own.Form = None,
+    text: own.Text = None,
+    intent: own.Intent = None,
+    tags: own.Tags = None,
+    slots: own.Slots = None,
+    part: own.PartField = None,
+    group: own.Group = None,
+    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
+    spans: own.SpansOption = None,
+    intent_separator: own.Separator = None,
+    header: own.Header = True,
+    skip_invalid: own.SkipInvalid = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a corpus, a label schema and a starting space of a file of utterances.
 
-        chosen = own.options(
-            text=text,
-            intent=intent,
-            tags=tags,
-            slots=slots,
-            part=part,
-            group=group,
-            tokenize=tokenize,
-            spans=spans,
-            intent_separator=intent_separator,
-            header=header,
-        )
-        folder = to or Path(data.stem if data.is_file() else f"{data.name}-sweep")
-        source = open_source(data, options=chosen, form=form)
-        if epsilon is None:
-            interactive = sys.stdin.isatty() and not as_json
-            epsilon = typer.prompt("epsilon", default=8.0) if interactive else 8.0
-        if not 0 < epsilon < float("inf"):
-            raise InvalidInput(f"expected --epsilon above 0 and finite, got {epsilon}")
-        begun = start(
-            source,
-            folder,
-            epsilon=epsilon,
-            num_records=num_records,
-            skip_invalid=skip_invalid,
-        )
-        if as_json:
-            print_json(begun.facts())
-            return
-        out = console()
-        for sentence in begun.sentences():
-            out.print(sentence, markup=False, soft_wrap=True)
-        out.print(
-            f"next: `sweep plan {begun.folder / SPACE}`, `sweep run {begun.folder / SPACE}`",
-            markup=False,
-            soft_wrap=True,
-        )
+    Prints counts and names of fields, never a text. On a terminal it asks for the epsilon where
+    none is given.
+    """
+    from sweep.planning.own_data.start import SPACE, start
+    from trainables.errors import InvalidInput
+
+    source = own.source(
+        data,
+        form,
+        text=text,
+        intent=intent,
+        tags=tags,
+        slots=slots,
+        part=part,
+        group=group,
+        tokenize=tokenize,
+        spans=spans,
+        intent_separator=intent_separator,
+        header=header,
+    )
+    if epsilon is None:
+        interactive = sys.stdin.isatty() and not as_json
+        epsilon = typer.prompt("epsilon", default=8.0) if interactive else 8.0
+    if not 0 < epsilon < float("inf"):
+        raise InvalidInput(f"expected --epsilon above 0 and finite, got {epsilon}")
+    begun = start(
+        source,
+        to or Path(data.stem if data.is_file() else f"{data.name}-sweep"),
+        epsilon=epsilon,
+        num_records=num_records,
+        skip_invalid=skip_invalid,
+    )
+    if as_json:
+        print_json(begun.facts())
+        return
+    for sentence in begun.sentences():
+        say(sentence)
+    space = begun.folder / SPACE
+    say(f"next: `sweep plan {space}`, `sweep run {space}`")
