@@ -1,6 +1,7 @@
 """The `sweep` command. Each file in `sweep/commands` is one command; errors are handled here.
 
-Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted.
+Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted (SIGINT), 143 asked to
+end (SIGTERM, `sweep stop`). Signals are handled before anything but the standard library loads.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import typer
+from sweep import interrupts
 
-from sweep import commands
-from trainables.documents import one_line
-from trainables.errors import InvalidInput, SweepError
-
-# What the parser raises for a wrong option; the library exports its subclasses only.
-_ParserError: type[Exception] = typer.BadParameter.__mro__[2]
+if TYPE_CHECKING:
+    import typer
 
 
 def build() -> typer.Typer:
     """The application with every command of the folder."""
+    import typer
+
+    from sweep import commands
+
     app = typer.Typer(
         name="sweep",
         help="Hyperparameter sweeps for differentially private intent-and-slot models.",
@@ -44,6 +46,12 @@ def build() -> typer.Typer:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. What was refused is one line on stderr."""
+    import typer
+
+    from trainables.errors import InvalidInput, SweepError
+
+    # What the parser raises for a wrong option; the library exports its subclasses only.
+    parser_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:
         code = build()(args=arguments, standalone_mode=False)
     except typer.Exit as leaving:
@@ -59,7 +67,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
         return _refuse(f"{problem.strerror or type(problem).__name__}{where}", code=1)
-    except _ParserError as problem:
+    except parser_error as problem:
         words = getattr(problem, "format_message", None)
         message = words() if words is not None else str(problem)
         # Without arguments the help has been printed already.
@@ -70,9 +78,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """The entry point of the `sweep` script. What it writes is for its owner alone."""
     os.umask(0o077)
-    sys.exit(run())
+    sys.exit(interrupts.install().run(run))
 
 
 def _refuse(message: str, *, code: int) -> int:
-    typer.echo(f"error: {one_line(message)}", err=True)
+    from trainables.documents import one_line
+
+    print(f"error: {one_line(message)}", file=sys.stderr, flush=True)  # noqa: T201
     return code

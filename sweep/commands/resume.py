@@ -39,6 +39,9 @@ def resume(
     as_json: JsonFlag = False,
 ) -> None:
     """Finish a sweep: finished trials are kept, others go on from their last epoch."""
+    from functools import partial
+
+    from sweep import interrupts
     from sweep.planning.prepare import extend
     from sweep.runtime import runner
     from sweep.runtime.live import num_expected, watching
@@ -47,17 +50,18 @@ def resume(
 
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
-    if space is not None:
-        extend(folder, space, settings=settings, accept=accept)
-    screen = console(stderr=True)
-    expected = num_expected(folder.space(), folder.plan())
-    with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
-        done = runner.resume(
-            folder,
-            settings,
-            take_up=take_up,
-            address=address,
-            watch=watch,
-            say=lambda text: screen.print(text, markup=False, soft_wrap=True),
-        )
-    finish(done, as_json=as_json, export=False)
+    with interrupts.explained(partial(store.how_to_go_on, settings.home, name)):
+        if space is not None:
+            extend(folder, space, settings=settings, accept=accept)
+        screen = console(stderr=True)
+        expected = num_expected(folder.space(), folder.plan())
+        with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
+            done = runner.resume(
+                folder,
+                settings,
+                take_up=take_up,
+                address=address,
+                watch=watch,
+                say=lambda text: screen.print(text, markup=False, soft_wrap=True),
+            )
+        finish(done, as_json=as_json, export=False)

@@ -45,11 +45,15 @@ def run(
     as_json: JsonFlag = False,
 ) -> None:
     """Run every trial of a space that is not refused."""
+    from functools import partial
+
+    from sweep import interrupts
     from sweep.planning.prepare import prepare
     from sweep.planning.refusals import require_trials
     from sweep.runtime import runner
     from sweep.runtime.live import num_expected, watching
     from sweep.settings import from_environment
+    from sweep.store import sweeps as store
 
     if epsilon_max is not None and not export:
         raise InvalidInput("expected --epsilon-max with --export")
@@ -60,13 +64,15 @@ def run(
     for note in prepared.notes:
         screen.print(note, style="yellow", markup=False, soft_wrap=True)
     expected = num_expected(prepared.space, prepared.plan)
-    with watching(prepared.space.name, screen, quiet=as_json, num_expected=expected) as watch:
-        done = runner.start(
-            prepared,
-            settings,
-            command=["sweep", *sys.argv[1:]],
-            address=address,
-            budget_total=budget_total,
-            watch=watch,
-        )
-    finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)
+    name = prepared.space.name
+    with interrupts.explained(partial(store.how_to_go_on, settings.home, name)):
+        with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
+            done = runner.start(
+                prepared,
+                settings,
+                command=["sweep", *sys.argv[1:]],
+                address=address,
+                budget_total=budget_total,
+                watch=watch,
+            )
+        finish(done, as_json=as_json, export=export, epsilon_max=epsilon_max)

@@ -48,18 +48,16 @@ def ui(
         else:
             say("\n".join(written))
         return
-    import signal
-    import threading
-
+    from sweep import interrupts
     from sweep.serve.places import looking
     from sweep.settings import from_environment
 
     settings = from_environment(tracking_uri=tracking_uri)
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
     ports = {"mlflow": port, "prometheus": prometheus_port, "grafana": grafana_port}
-    with looking(settings, ports=ports, stop=over.is_set) as found:
+    with (
+        interrupts.expected() as over,
+        looking(settings, ports=ports, stop=over.is_set) as found,
+    ):
         if as_json:
             print_json(found.summary())
         else:

@@ -32,7 +32,10 @@ def run_children(
         try:
             for task, answer in zip(tasks, answers, strict=True):
                 process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=None
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    process_group=0,  # Ctrl-C is for us, who end it
                 )
                 running.append(process)
                 assert process.stdin is not None

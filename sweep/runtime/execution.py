@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sweep import interrupts
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
@@ -35,6 +36,8 @@ from trainables import goals
 from trainables.figure_cache import FigureCache
 
 Watch = Callable[[str, Progress], None]
+# How long the end of a sweep waits for the tracking store; what is missing is delivered later.
+_PATIENCE_SECONDS, _PATIENCE_WHEN_ASKED = 60.0, 3.0
 
 
 def execute(
@@ -54,7 +57,7 @@ def execute(
     left; Interrupted.
     """
     watch = recorded(watch, folder)
-    with folder.locked():
+    with folder.locked(), interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked:
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
         pricing = partial(price, settings=settings, ledger=ledger, packing=packing)
@@ -78,7 +81,7 @@ def execute(
                 packing,
                 executed,
                 driver=driver,
-                stop_asked=lambda: folder.stop_is_asked,
+                stop_asked=stop_asked,
                 source=source,
             )
             if source is not None:
@@ -88,7 +91,8 @@ def execute(
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
         finally:
             journal.close(gate.time)
-            problem = delivery.close() or deliver_all(tracker, folder)
+            patience = _PATIENCE_WHEN_ASKED if interrupts.is_asked() else _PATIENCE_SECONDS
+            problem = delivery.close(timeout=patience) or deliver_all(tracker, folder)
     return problem
 
 

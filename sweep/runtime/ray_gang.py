@@ -10,20 +10,19 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
-from types import FrameType
 from typing import Any
 
 import ray
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
+from sweep import interrupts
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
@@ -58,7 +57,7 @@ def run_on_ray(
     # The round of the source's number of workers comes last: the others may tell it something.
     last = source.workers if source is not None else 0
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
-    with ray_session.session(settings), _signals() as signalled:
+    with ray_session.session(settings), interrupts.postponed() as interrupted:
         size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
         groups = [(workers, list(group)) for workers, group in by_workers]
@@ -70,7 +69,7 @@ def run_on_ray(
             if not group and (own is None or not own.num_left):
                 continue
             work_round = _Round(group, workers, slots=at_a_time, settings=settings, source=own)
-            work_round.run(events, lambda: signalled.is_set() or stop_asked())
+            work_round.run(events, lambda: interrupted() or stop_asked())
 
 
 class _Round:
@@ -143,7 +142,8 @@ class _Round:
         except BaseException:
             # Workers in the middle of an epoch end with their cluster. Tune must have ended
             # before: its loop would go on talking to a Ray that is gone.
-            self._say_goodbye(self._tuner)
+            if not interrupts.is_asked():  # this process is about to end, and its Ray with it
+                self._say_goodbye(self._tuner)
             raise
         finally:
             if ray_session.lost_daemon() is None:
@@ -347,27 +347,3 @@ class _RayDesk:
 
     def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
         ray.get(self._broker.last_words.remote(trial_id, attempt, reason))
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, in place of what they did before; a second signal ends
-    the process at once. To be entered when Ray is up, which sets handlers of its own. Outside the
-    main thread Python lets nobody handle signals.
-    """
-    asked = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            os._exit(128 + number)
-        asked.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from sweep import interrupts
 from sweep.planning.resources import choose_slots, machine_cpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError
@@ -43,6 +44,8 @@ _ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
+    # Its handler of SIGTERM prints a stack and ends the process before ours is called.
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
 }
 
 
@@ -105,6 +108,7 @@ def session(settings: RunSettings) -> Iterator[None]:
             else:
                 os.environ["PYTHONPATH"] = before
         _find_daemons()
+    interrupts.reinstall()  # Ray handles SIGTERM, too, from its start on
     try:
         yield
     finally:
@@ -112,6 +116,10 @@ def session(settings: RunSettings) -> Iterator[None]:
 
 
 def _end(ray: Any) -> None:
+    if interrupts.is_asked():
+        # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
+        # was shut down would end it before.
+        return
     if lost_daemon() is None:
         _daemons.clear()
         ray.shutdown()

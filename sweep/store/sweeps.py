@@ -99,6 +99,13 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
     return SweepFolder(place)
 
 
+def how_to_go_on(home: Path, name: str) -> str:
+    """What is saved of a sweep that is left now, and how to go on with it."""
+    if (home / name / "sweep.json").exists():
+        return f"every finished epoch is saved; `sweep resume {name}` goes on"
+    return "no trial has begun; the same command begins anew"
+
+
 def names(home: Path) -> list[str]:
     """The names of all sweeps, oldest first."""
     if not home.is_dir():

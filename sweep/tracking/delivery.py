@@ -41,7 +41,7 @@ class Delivery:
         """Why the store is behind the disk; None while it is not."""
         return self._problem
 
-    def close(self, *, timeout: float = 60.0) -> str | None:
+    def close(self, *, timeout: float) -> str | None:
         """Wait until all is delivered, or `timeout` seconds; the problem where something is not."""
         with self._changed:
             self._closing = True

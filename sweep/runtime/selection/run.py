@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces.space import SearchSpace
+from sweep import interrupts
 from sweep.planning.accounting import accounting
 from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
@@ -151,13 +152,13 @@ def _prepare(
 def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str | None:
     assert prepared.price is not None
     vault, ledger = Vault(folder), Ledger(means.settings.home / FILE)
-    with folder.locked():
+    with folder.locked(), interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked:
         if not vault.is_sealed:
             _draw(folder, vault, prepared, means.settings)
         data = training_data(prepared.plan.to_run[0].config, means.settings)
         _charge(folder, ledger, data, prepared.price)
         try:
-            records = _run(folder, vault, ledger, means, prepared)
+            records = _run(folder, vault, ledger, means, prepared, stop_asked=stop_asked)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
         release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
@@ -213,7 +214,13 @@ def _charge(folder: SweepFolder, ledger: Ledger, data: TrainingData, price: Sele
 
 
 def _run(
-    folder: SweepFolder, vault: Vault, ledger: Ledger, means: _Means, prepared: Prepared
+    folder: SweepFolder,
+    vault: Vault,
+    ledger: Ledger,
+    means: _Means,
+    prepared: Prepared,
+    *,
+    stop_asked: Callable[[], bool],
 ) -> list[TrialRecord]:
     """Run every trial of the vault to its end.
 
@@ -241,7 +248,7 @@ def _run(
                 means.packing,
                 means.executed,
                 driver=driver,
-                stop_asked=lambda: folder.stop_is_asked,
+                stop_asked=stop_asked,
             )
         finally:
             journal.close(gate.time)

@@ -1,0 +1,318 @@
+"""What happens when this process is asked to end: by Ctrl-C (SIGINT), by the system (SIGTERM,
+SIGHUP), or by `sweep stop`, which counts as SIGTERM.
+
+The order is the same in every phase. First one line on stderr, by a thread of its own, so that no
+long call delays it; what others write there afterwards is dropped. Then KeyboardInterrupt in the
+main thread, once. Then, when that has unwound, or after `GRACE_SECONDS`, or at a second signal, the
+process ends with all processes that it started, and with the exit code 128 + the signal's number.
+Files on the disk are whole at any moment, so an early end loses nothing.
+
+A program installs this before it imports anything else; in a library (`sweep.run` in a notebook)
+signals stay as they were. Only the standard library is imported here, until a signal has come.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+GRACE_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
+_LINE_SECONDS = 2.0
+_SHOW_CURSOR = b"\x1b[?25h"
+_BY_DEFAULT = "nothing is half written; the same command can be given again"
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Interrupts:
+    """The handling of signals of this process. To be made once, in the main thread."""
+
+    def __init__(self) -> None:
+        self._number: int = signal.SIGINT  # of the first signal
+        # Plain flags: a handler that waits for a lock of the thread it interrupts waits for ever.
+        self._asked = self._told = self._may_raise = self._leaving = False
+        self._explanations: list[Callable[[], str]] = []
+        self._stops: list[Callable[[], bool]] = []
+        self._num_postponing = 0
+        self._expected: threading.Event | None = None
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether this process was asked to end."""
+        return self._asked
+
+    def install(self) -> None:
+        """Handle signals from now on, but for those that this process was started to ignore."""
+        self.reinstall()
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=self._forget)
+        threading.Thread(target=self._watch, name="interrupts", daemon=True).start()
+
+    def reinstall(self) -> None:
+        """Take the signals back from a library that has set handlers of its own."""
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+
+    def run(self, work: Callable[[], int]) -> int:
+        """The exit code that `work` returns; once this process was asked to end, it ends here."""
+        try:
+            self._may_raise = True
+            if self._asked:
+                self._raise()
+            code = work()
+            self._leaving = True
+        except BaseException as error:
+            self._leaving = True
+            if not self._asked and not isinstance(error, KeyboardInterrupt):
+                raise
+            code = 128 + signal.SIGINT
+        if self._asked:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            self._wait_until_told()
+            self._end()
+        return code
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        """In the main thread, once it comes to it; `_watch` hears of the signal by itself."""
+        if self._expected is not None:
+            return
+        self._asked = True
+        self._wait_until_told()
+        if self._leaving:
+            self._end()
+        if not self._num_postponing:
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._may_raise:
+            self._may_raise = False
+            raise KeyboardInterrupt
+
+    def _watch(self) -> None:
+        """Tell of the first signal; end the process at the second, or where it does not end."""
+        first = self._first_signal()
+        self._number = first
+        if self._expected is not None:
+            self._expected.set()
+            patience = None
+        else:
+            self._asked = True
+            self._tell()
+            self._told = True
+            patience = GRACE_SECONDS
+        select.select([self._read], [], [], patience)
+        self._end()
+
+    def _first_signal(self) -> int:
+        while True:
+            ready, _, _ = select.select([self._read], [], [], _LOOK_SECONDS)
+            heard = [n for n in os.read(self._read, 1) if n in SIGNALS] if ready else []
+            if heard:
+                return heard[0]
+            if self._is_stopped():
+                # To that thread, so that it wakes from what it waits for.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def _is_stopped(self) -> bool:
+        try:
+            return any(asked() for asked in self._stops)
+        except OSError:
+            return False
+
+    def _tell(self) -> None:
+        """The line, and nothing after it."""
+        line = _BY_DEFAULT
+        with suppress(Exception):
+            line = self._explanations[-1]() if self._explanations else line
+        words = f"interrupted: {line}\n".encode()
+        with suppress(OSError):
+            if os.isatty(2):  # a live table may be there, its cursor hidden in the last line
+                words = b"\r\n" + _SHOW_CURSOR + words
+            os.write(2, words)
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+    def _wait_until_told(self) -> None:
+        """The line comes first, and by what was known at the signal."""
+        deadline = time.monotonic() + _LINE_SECONDS
+        while not self._told and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def _end(self) -> NoReturn:
+        """End this process and all that it started."""
+        try:
+            _kill_children()
+        finally:
+            os._exit(128 + self._number)
+
+    def _forget(self) -> None:
+        """In a process that was forked off: its signals are not this one's."""
+        with suppress(ValueError):
+            signal.set_wakeup_fd(-1)
+            for number in SIGNALS:
+                if signal.getsignal(number) == self._handle:
+                    signal.signal(number, signal.SIG_DFL)
+
+    # ---- for the phases of a run
+
+    @contextmanager
+    def explained(self, explain: Callable[[], str]) -> Iterator[None]:
+        """What an interrupt inside the block says: what is saved, and how to go on."""
+        self._explanations.append(explain)
+        try:
+            yield
+        finally:
+            self._explanations.pop()
+
+    @contextmanager
+    def stopped_by(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+        """As SIGTERM, once `asked` says so inside the block; it is called twice a second. Yields
+        whether this process was asked to end, by whatever.
+        """
+        self._stops.append(asked)
+        try:
+            yield lambda: self._asked
+        finally:
+            self._stops.pop()
+
+    @contextmanager
+    def postponed(self) -> Iterator[Callable[[], bool]]:
+        """No exception inside the block: it looks for itself, by what this yields, and soon."""
+        self._num_postponing += 1
+        try:
+            yield lambda: self._asked
+        finally:
+            self._num_postponing -= 1
+        if self._asked and not self._num_postponing:
+            self._raise()
+
+    @contextmanager
+    def expected(self) -> Iterator[threading.Event]:
+        """An event that a signal sets: it is how the rest of this process is meant to end."""
+        self._expected = threading.Event()
+        yield self._expected
+
+
+_installed: Interrupts | None = None
+
+
+def install() -> Interrupts:
+    """Handle the signals of this process."""
+    global _installed
+    _installed = Interrupts()
+    _installed.install()
+    return _installed
+
+
+def reinstall() -> None:
+    """As `Interrupts.reinstall`; nothing in a library."""
+    if _installed is not None:
+        _installed.reinstall()
+
+
+def is_asked() -> bool:
+    """Whether this process was asked to end, and is about to; never in a library."""
+    return _installed is not None and _installed.is_asked
+
+
+@contextmanager
+def explained(explain: Callable[[], str]) -> Iterator[None]:
+    """As `Interrupts.explained`; nothing in a library."""
+    if _installed is None:
+        yield
+        return
+    with _installed.explained(explain):
+        yield
+
+
+@contextmanager
+def stopped_by(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """As `Interrupts.stopped_by`; in a library the block looks by itself, by `asked`."""
+    if _installed is None:
+        yield asked
+        return
+    with _installed.stopped_by(asked) as stop_asked:
+        yield stop_asked
+
+
+@contextmanager
+def postponed() -> Iterator[Callable[[], bool]]:
+    """As `Interrupts.postponed`; in a library, whose signals are handled for this block only, a
+    second one ends the process at once.
+    """
+    if _installed is not None:
+        with _installed.postponed() as asked:
+            yield asked
+        return
+    with _flagged() as event:
+        yield event.is_set
+
+
+@contextmanager
+def expected() -> Iterator[threading.Event]:
+    """As `Interrupts.expected`; in a library for this block only."""
+    with _flagged() if _installed is None else _installed.expected() as event:
+        yield event
+
+
+@contextmanager
+def _flagged() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, in place of what they did before. Outside the main
+    thread Python lets nobody handle signals.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _kill_children(*, patience: float = 5.0) -> None:
+    """Kill every process below this one, also what they start meanwhile."""
+    import psutil
+
+    _adopt_orphans()
+    me, deadline = psutil.Process(), time.monotonic() + patience
+    while time.monotonic() < deadline:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        children = me.children(recursive=True)
+        if not children:
+            return
+        for child in children:
+            with suppress(psutil.Error):
+                child.kill()
+        time.sleep(0.01)
+
+
+def _adopt_orphans() -> None:
+    """Have the children of a child that dies become this process' own (Linux)."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,0 +1,195 @@
+"""A process that is asked to end says so first, in one line, and ends whole: see
+`sweep.interrupts`. Each case is a program of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+READY = "print('ready', flush=True)\n"
+
+
+def start(body: str, *, before: str = "", is_ready: bool = True) -> subprocess.Popen[str]:
+    """A program whose work is `body`; it says `ready` when it may be interrupted, at once unless
+    `body` does.
+    """
+    work = (READY if is_ready else "") + textwrap.dedent(body)
+    program = f"""
+import os, signal, subprocess, sys, threading, time
+{before}
+from sweep import interrupts
+def work():
+{textwrap.indent(work, "    ")}
+    return 0
+sys.exit(interrupts.install().run(work))
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def ending(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_told_in_one_line_and_is_the_exit_code(number: signal.Signals) -> None:
+    process = start(
+        """
+        with interrupts.explained(lambda: "all is saved; `go` goes on"):
+            try:
+                print("ready", flush=True)
+                time.sleep(60)
+            finally:
+                print("a traceback, say", file=sys.stderr)
+                print("half of an answer")
+        """,
+        is_ready=False,
+    )
+    process.send_signal(number)
+    expected = "interrupted: all is saved; `go` goes on\n"
+    assert ending(process) == (128 + number, "half of an answer\n", expected)
+
+
+@pytest.mark.parametrize("swallows", ["pass", "raise SystemExit(1)", "raise ValueError"])
+def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows: str) -> None:
+    process = start(
+        f"""
+        try:
+            print("ready", flush=True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            {swallows}
+        """,
+        is_ready=False,
+    )
+    process.send_signal(signal.SIGTERM)
+    code, _, err = ending(process)
+    assert code == 143
+    assert err.count("\n") == 1
+
+
+def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal() -> None:
+    process = start(
+        """
+        with interrupts.postponed():
+            print("ready", flush=True)
+            time.sleep(60)
+        """,
+        is_ready=False,
+    )
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("interrupted: ")
+    assert time.monotonic() - begun < 2.0
+    time.sleep(0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert ending(process)[0] == 130
+    assert time.monotonic() - begun < 5.0
+
+
+def test_what_is_postponed_is_raised_when_the_block_ends() -> None:
+    process = start(
+        """
+        with interrupts.postponed() as asked:
+            while not asked():
+                time.sleep(0.01)
+            print("looked", flush=True)
+        time.sleep(60)
+        """
+    )
+    process.send_signal(signal.SIGINT)
+    assert ending(process)[:2] == (130, "looked\n")
+
+
+def test_a_request_in_a_file_counts_as_sigterm(tmp_path: Path) -> None:
+    process = start(
+        f"""
+        with interrupts.stopped_by(lambda: os.path.exists({str(tmp_path / "stop")!r})):
+            threading.Event().wait()
+        """
+    )
+    (tmp_path / "stop").touch()
+    code, _, err = ending(process)
+    assert (code, err.count("interrupted: ")) == (143, 1)
+
+
+def test_no_process_is_left_not_even_an_orphan() -> None:
+    """A child that ignores signals, and its own child, whose parent dies first."""
+    child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    process = start(
+        f"""
+        grown = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}])"
+        subprocess.Popen([sys.executable, "-c", grown + "; time.sleep(60)"])
+        time.sleep(1.0)
+        print("ready", flush=True)
+        time.sleep(60)
+        """,
+        is_ready=False,
+    )
+    group = [int(pid) for pid in _descendants(process.pid)]
+    assert len(group) == 2
+    process.send_signal(signal.SIGTERM)
+    assert ending(process)[0] == 143
+    for pid in group:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_signal_to_a_forked_process_is_not_this_ones() -> None:
+    process = start(
+        """
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        time.sleep(0.3)
+        os.kill(child, signal.SIGTERM)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        time.sleep(0.3)
+        """
+    )
+    assert ending(process) == (0, f"{-signal.SIGTERM}\n", "")
+
+
+def test_a_signal_that_was_ignored_stays_ignored() -> None:
+    """A shell starts background jobs so, and `nohup` does."""
+    process = start("time.sleep(1.0)", before="signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    process.send_signal(signal.SIGINT)
+    assert ending(process) == (0, "", "")
+
+
+def test_an_expected_end_is_not_told() -> None:
+    process = start(
+        """
+        with interrupts.expected() as over:
+            print("ready", flush=True)
+            over.wait()
+        """,
+        is_ready=False,
+    )
+    process.send_signal(signal.SIGTERM)
+    assert ending(process) == (0, "", "")
+
+
+def _descendants(pid: int) -> list[str]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return children + [found for child in children for found in _descendants(int(child))]

@@ -1,0 +1,276 @@
+"""Interrupts of `sweep run` at random moments: each is told, with the right exit code, and leaves
+nothing behind.
+
+    python -m tests.torture.interrupts --number 50 --seed 1
+
+prints what was wrong and a table of counts. Tests run a few of the same cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from sweep.store import sweeps as store
+from tests.sweep.sweeps import space_in
+
+ROOT = Path(__file__).parents[2]
+SPACE = "interrupted"
+LINE_SECONDS = 2.0  # until the line
+END_SECONDS = 20.0  # until the end
+BEGINNING = b"interrupted: "
+WAYS = ("SIGINT", "SIGTERM", "stop")
+EXECUTORS = {"local": 15.0, "gang": 40.0}  # seconds that a run takes, about
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One interrupt. `delay` is in seconds after the program has begun to handle signals, which is
+    the first that it does; `second` is in seconds after the first,
+    or None. `way` "stop" is `sweep stop`, and SIGTERM where no sweep runs yet.
+    """
+
+    executor: str
+    way: str
+    delay: float
+    terminal: bool = False
+    second: float | None = None
+
+
+@dataclass
+class Ending:
+    """What a process that was interrupted did; times are seconds after the interrupt."""
+
+    code: int
+    way: str
+    stderr: bytes
+    line_after: float | None
+    end_after: float
+    left: list[str] = field(default_factory=list)
+    begun: bool = False
+
+
+def cases(number: int, *, seed: int, executors: Sequence[str] = tuple(EXECUTORS)) -> list[Case]:
+    """So many random cases; those of one seed are the same ones."""
+    draw = random.Random(seed)
+    found = []
+    for index in range(number):
+        executor = executors[index % len(executors)]
+        found.append(
+            Case(
+                executor=executor,
+                way=draw.choice(WAYS),
+                delay=draw.uniform(0.0, EXECUTORS[executor]),
+                terminal=draw.random() < 0.5,
+                second=draw.uniform(0.0, 1.0) if draw.random() < 0.3 else None,
+            )
+        )
+    return found
+
+
+def write_space(folder: Path, *, executor: str) -> Path:
+    """A space whose trials take a few seconds in all."""
+    document = space_in(folder, name=SPACE, resources={"executor": executor}).document()
+    document["base"] |= {
+        "model": {"name": "clc", "word_vectors": "hashed", "hidden_size": 16, "num_layers": 1},
+        "training": {"epochs": 8, "expected_batch_size": 8, "num_workers": 1},
+        "evaluation": {"attacks": ["loss_threshold"]},
+    }
+    path = folder / "space.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def interrupt(case: Case, folder: Path) -> Ending:
+    """Run a sweep in `folder`, which is new, and interrupt it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    space = write_space(folder, executor=case.executor)
+    mark = f"INTERRUPTED_{os.getpid()}_{time.monotonic_ns()}"
+    outer, inner = os.openpty() if case.terminal else os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sweep", "run", str(space)],
+        cwd=ROOT,
+        env=_environment(folder, mark),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=inner,
+        start_new_session=True,
+    )
+    os.close(inner)
+    watcher = _Watcher(outer)
+    while not _handles(process.pid, signal.SIGTERM):
+        time.sleep(0.005)
+    time.sleep(case.delay)
+    begun = time.monotonic()
+    way = _send(case.way, process, folder, terminal=case.terminal)
+    if case.second is not None:
+        time.sleep(case.second)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT if way == "SIGINT" else signal.SIGTERM)
+    try:
+        code = process.wait(END_SECONDS + 40)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    ended = time.monotonic()
+    left = list(_processes_with(mark))
+    watcher.close()
+    return Ending(
+        code=code,
+        way=way,
+        stderr=bytes(watcher.content),
+        line_after=None if watcher.line_at is None else watcher.line_at - begun,
+        end_after=ended - begun,
+        left=left,
+        begun=(folder / "home" / SPACE / "sweep.json").exists(),
+    )
+
+
+def problems(case: Case, ending: Ending, folder: Path) -> list[str]:
+    """What was not as it has to be."""
+    if ending.code == 0 and ending.line_after is None:  # it had ended before
+        return []
+    number = signal.SIGINT if ending.way == "SIGINT" else signal.SIGTERM
+    found = []
+    if ending.code != 128 + number:
+        found.append(f"exit code {ending.code} after {ending.way}")
+    if ending.line_after is None:
+        found.append("no line")
+    elif ending.line_after > LINE_SECONDS:
+        found.append(f"the line came after {ending.line_after:.1f} s")
+    if ending.end_after > END_SECONDS:
+        found.append(f"the end came after {ending.end_after:.1f} s")
+    last = ending.stderr.rpartition(BEGINNING)[2]
+    if ending.stderr.count(BEGINNING) != 1 or last.count(b"\n") != 1:
+        found.append(f"not one last line: {ending.stderr[-300:]!r}")
+    if b"Traceback" in ending.stderr or b"core worker" in ending.stderr:
+        found.append("a traceback")
+    way_on = f"`sweep resume {SPACE}`" if ending.begun else "the same command"
+    if ending.line_after is not None and way_on.encode() not in last:
+        found.append(f"{way_on} is not in {last!r}")
+    if ending.left:
+        found.append(f"{len(ending.left)} processes are left: {ending.left[:3]}")
+    if ending.begun:
+        sweep = store.open_sweep(folder / "home", SPACE)
+        if sweep.is_running:
+            found.append("the sweep is locked")
+        sweep.records()
+    return found
+
+
+def resumed(folder: Path) -> int:
+    """The exit code of `sweep resume`."""
+    command = [sys.executable, "-m", "sweep", "resume", SPACE]
+    done = subprocess.run(
+        command, cwd=ROOT, env=_environment(folder, "RESUMED"), capture_output=True, check=False
+    )
+    return done.returncode
+
+
+class _Watcher(threading.Thread):
+    """Reads a pipe or a terminal to its end, and notes when the line came."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(daemon=True)
+        self._descriptor = descriptor
+        self.content = bytearray()
+        self.line_at: float | None = None
+        self.start()
+
+    def run(self) -> None:
+        with suppress(OSError):  # the other end of a terminal is gone
+            while piece := os.read(self._descriptor, 65_536):
+                self.content += piece
+                if self.line_at is None and BEGINNING in self.content:
+                    self.line_at = time.monotonic()
+
+    def close(self) -> None:
+        self.join(5.0)
+        os.close(self._descriptor)
+
+
+def _send(way: str, process: subprocess.Popen[bytes], folder: Path, *, terminal: bool) -> str:
+    """Interrupt it; what was done."""
+    if way == "stop":
+        with suppress(Exception):
+            sweep = store.open_sweep(folder / "home", SPACE)
+            if sweep.is_running:
+                sweep.ask_to_stop()
+                return way
+        way = "SIGTERM"
+    number = signal.Signals[way]
+    with suppress(ProcessLookupError):
+        if terminal and way == "SIGINT":
+            os.killpg(process.pid, number)  # a terminal tells all of its group
+        else:
+            process.send_signal(number)
+    return way
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler of a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+def _environment(folder: Path, mark: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "SWEEP_HOME": str(folder / "home"),
+        "SWEEP_DATA_DIR": str(folder),
+        "PYTHONPATH": str(ROOT),
+        "TERM": "xterm",
+        mark: "1",
+    }
+
+
+def _processes_with(variable: str) -> Iterator[str]:
+    """Command lines of the live processes that inherited an environment variable."""
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):
+                if variable in (place / "environ").read_text(errors="replace"):
+                    yield (place / "cmdline").read_text(errors="replace")[:100]
+
+
+def main() -> int:
+    """Run random cases; 1 where one of them was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--number", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--executors", nargs="+", default=list(EXECUTORS))
+    given = parser.parse_args()
+    counts: Counter[str] = Counter()
+    slowest = 0.0
+    for index, case in enumerate(cases(given.number, seed=given.seed, executors=given.executors)):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            ending = interrupt(case, folder)
+            wrong = problems(case, ending, folder)
+        slowest = max(slowest, ending.line_after or 0.0)
+        counts["wrong" if wrong else "right"] += 1
+        counts["ended before"] += ending.line_after is None and not wrong
+        said = "; ".join(wrong) or "right"
+        after = f"{ending.line_after or 0.0:.2f} s, end {ending.end_after:.1f} s"
+        print(f"{index:3} {case.executor} {ending.way} at {case.delay:.2f} s: {after}: {said}")
+    print(f"{dict(counts)}, the slowest line after {slowest:.2f} s")
+    return 1 if counts["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

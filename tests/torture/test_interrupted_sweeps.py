@@ -1,0 +1,30 @@
+"""`sweep run` is interrupted through the installed command: `tests/torture/interrupts.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.torture.interrupts import Case, cases, interrupt, problems, resumed
+
+FEW = [
+    Case(executor="local", way="SIGINT", delay=0.0),
+    Case(executor="local", way="SIGTERM", delay=4.0, terminal=True),
+    Case(executor="local", way="stop", delay=8.0, second=0.1),
+]
+MANY = cases(50, seed=1)
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_an_interrupt_is_told_and_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
+    assert problems(case, interrupt(case, tmp_path), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MANY, ids=str)
+def test_so_is_one_at_a_random_moment_and_the_sweep_goes_on(case: Case, tmp_path: Path) -> None:
+    ending = interrupt(case, tmp_path)
+    assert problems(case, ending, tmp_path) == []
+    if ending.begun:
+        assert resumed(tmp_path) == 0
