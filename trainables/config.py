@@ -98,8 +98,11 @@ __all__ = [
     "synthesis_config",
 ]
 
-# Fields of training that were added later: no part of an id where they are at their default.
-_LATER = ("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps")
+# Fields that were added later: no part of an id where they are at their default.
+_LATER = {
+    "training": ("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"),
+    "privacy": ("clipping",),
+}
 
 
 class TrialConfig(Frozen):
@@ -235,9 +238,11 @@ class TrialConfig(Frozen):
         fields = self.model_dump(mode="json")
         # How the work is cut into pieces changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")
-        for name in _LATER:  # an id from before there was a choice stays
-            if fields["training"][name] == TrainingConfig.model_fields[name].default:
-                fields["training"].pop(name)
+        for section, names in _LATER.items():  # an id from before there was a choice stays
+            known = type(getattr(self, section)).model_fields
+            for name in names:
+                if name in known and fields[section].get(name) == known[name].default:
+                    fields[section].pop(name, None)
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

@@ -78,6 +78,9 @@ class PrivacyConfig(Frozen):
     section = "privacy"
     engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
+    clipping: str = Field(
+        "flat", description="entry of trainables/clipping: how a gradient is brought to norm C"
+    )
     noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScale = Field("none", description="where alpha_k comes from")
@@ -128,6 +131,11 @@ class PrivacyConfig(Frozen):
         z = self.noise_multiplier
         if not isinstance(z, TargetEpsilon) and z < 0:
             raise ValueError(f"expected noise_multiplier >= 0, got {z}")
+        allowed = catalogue.names("clipping")
+        if self.clipping not in allowed:
+            raise ValueError(
+                f"expected clipping to be one of {', '.join(allowed)}, got {self.clipping!r}"
+            )
         return self
 
 

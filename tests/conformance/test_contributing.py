@@ -81,7 +81,15 @@ def test_the_table_is_read() -> None:
     shelves = {row.shelf.rpartition(".")[2] for row in rows()}
     assert shelves >= {
         *("datasets", "models", "engines", "schedules", "accountants", "attacks", "metrics"),
-        *("generation", "strategies", "optimizers", "learning_rates", "averages", "commands"),
+        *(
+            "generation",
+            "strategies",
+            "optimizers",
+            "learning_rates",
+            "averages",
+            "clipping",
+            "commands",
+        ),
     }
     (engines,) = (row for row in rows() if row.shelf == "trainables.engines")
     assert engines.members[""]["make"] == ("model", "mechanism", "setup")

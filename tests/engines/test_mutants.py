@@ -192,7 +192,7 @@ def _noise_over_n(patch: Patch) -> None:
 
 
 def _no_clip(patch: Patch) -> None:
-    patch.setattr(clipping, "clip_factor", lambda norms, bound: torch.ones_like(norms))
+    patch.setattr(clipping, "clip_factor", lambda norms, *_: torch.ones_like(norms))
     right = bookkeeping.clipped_sum
     patch.setattr(
         bookkeeping, "clipped_sum", lambda *a, **k: right(*a, **{**k, "max_grad_norm": 1e30})
@@ -276,9 +276,7 @@ def _alpha_twice_in_the_norm(patch: Patch) -> None:
     patch.setattr(
         clipping.GradientHook,
         "__init__",
-        lambda self, *, max_grad_norm, group_scale: right(
-            self, max_grad_norm=max_grad_norm, group_scale=group_scale**2
-        ),
+        lambda self, *, group_scale, **how: right(self, group_scale=group_scale**2, **how),
     )
 
 
@@ -295,7 +293,7 @@ def _raw_alpha(patch: Patch) -> None:
 
 
 def _keep_nonfinite(patch: Patch) -> None:
-    patch.setattr(clipping, "clip_factor", lambda n, c: (c / n).clamp(max=1.0))
+    patch.setattr(clipping, "clip_factor", lambda n, c, _: (c / n).clamp(max=1.0))
 
 
 def _noise_only_what_has_gradient(patch: Patch) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from trainables.layers import bookkeeping
 from trainables.layers.precision import Precision, passes_in
+from trainables.privacy.clip_rule import ClipRule
 from trainables.privacy.flat import FlatGradient
 
 
@@ -55,6 +56,7 @@ class GradientSource:
         num_units: int,
         max_grad_norm: float,
         group_scale: Tensor,
+        rule: ClipRule,
     ) -> tuple[Tensor, Tensor]:
         """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached)."""
         recorder = _LossRecorder(self.model, self.precision)
@@ -67,6 +69,7 @@ class GradientSource:
             max_grad_norm=max_grad_norm,
             group_scale=group_scale,
             out=out.data,
+            rule=rule,
         )
         return norms, recorder.seen
 

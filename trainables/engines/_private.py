@@ -18,6 +18,7 @@ from trainables.engines._engine import Engine, Setup, StepStats, finite_sum
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy import scaling
+from trainables.privacy.clip_rule import ClipRule
 from trainables.privacy.clipping import GradientHook, refuse_mixing
 from trainables.privacy.flat import FlatGradient
 from trainables.privacy.flat_adam import FlatAdam
@@ -35,6 +36,7 @@ class PrivateEngine(Engine):
     def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
         refuse_mixing(model)
         super().__init__(model, mechanism, setup)
+        self._rule = ClipRule.of(mechanism.clipping, model)
         self._key = setup.key
         self._stream = ("noise", setup.trial_id, setup.attempt)
         self._secure = setup.secure_noise
@@ -124,6 +126,7 @@ class PrivateEngine(Engine):
             num_units=present,
             max_grad_norm=self._mechanism.max_grad_norm,
             group_scale=self.group_scale,
+            rule=self._rule,
         )
 
     def _second_buffer(self) -> FlatGradient:
@@ -183,6 +186,7 @@ class PrivateEngine(Engine):
         self._hook = GradientHook(
             max_grad_norm=self._mechanism.max_grad_norm,
             group_scale=self.group_scale.to(self.layout.device),
+            rule=self._rule,
         )
         self._scale_is_known = True
 

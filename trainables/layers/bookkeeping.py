@@ -25,6 +25,7 @@ from trainables.layers.lstm import BiLstm
 from trainables.layers.tape import Entry, Tape, Views, recording
 from trainables.layers.tied import combine
 from trainables.layers.units import Units
+from trainables.privacy.clip_rule import FLAT, ClipRule
 
 TAPED = (Linear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
 
@@ -70,6 +71,7 @@ def clipped_sum(
     max_grad_norm: float,
     group_scale: Tensor,
     out: Tensor,
+    rule: ClipRule = FLAT,
 ) -> Tensor:
     """Add the sum over units of their clipped gradients to `out`; return the norms [U].
 
@@ -78,6 +80,8 @@ def clipped_sum(
     norm) multiplies g_u itself. `group_scale` [K] and the flat `out` [P] follow the trainable
     `model.named_parameters()`. A unit without records has norm 0. A unit whose norm is not finite
     adds nothing, and its norm is returned as it is.
+
+    Another `rule` has another factor, or one for each layer, whose norm is the layer's.
 
     Formal guarantee: what one unit adds to `out`, divided by `group_scale`, has norm at most
     `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel. For the norms returned are
@@ -107,7 +111,7 @@ def clipped_sum(
     units = Units(unit_of_record, num_units, device=out.device)
     inverse = (1 / group_scale.double().square()).tolist()
     weights = dict(zip(parameters, inverse, strict=True))
-    return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm)
+    return add_clipped(tape.entries, units, weights, views, max_grad_norm=max_grad_norm, rule=rule)
 
 
 @torch.no_grad()
@@ -118,18 +122,21 @@ def add_clipped(
     views: Views,
     *,
     max_grad_norm: float,
+    rule: ClipRule = FLAT,
 ) -> Tensor:
     """`clipped_sum` once the backward pass has left its entries: the norms [U].
 
     `weights` holds 1 / alpha^2 of each parameter.
     """
     entries = combine(recorded)
-    squares = torch.zeros(units.num_units, dtype=torch.float64, device=units.device)
-    for entry in entries:
-        squares += entry.squared_norms(units, weights)
+    groups = [rule.group(entry.parameters) for entry in entries]
+    size = (rule.num_groups, units.num_units)
+    squares = torch.zeros(size, dtype=torch.float64, device=units.device)
+    for group, entry in zip(groups, entries, strict=True):
+        squares[group] += entry.squared_norms(units, weights)
     # What float32 cannot hold counts as not finite.
-    norms = squares.sqrt().to(next(iter(views.values())).dtype)
-    factors = (max_grad_norm / norms).clamp_(max=1.0)
+    norms = squares.sum(0).sqrt().to(next(iter(views.values())).dtype)
+    factors = rule.factors(squares.sqrt().to(norms.dtype), max_grad_norm)
     finite = norms.isfinite()
     # The one number of a step that is read from the device: clearing every entry always would
     # take more launches than waiting takes time.
@@ -137,7 +144,7 @@ def add_clipped(
         factors = factors.where(finite, 0.0)
         entries = [entry.without(units, ~finite) for entry in entries]
     while entries:  # an entry's tensors are freed once they are used
-        entries.pop().add_gradient(units, factors, views)
+        entries.pop().add_gradient(units, factors[groups.pop()], views)
     return norms
 
 

@@ -63,6 +63,8 @@ class Tape:
     def receive(self, entry: Entry) -> None:
         """Called by a layer's backward. What the entry holds must be detached: an activation with
         its graph would hold this tape in turn, and both would wait for the garbage collector."""
+        if not entry.parameters:
+            return
         self.seen.update(entry.parameters)
         if self.views is None:
             self.entries.append(entry)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
+from trainables.privacy.clip_rule import FLAT, ClipRule
 from trainables.privacy.flat import FlatGradient
 
 
@@ -29,15 +30,15 @@ class LossModel(Protocol):
         ...
 
 
-def clip_factor(norms: Tensor, max_grad_norm: float) -> Tensor:
-    """min(1, C / norm), and 0 where the norm is not finite.
+def clip_factor(norms: Tensor, max_grad_norm: float, rule: ClipRule = FLAT) -> Tensor:
+    """min(1, C / norm), or the factor of another `rule`, and 0 where the norm is not finite.
 
     >>> clip_factor(torch.tensor([0.0, 1.0, 4.0, float("nan")]), 2.0)
     tensor([1.0000, 1.0000, 0.5000, 0.0000])
     """
     # A norm that overflowed says nothing about direction: that unit contributes zero as well.
-    factor = (max_grad_norm / norms).clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), factor, torch.zeros_like(factor))
+    found = rule.factors(norms, max_grad_norm)
+    return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
 
 
 def clipped_sum(
@@ -89,11 +90,13 @@ def clipped_sum(
 class GradientHook:
     """Algorithm 1's hook: works on the whole gradient of a unit where it lies, in few passes.
 
-    `group_scale` float64[K] is alpha_k in the order of the layout.
+    `group_scale` float64[K] is alpha_k in the order of the layout; `rule` how it is clipped.
     """
 
-    def __init__(self, *, max_grad_norm: float, group_scale: Tensor) -> None:
+    def __init__(self, *, max_grad_norm: float, group_scale: Tensor, rule: ClipRule = FLAT) -> None:
         self.max_grad_norm = max_grad_norm
+        self.rule = rule
+        self._group: Tensor | None = None  # int64[K], that of each parameter
         self._inverse_squares = group_scale.double().reciprocal().square()
         self._is_plain = bool((group_scale == 1).all())
 
@@ -117,8 +120,10 @@ class GradientHook:
         On a CPU the factor is left to whoever passes over `gradient` next. A gradient that is not
         finite is zeroed here, and a GPU's clipped here, without waiting for it: the factor is 1.
         """
+        if self.rule.num_groups > 1:
+            return self._clip_groups(gradient), 1.0
         norm = self.norm(gradient)
-        factor = clip_factor(norm, self.max_grad_norm)
+        factor = clip_factor(norm, self.max_grad_norm, self.rule)
         if norm.is_cuda:  # no branch on the host
             gradient.data.mul_(factor.to(gradient.data.dtype))
             gradient.data.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
@@ -127,6 +132,23 @@ class GradientHook:
             gradient.data.zero_()
             return norm, 1.0
         return norm, float(factor)
+
+    def _clip_groups(self, gradient: FlatGradient) -> Tensor:
+        """Clip each group of the rule by itself, in place; the norm of all before that."""
+        parameters = gradient.layout.parameters
+        group = torch.tensor(
+            [self.rule.group_of[p] for p in parameters], device=gradient.data.device
+        )
+        squares = gradient.group_norms().square() * self._inverse_squares
+        sums = squares.new_zeros(self.rule.num_groups).index_add_(0, group, squares)
+        norm = squares.sum().sqrt()
+        factors = clip_factor(sums.sqrt(), self.max_grad_norm, self.rule)
+        # A unit adds all of itself or nothing.
+        factors = torch.where(norm.isfinite(), factors, 0.0).to(gradient.data.dtype)
+        for k, own in enumerate(factors.index_select(0, group).unbind()):
+            gradient.data[gradient.layout.segment(k)].mul_(own)
+        gradient.data.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        return norm
 
 
 # Layers whose output for a record depends on other records, or that keep statistics of them.

@@ -43,6 +43,7 @@ class Mechanism:
     the standard deviation of Gaussian noise on the counts of a histogram over all records, each in
     one bin, that is released before the first step; 0: there is none. With `num_steps` > 0 the
     trial has so many steps and an epoch is `steps_per_epoch` of them, the last one what is left.
+    Whatever entry `clipping` is, what a unit adds to the sum has norm at most C.
 
     Raises: InvalidInput, however it is made, for a number out of range or a combination that no
     theorem covers.
@@ -73,6 +74,7 @@ class Mechanism:
     histogram_noise_multiplier: float = 0.0
     num_steps: int = 0
     steps_per_epoch: int = 1  # with num_steps or sampling full
+    clipping: str = "flat"
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self)
