@@ -30,7 +30,7 @@ def pretrain(
         typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
     ] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
-    half: Annotated[bool, typer.Option("--half", help="Keep weights as float16.")] = False,
+    bits: Annotated[int, typer.Option(metavar="8|16|32", help="Of a weight on disk.")] = 32,
     as_json: JsonFlag = False,
 ) -> None:
     """Pretrain an encoder on public corpora; run it again to go on after an interruption."""
@@ -40,7 +40,7 @@ def pretrain(
     settings = from_environment()
     config = read_pretraining(file, overrides(assignments))
     place = to or settings.home / "encoders" / config.name
-    card = run_pretraining(config, place, settings, half=half, report=_reporter(as_json))
+    card = run_pretraining(config, place, settings, bits=bits, report=_reporter(as_json))
     if as_json:
         print_json({"folder": str(place), "card": card})
         return

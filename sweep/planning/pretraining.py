@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from sweep.settings import Settings
 from trainables.documents import read_yaml
@@ -42,7 +42,7 @@ def run_pretraining(
     place: Path,
     settings: Settings,
     *,
-    half: bool,
+    bits: int,
     report: Callable[[Progress], None],
 ) -> dict[str, Any]:
     """Train, or go on, and write the encoder to `place`; its card.
@@ -51,9 +51,12 @@ def run_pretraining(
     """
     from trainables.encoders.about import ABOUT, read_about
     from trainables.encoders.folder import WORDS
+    from trainables.encoders.tensors import Bits
     from trainables.pretraining.loop import pretrain
     from trainables.pretraining.result import write
 
+    if bits not in get_args(Bits):
+        raise InvalidInput(f"expected --bits to be 8, 16 or 32, got {bits}")
     if (place / ABOUT).is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
     work = place / _WORK
@@ -68,7 +71,7 @@ def run_pretraining(
     table = work / WORDS
     if table.is_file():
         shutil.copyfile(table, place / WORDS)
-    write(done, config, place, half=half)
+    write(done, config, place, bits=cast(Bits, bits))
     shutil.rmtree(work)
     return dict(read_about(str(place)).card)
 

