@@ -122,8 +122,8 @@ def test_what_is_refused(fields: dict[str, Any], match: str) -> None:
 def test_a_vocabulary_is_one_of_vectors_or_pieces(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="vocabulary with a file of word vectors"):
         trained(tmp_path, vocabulary=100)
+    scratch = {"name": "bert", "hidden_size": 24, "num_layers": 1, "intermediate_size": 24}
     with pytest.raises(InvalidInput, match="word pieces"):
-        scratch = {"name": "bert", "hidden_size": 24, "num_layers": 1, "intermediate_size": 24}
         trained(tmp_path, encoder=scratch, vocabulary=100)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from trainables.encoders import folder as encoder_folder
-from trainables.encoders.tensors import Bits
 from trainables.encoders.rows import Moments, MomentSums
+from trainables.encoders.tensors import Bits
 from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
