@@ -77,11 +77,14 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_the_shelf_has_the_forms_of_the_field() -> None:
-    assert {"json_lines", "delimited"} <= set(NAMES)
+    assert {
+        *("json_lines", "delimited", "conll", "bio_folder"),
+        *("rasa_nlu", "hugging_face", "massive"),
+    } <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(corpora())
 def test_what_is_written_is_read_again(name: str, made: tuple[list[Utterance], bool]) -> None:
     corpus, slots = made
@@ -120,7 +123,7 @@ def test_an_existing_file_is_not_overwritten(name: str, tmp_path: Path) -> None:
         written(tmp_path, name, corpus, slots=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(NAMES), st.binary(max_size=200))
 def test_no_bytes_break_it(name: str, content: bytes) -> None:
     """Whatever a file holds, it is read or refused in one line that does not quote it."""

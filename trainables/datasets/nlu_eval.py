@@ -7,12 +7,12 @@ file (25,716 lines). An intent is scenario_intent; slots are marked `[slot : val
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
+from trainables.data.annotation import parse_annotation
 from trainables.data.bio_files import lines
 from trainables.data.records import LabelSchema, Part, Utterance
 from trainables.data.schema import schema_of, shipped_pool_size, shipped_schema
@@ -22,7 +22,6 @@ KIND = "frames"
 PUBLIC = True
 LICENCE = "CC BY 4.0"
 _COLUMNS = ("scenario", "intent", "answer_annotation")
-_MARK = re.compile(r"\[\s*([^\[\]:]+?)\s*:\s*([^\[\]]*?)\s*\]")
 
 
 class Config(data_configs.FrameFiles):
@@ -92,38 +91,6 @@ def schema(path: Path, *, config: Config) -> LabelSchema:
 def pool_size(config: Config) -> int | None:
     """Distinct utterances of the 10 folds; None of another file."""
     return shipped_pool_size("nlu_eval", default_path()) if config.path is None else None
-
-
-def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Tokens, cut at white space and at the edges of slots, and their BIO tags.
-
-    >>> parse_annotation("wake me at [time : nine am], ok", where="a doctest")
-    (('wake', 'me', 'at', 'nine', 'am', ',', 'ok'), ('O', 'O', 'O', 'B-time', 'I-time', 'O', 'O'))
-
-    Raises: InvalidData naming `where` for a mark that is not closed, or no token at all.
-    """
-    tokens: list[str] = []
-    tags: list[str] = []
-    end = 0
-    for mark in _MARK.finditer(text):
-        _outside(text[end : mark.start()], tokens, tags, where)
-        value = mark[2].split()
-        slot = "_".join(mark[1].split())
-        tokens += value
-        tags += [f"{'I' if place else 'B'}-{slot}" for place in range(len(value))]
-        end = mark.end()
-    _outside(text[end:], tokens, tags, where)
-    if not tokens:
-        raise InvalidData(f"expected at least one token in {where}, got none")
-    return tuple(tokens), tuple(tags)
-
-
-def _outside(text: str, tokens: list[str], tags: list[str], where: str) -> None:
-    if "[" in text or "]" in text:
-        raise InvalidData(f"expected slots as [name : value] in {where}, got a bracket alone")
-    words = text.split()
-    tokens += words
-    tags += ["O"] * len(words)
 
 
 def _is_absent(annotation: str) -> bool:

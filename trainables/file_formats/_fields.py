@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainables.data.annotation import parse_annotation
+from trainables.data.tokenization import Tokenization, tokens_of
 from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value
 from trainables.file_formats._record import Options, Record, Span
@@ -13,6 +15,7 @@ from trainables.file_formats._record import Options, Record, Span
 NAMES: dict[str, tuple[str, ...]] = {
     "text": ("text", "utterance", "sentence", "query", "utt", "phrase", "question"),
     "tokens": ("tokens", "words"),
+    "annotated": ("annot_utt", "annotation"),
     "intent": ("intent", "intents", "label", "intent_name", "category"),
     "tags": ("tags", "bio", "bio_tags", "ner_tags", "slot_tags", "iob"),
     "slots": ("slots", "entities", "spans"),
@@ -27,7 +30,7 @@ _VALUE = ("text", "value", "word")
 
 def has_text(fields: Mapping[str, Any], options: Options) -> bool:
     """Whether some field is known to hold the words."""
-    names = (*NAMES["text"], *NAMES["tokens"])
+    names = (*NAMES["text"], *NAMES["tokens"], *NAMES["annotated"])
     return options.text in fields or any(name in fields for name in names)
 
 
@@ -39,7 +42,7 @@ def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Rec
     chosen = {role: _field(role, fields, options, where) for role in NAMES}
     if options.text is not None and isinstance(fields[options.text], list):
         chosen |= {"tokens": options.text, "text": None}
-    if chosen["text"] is None and chosen["tokens"] is None:
+    if all(chosen[role] is None for role in ("text", "tokens", "annotated")):
         raise InvalidData(
             f"expected a field for the words in {where}, such as {NAMES['text'][0]} or"
             f" {NAMES['tokens'][0]} (--text names another)"
@@ -49,11 +52,16 @@ def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Rec
     if text is not None and not isinstance(text, str):
         raise InvalidData(f"expected {chosen['text']} in {where} to be text")
     read = set(chosen.values())
+    tokens = _names(value["tokens"], chosen["tokens"], where)
+    tags = _names(value["tags"], chosen["tags"], where)
+    if isinstance(value["annotated"], str):
+        text = None
+        tokens, tags = _annotated(value["annotated"], where, options.tokenize)
     return Record(
         where=where,
         text=text,
-        tokens=_names(value["tokens"], chosen["tokens"], where),
-        tags=_names(value["tags"], chosen["tags"], where),
+        tokens=tokens,
+        tags=tags,
         spans=_spans(value["slots"], chosen["slots"], where),
         intents=_intents(value["intent"], chosen["intent"], where),
         part=_word(value["part"], chosen["part"], where),
@@ -83,6 +91,22 @@ def _names(value: Any, field: str | None, where: str) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidData(f"expected {field} in {where} to be a list of words")
     return tuple(value)
+
+
+def _annotated(
+    marked: str, where: str, tokenize: Tokenization
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tokens and tags of a text with marks, cut at white space and at their edges, or finer."""
+    tokens, tags = parse_annotation(marked, where=where)
+    if tokenize == "space":
+        return tokens, tags
+    cut = [tokens_of(token, tokenize=tokenize) for token in tokens]
+    finer = [
+        f"I{tag[1:]}" if place and tag != "O" else tag
+        for pieces, tag in zip(cut, tags, strict=True)
+        for place in range(len(pieces))
+    ]
+    return tuple(piece for pieces in cut for piece in pieces), tuple(finer)
 
 
 def _intents(value: Any, field: str | None, where: str) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ class Span(NamedTuple):
 class Record:
     """What a file says of one utterance. `text` or `tokens` is there; `tags` or `spans` or neither.
 
-    `where` is file and line, for messages; `ignored` are names of fields that nothing reads.
+    `unit` is what spans count where the form says so. `where` is file and line, for messages;
+    `ignored` are names of fields that nothing reads.
     """
 
     where: str
@@ -63,6 +64,7 @@ class Record:
     tokens: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     spans: tuple[Span, ...] | None = None
+    unit: SpanUnit | None = None
     intents: tuple[str, ...] = ()
     part: str | None = None
     group: str | None = None

@@ -14,7 +14,7 @@ from trainables.file_formats._record import Record, Span, SpanUnit
 @dataclass
 class Survey:
     """Counts of a file's records. `token_spans` and `character_spans` count the spans that can be
-    read so; `by_value` those whose own text decides it.
+    read so; `decided` those whose form or own text decides it.
     """
 
     num_records: int = 0
@@ -27,7 +27,7 @@ class Survey:
     num_spans: int = 0
     token_spans: int = 0
     character_spans: int = 0
-    by_value: Counter[SpanUnit] = field(default_factory=Counter)
+    decided: Counter[SpanUnit] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
@@ -38,7 +38,7 @@ class Survey:
         if declared is not None or self.num_spans == 0:
             return declared
         for unit, other in (("tokens", "characters"), ("characters", "tokens")):
-            if self.by_value[unit] and not self.by_value[other]:  # type: ignore[index]
+            if self.decided[unit] and not self.decided[other]:  # type: ignore[index]
                 return unit  # type: ignore[return-value]
         fits_tokens = self.token_spans == self.num_spans
         fits_characters = self.character_spans == self.num_spans
@@ -80,6 +80,8 @@ def _count_spans(
     if tokenize == "space":
         starts |= {low for low, _ in places(text)}
         ends |= {high for _, high in places(text)}
+    if record.unit is not None:
+        found.decided[record.unit] += len(spans)
     for _, start, end, value in spans:
         found.num_spans += 1
         found.token_spans += 0 <= start < end <= len(words)
@@ -88,4 +90,4 @@ def _count_spans(
             continue
         by_characters, by_tokens = text[start:end] == value, " ".join(words[start:end]) == value
         if by_characters != by_tokens:
-            found.by_value["characters" if by_characters else "tokens"] += 1
+            found.decided["characters" if by_characters else "tokens"] += 1

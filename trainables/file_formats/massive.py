@@ -1,0 +1,67 @@
+"""MASSIVE: JSON lines whose `annot_utt` marks slots in the text, `wake me at [time : nine am]`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trainables.data.bio import slots_lenient
+from trainables.data.records import NO_INTENT, Utterance
+from trainables.errors import InvalidData
+from trainables.file_formats._fields import record_of
+from trainables.file_formats._lines import first_object, objects
+from trainables.file_formats._record import Options, Record
+
+LACKS: frozenset[str] = frozenset({"group"})
+SUFFIX = ".jsonl"
+_PARTS = {"train": "train", "validation": "dev", "test": "test"}
+
+
+def recognizes(path: Path) -> bool:
+    """Whether its first line is an object with the field `annot_utt`."""
+    return "annot_utt" in (first_object(path) or {})
+
+
+def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
+    """The records in the order of the file. A text is cut at white space and at slots' edges."""
+    for found in objects(path):
+        if isinstance(found, InvalidData):
+            yield found
+            continue
+        where, fields = found
+        try:
+            yield record_of(fields, where=where, options=options)
+        except InvalidData as problem:
+            yield problem
+
+
+def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
+    """Write a new file.
+
+    Raises: InvalidData for a text with brackets, which are marks here.
+    """
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        for number, utterance in enumerate(utterances, start=1):
+            fields = {
+                "id": str(number - 1),
+                "partition": _PARTS[utterance.part],
+                "intent": utterance.intent,
+                "utt": " ".join(utterance.tokens),
+                "annot_utt": _marked(utterance, number),
+            }
+            if utterance.intent == NO_INTENT:
+                del fields["intent"]
+            file.write(json.dumps(fields, ensure_ascii=False) + "\n")
+
+
+def _marked(utterance: Utterance, number: int) -> str:
+    tokens, pieces, done = utterance.tokens, [], 0
+    if any(sign in token for token in tokens for sign in "[]"):
+        raise InvalidData(f"expected no bracket in the text of record {number}, which marks slots")
+    for name, start, end in slots_lenient(utterance.tags):
+        if any(sign in name for sign in "[]:"):
+            raise InvalidData(f"expected no bracket or colon in a slot's name in record {number}")
+        pieces += [*tokens[done:start], f"[{name} : {' '.join(tokens[start:end])}]"]
+        done = end
+    return " ".join([*pieces, *tokens[done:]])
