@@ -102,6 +102,7 @@ __all__ = [
 _LATER = {
     "training": ("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"),
     "privacy": ("clipping",),
+    "model": ("trained",),
 }
 
 

@@ -17,7 +17,7 @@ SCHEMA = LabelSchema(
 )
 TYPES = ("flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "x" * 40, "18th")
 TOLERANCE = 1e-4  # clip factors count what float32 may round
-MODELS = {
+FULLY: dict[str, dict[str, object]] = {
     "clc": {"name": "clc", "hidden_size": 16, "word_buckets": 30, "word_dim": 6},
     "clc, one layer, frozen words": {
         "name": "clc",
@@ -43,6 +43,17 @@ MODELS = {
         "freeze_embeddings": True,
     },
 }
+_CLC, _BERT = FULLY["clc"], FULLY["bert"]
+PARTLY: dict[str, dict[str, object]] = {
+    "clc, heads": {**_CLC, "trained": "heads"},
+    "clc, biases of the top layer": {**_CLC, "trained": "biases", "top_layers": 1},
+    "bert, heads": {**_BERT, "trained": "heads"},
+    "bert, biases": {**_BERT, "trained": "biases"},
+    "bert, adapters of the top layer": {
+        **_BERT, "trained": "lora", "lora_rank": 2, "top_layers": 1,
+    },
+}  # fmt: skip
+MODELS = FULLY | PARTLY
 
 
 def build_model(name: str, **changes: object) -> NluModel:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, random_batch, trained
+from tests.models._builds import MODELS, PARTLY, SCHEMA, TYPES, build_model, random_batch, trained
 from trainables.data.batches import PackedBatch
 from trainables.layers.bookkeeping import supports
 from trainables.models._nlu import NluModel
@@ -97,7 +97,9 @@ def test_the_seed_decides_the_weights_and_dropout(name: str) -> None:
 def test_the_models_keep_books(name: str) -> None:
     model = build_model(name)
     assert supports(model)
-    assert model.provenance == "trained from random weights"
+    said, _, part = model.provenance.partition("; trained: ")
+    assert said == "trained from random weights"
+    assert bool(part) == (name in PARTLY)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -110,4 +112,5 @@ def test_a_model_learns_a_batch_by_heart(name: str) -> None:
         optimizer.zero_grad()
         model.losses(batch).mean().backward()
         optimizer.step()
-    assert float(model.losses(batch).detach().mean()) < 0.2 * first
+    # What stays at its random start can be read off less well.
+    assert float(model.losses(batch).detach().mean()) < (0.7 if name in PARTLY else 0.2) * first

@@ -19,12 +19,15 @@ from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, by_length, time_major
 from trainables.models._bert_weights import BertSizes, Source, load_into
+from trainables.models._lora import Adapted, MaybeAdapted
 from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._trained import freeze, top
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
     from trainables.models.bert import Config
 
+_ADAPTED = ("qkv", "attention_out", "inner", "outer")
 _SITES = 3  # places of dropout in a layer
 
 
@@ -34,11 +37,11 @@ class BertLayer(nn.Module):
     def __init__(self, sizes: BertSizes) -> None:
         super().__init__()
         self.heads = sizes.heads
-        self.qkv = Linear(sizes.width, 3 * sizes.width)
-        self.attention_out = Linear(sizes.width, sizes.width)
+        self.qkv: MaybeAdapted = Linear(sizes.width, 3 * sizes.width)
+        self.attention_out: MaybeAdapted = Linear(sizes.width, sizes.width)
         self.attention_norm = LayerNorm(sizes.width, eps=sizes.eps)
-        self.inner = Linear(sizes.width, sizes.intermediate)
-        self.outer = Linear(sizes.intermediate, sizes.width)
+        self.inner: MaybeAdapted = Linear(sizes.width, sizes.intermediate)
+        self.outer: MaybeAdapted = Linear(sizes.intermediate, sizes.width)
         self.norm = LayerNorm(sizes.width, eps=sizes.eps)
 
     def forward(self, x: Tensor, layout: ByLength, masks: Masks | None, site: int) -> Tensor:
@@ -87,6 +90,14 @@ class Bert(NluModel):
         if config.freeze_embeddings:
             for table in (self.word, self.position, self.kind):
                 table.weight.requires_grad_(False)
+        freeze(self, config, self.layers)
+        if config.trained == "lora":
+            for layer in top(self.layers, config):
+                for name in _ADAPTED:
+                    adapted = Adapted.of(
+                        getattr(layer, name), rank=config.lora_rank, alpha=config.lora_alpha
+                    )
+                    setattr(layer, name, adapted)
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""

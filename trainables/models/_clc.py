@@ -16,6 +16,7 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import TimeMajor, time_major
 from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._trained import freeze
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -96,6 +97,7 @@ class Clc(NluModel):
         widths += [2 * hidden] * (config.num_layers - 1)
         self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
         self.pool = _MeanOverRecord()
+        freeze(self, config, self.layers)
 
     def feature_table(self, types: Sequence[str]) -> ClcTable:
         """Rows and vectors of the distinct tokens; `types` decides memory, never the model."""

@@ -6,6 +6,8 @@ takes are exact, and small.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -59,6 +61,22 @@ class AdaptedForeign(Adapted):
         added = self.up(self.down(flat, rows), rows)
         out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)
         return out
+
+
+def merged(state: Mapping[str, Tensor], *, scale: float) -> dict[str, Tensor]:
+    """The state of the same model without adapters: W + scale up down in the place of each W."""
+    found: dict[str, Tensor] = {}
+    for name, value in state.items():
+        place, _, last = name.rpartition(".")
+        owner, _, part = place.rpartition(".")
+        if part == "base":
+            if last == "weight":
+                added = state[f"{owner}.up.weight"] @ state[f"{owner}.down.weight"]
+                value = value + scale * added
+            found[f"{owner}.{last}"] = value
+        elif f"{owner}.base.weight" not in state:
+            found[name] = value
+    return found
 
 
 MaybeAdapted = Linear | Adapted

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
+from trainables.frozen import PositiveFloat
+from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
 KIND = "frames"
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
+_OF_LORA = frozenset({"lora_rank", "lora_alpha"})
 _OF_SCRATCH = frozenset({"word_buckets", "hidden_size", "num_heads", "intermediate_size"})
 
 
-class Config(ModelConfig):
+class Config(EncoderConfig):
     """The fields of `model` with `name: bert`. The sizes are the paper's by default."""
 
     name: Literal["bert"] = "bert"
@@ -40,15 +42,27 @@ class Config(ModelConfig):
     dropout: float = Field(0.1, ge=0, lt=1)
     freeze_embeddings: bool = Field(False, description="leave the embeddings as they were loaded")
 
+    trained: Literal["all", "heads", "biases", "lora"] = Field(  # type: ignore[assignment]  # wider
+        "all",
+        description="heads: those alone; biases: heads, and biases and norms of top_layers (BitFit,"
+        " Bu et al. 2022); lora: heads, and low-rank adapters of top_layers (Hu et al. 2022, Yu et"
+        " al. 2022)",
+    )
+    lora_rank: int = Field(8, ge=1, description="lora: rank of the adapters")
+    lora_alpha: PositiveFloat = Field(16.0, description="lora: what they add is times alpha / rank")
+
     def unread(self) -> frozenset[str]:
-        """A loaded encoder has sizes of its own."""
-        return frozenset() if self.encoder == "scratch" else _OF_SCRATCH
+        """A loaded encoder has sizes of its own; a frozen one no tables to train."""
+        found = super().unread() | (frozenset() if self.encoder == "scratch" else _OF_SCRATCH)
+        found |= frozenset() if self.trained == "lora" else _OF_LORA
+        return found if self.trained == "all" else found | {"freeze_embeddings"}
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     """A BERT; what is not loaded is drawn from `seed`.
 
-    Raises: InvalidInput where the encoder cannot be found or its width is no multiple of its heads.
+    Raises: InvalidInput where the encoder cannot be found, its width is no multiple of its heads or
+        adapters are wider than it.
     """
     import torch
 
@@ -60,6 +74,12 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
         raise InvalidInput(
             f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"
             f" got {source.sizes.width}"
+        )
+    most = min(source.sizes.width, source.sizes.intermediate)
+    if config.trained == "lora" and config.lora_rank > most:
+        raise InvalidInput(
+            f"expected 1 <= model.lora_rank <= {most}, the width of the encoder, got"
+            f" {config.lora_rank}"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "bert"))

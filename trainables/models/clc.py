@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.config import ModelConfig
+from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 DEFAULT = True
 
 
-class Config(ModelConfig):
+class Config(EncoderConfig):
     """The fields of `model` with `name: clc`. The sizes are the paper's by default."""
 
     name: Literal["clc"] = "clc"
@@ -42,9 +42,10 @@ class Config(ModelConfig):
 
     def unread(self) -> frozenset[str]:
         """A file of vectors has its own width, and trains no rows where it is frozen."""
+        found = super().unread()
         if self.word_vectors == "hashed":
-            return frozenset()
-        return frozenset({"word_dim"} | ({"word_buckets"} if self.freeze_embeddings else set()))
+            return found
+        return found | {"word_dim"} | ({"word_buckets"} if self.freeze_embeddings else set())
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:

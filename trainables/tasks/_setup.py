@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainables import catalogue, engines, figures
 from trainables.config import TrialConfig, data_config
@@ -16,7 +17,7 @@ from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
 from trainables.engines import Engine
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, count_frames, summarize
@@ -30,7 +31,10 @@ from trainables.tasks._inference import Inference, infer
 
 @dataclass
 class Setup:
-    """Everything that is fixed before the first step of a trial, and the model it trains."""
+    """Everything that is fixed before the first step of a trial, and the model it trains.
+
+    `start` holds the trained weights as they begin, where a part of the encoder is trained.
+    """
 
     config: TrialConfig
     corpus: Corpus
@@ -40,6 +44,7 @@ class Setup:
     mechanism: Mechanism
     engine: Engine
     comm: Communicator
+    start: dict[str, Tensor]
 
     def judged(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`."""
@@ -48,6 +53,22 @@ class Setup:
     def infer(self, ids: np.ndarray) -> Inference:
         """One pass over records, shared among the processes."""
         return infer(self.model, self.loader, ids, comm=self.comm)
+
+    def refuse_unmoved(self, *, epochs: int) -> None:
+        """A part of the encoder that was chosen to be trained must be reached by the loss.
+
+        Raises: TrialFailed for one that `epochs` epochs of training left as it was.
+        """
+        if self.mechanism.first(epochs).steps < 2:
+            return  # what is behind adapters that begin at 0 has its first gradient then
+        now = dict(self.model.named_parameters())
+        still = [name for name, begin in self.start.items() if torch.equal(now[name], begin)]
+        if still:
+            raise TrialFailed(
+                f"expected model.trained={getattr(self.config.model, 'trained', '')} to move every"
+                f" trained weight, got {still[0]} as it began"
+                + (f" and {len(still) - 1} others" if len(still) > 1 else "")
+            )
 
     def validate(self) -> dict[str, float]:
         """SER and companions on the validation part, equal on every process."""
@@ -147,7 +168,10 @@ def prepare(
             ),
         ),
     )
-    return Setup(config, corpus, split, loader, model, mechanism, engine, comm)
+    in_part = getattr(config.model, "trained", "all") != "all"
+    trained = {name: p for name, p in model.named_parameters() if in_part and p.requires_grad}
+    start = {name: p.detach().clone() for name, p in trained.items()}
+    return Setup(config, corpus, split, loader, model, mechanism, engine, comm, start)
 
 
 def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:

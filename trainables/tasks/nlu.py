@@ -53,6 +53,7 @@ def run(
         comm=comm,
         report=report,
     )
+    setup.refuse_unmoved(epochs=trained.best_epoch)
     measured = time.perf_counter()
     # One pass over the records of both: most judged non-members are test records.
     test, judged = setup.split.test, _leakage.judged(setup)

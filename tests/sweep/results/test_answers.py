@@ -182,10 +182,11 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         load_model(place)
 
 
-def test_transformers_loads_the_encoder_of_an_exported_bert(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["bert", "bert, adapters of the top layer"])
+def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path: Path) -> None:
     from transformers import BertModel
 
-    place = exported(tmp_path, "bert") / "model"
+    place = exported(tmp_path, name) / "model"
     found = write_encoder(place)
     assert found is not None
     encoder, told = BertModel.from_pretrained(

@@ -1,0 +1,190 @@
+"""What of an encoder is trained: the weights that are named, exactly, and at no other's cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.models._builds import PARTLY, SCHEMA, build_model, random_batch
+from tests.tasks.test_nlu_trial import config, place, run
+from trainables import catalogue
+from trainables.config import TrialConfig, model_part, parse
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.layers.bookkeeping import clipped_sum
+from trainables.layers.tape import Entry, Tape
+from trainables.models._lora import Adapted, merged
+from trainables.system.communication import Alone
+from trainables.tasks._setup import prepare
+
+__all__ = ["place"]
+
+HEADS = {"intent_head.weight", "intent_head.bias", "tag_head.weight", "tag_head.bias"}
+HEADS |= {"crf.transitions", "crf.start", "crf.end"}
+_LINEAR = ("qkv", "attention_out", "inner", "outer")
+_NORMS = ("attention_norm", "norm")
+_OF_BERT = [
+    *(f"{name}.bias" for name in (*_LINEAR, *_NORMS)),
+    *(f"{name}.weight" for name in _NORMS),
+]
+EXPECTED = {
+    "clc, heads": HEADS,
+    "clc, biases of the top layer": HEADS | {"layers.1.bias"},
+    "bert, heads": HEADS,
+    "bert, biases": HEADS | {f"layers.{n}.{name}" for n in (0, 1) for name in _OF_BERT},
+    "bert, adapters of the top layer": HEADS
+    | {f"layers.1.{name}.{part}.weight" for name in _LINEAR for part in ("down", "up")},
+}
+
+
+def names(model: nn.Module) -> set[str]:
+    return {name for name, p in model.named_parameters() if p.requires_grad}
+
+
+def taken_down(model: nn.Module, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
+    """What one private step leaves on the tape."""
+    seen: list[Entry] = []
+    right = Tape.receive
+
+    def receive(self: Tape, entry: Entry) -> None:
+        right(self, entry)
+        seen.append(entry)
+
+    monkeypatch.setattr(Tape, "receive", receive)
+    batch = random_batch(model, 4, seed=0)  # type: ignore[arg-type]  # an NluModel
+    trained = [p for p in model.parameters() if p.requires_grad]
+    clipped_sum(
+        model,  # type: ignore[arg-type]  # as above
+        batch,
+        unit_of_record=torch.arange(4),
+        num_units=4,
+        weight_of_record=torch.ones(4),
+        max_grad_norm=1.0,
+        group_scale=torch.ones(len(trained)),
+        out=torch.zeros(sum(p.numel() for p in trained)),
+    )
+    return seen
+
+
+@pytest.mark.parametrize("name", PARTLY)
+def test_these_weights_are_trained_and_no_others(name: str) -> None:
+    model = build_model(name)
+    assert names(model) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", PARTLY)
+def test_what_is_frozen_leaves_no_tape(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry a layer with trained weights; none below, where there is no backward pass."""
+    model = build_model(name, dropout=0.0)
+    entries = taken_down(model, name, monkeypatch)
+    owners = {place.rpartition(".")[0] for place in EXPECTED[name]}
+    assert len(entries) == len(owners)
+    places = {id(p): place for place, p in model.named_parameters()}
+    assert {places[id(p)] for entry in entries for p in entry.parameters} == EXPECTED[name]
+
+
+def test_without_a_choice_all_is_trained() -> None:
+    for name in ("clc", "bert"):
+        assert names(build_model(name)) == {n for n, _ in build_model(name).named_parameters()}
+
+
+@pytest.mark.parametrize("name", [name for name in PARTLY if "adapters" in name])
+def test_adapters_begin_as_the_model_without_them_and_merge_into_it(name: str) -> None:
+    bare = {**PARTLY[name], "trained": "all"}
+    bare.pop("lora_rank")
+    bare.pop("top_layers")
+    plain = catalogue.entry("models", "bert").build(
+        model_part(**bare, dropout=0.0), schema=SCHEMA, seed=0
+    )
+    model = build_model(name, dropout=0.0)
+    batch = random_batch(model, 6, seed=2)
+    torch.testing.assert_close(model.losses(batch), plain.losses(batch))
+    torch.manual_seed(0)
+    for layer in model.modules():
+        if isinstance(layer, Adapted):
+            nn.init.normal_(layer.up.weight, std=0.1)
+            scale = layer.scale
+    apart = (model.losses(batch) - plain.losses(batch)).detach().abs()
+    assert float(apart.min()) > 1e-4
+    plain.load_state_dict(merged(model.state_dict(), scale=scale))
+    torch.testing.assert_close(model.losses(batch), plain.losses(batch), rtol=1e-4, atol=1e-5)
+
+
+def test_a_state_without_adapters_is_merged_already() -> None:
+    state = build_model("bert").state_dict()
+    same = merged(state, scale=2.0)
+    assert list(same) == list(state)
+    assert all(torch.equal(same[name], value) for name, value in state.items())
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": "bert", "trained": "lora", "lora_rank": 0}, "model.lora_rank: .* 1, got 0"),
+        ({"name": "bert", "trained": "biases", "top_layers": 5}, "top_layers <= .*=4, got 5"),
+        ({"name": "clc", "trained": "biases", "top_layers": 3}, "top_layers <= .*=2, got 3"),
+        ({"name": "clc", "trained": "biases", "top_layers": 0}, "model.top_layers: .* 1, got 0"),
+        ({"name": "clc", "trained": "lora"}, "model.trained: .* 'biases', got 'lora'"),
+        ({"name": "bert", "trained": "lora", "hidden_size": 24, "num_heads": 2, "lora_rank": 25},
+         "1 <= model.lora_rank <= 24, the width of the encoder, got 25"),
+    ],
+)  # fmt: skip
+def test_what_does_not_exist_is_refused_in_one_line(fields: dict[str, object], said: str) -> None:
+    def build() -> nn.Module:
+        chosen = model_part(**fields)
+        return catalogue.entry("models", chosen.name).build(chosen, schema=SCHEMA, seed=0)
+
+    with pytest.raises(InvalidInput, match=said) as found:
+        build()
+    assert "\n" not in str(found.value)
+
+
+def test_the_choice_is_part_of_the_trial_and_its_default_is_not() -> None:
+    usual = parse({"model": {"name": "bert"}})
+    assert usual.id == parse({"model": {"name": "bert", "trained": "all", "lora_rank": 3}}).id
+    ids = {
+        parse({"model": {"name": "bert", **fields}}).id
+        for fields in (
+            {},
+            {"trained": "heads"},
+            {"trained": "biases"},
+            {"trained": "biases", "top_layers": 2},
+            {"trained": "lora"},
+            {"trained": "lora", "lora_rank": 2},
+        )
+    }
+    assert len(ids) == 6
+
+
+def of_part(engine: str, trained: str, **training: object) -> TrialConfig:
+    fields = config(engine, training={"epochs": 2, **training}).model_dump(mode="json")
+    fields["model"] |= {"trained": trained}
+    return parse(fields)
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(str(folder / "model" / "weights.safetensors"))
+
+
+@pytest.mark.parametrize("engine", ["sgd", "dp_sgd"])
+def test_a_trial_moves_what_is_trained_and_nothing_else(
+    engine: str, place: Path, tmp_path: Path
+) -> None:
+    result, _ = run(place, tmp_path, of_part(engine, "biases"))
+    assert result.epochs_done == 2
+    assert "trained: heads, biases and norms" in str(result.privacy["provenance"])
+    chosen = of_part(engine, "biases")
+    begin = prepare(chosen, comm=Alone(), data_dir=place, cache_dir=place / "cache").model
+    moved = weights(tmp_path)
+    for name, p in begin.named_parameters():
+        assert torch.equal(moved[name], p.detach()) != p.requires_grad, name
+
+
+def test_a_trial_fails_where_what_is_trained_never_moved(place: Path, tmp_path: Path) -> None:
+    """Steps of 1e-30 are none in float32."""
+    with pytest.raises(TrialFailed, match=r"model\.trained=biases to move every trained weight"):
+        run(place, tmp_path, of_part("sgd", "biases", learning_rate=1e-30))

@@ -1,0 +1,82 @@
+"""What of an encoder is trained beside its heads: all, nothing, biases and norms, or adapters.
+
+What is frozen takes no share of the clip norm and no noise, and leaves nothing on the tape; layers
+below the lowest trained one have no backward pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from trainables.sections import ModelConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import nn
+
+    from trainables.models._nlu import NluModel
+
+_LATER = frozenset({"top_layers"})
+
+
+class EncoderConfig(ModelConfig):
+    """The fields of a model whose encoder may be trained in part. `num_layers` is its own."""
+
+    trained: Literal["all", "heads", "biases"] = Field(
+        "all",
+        description="heads: those alone; biases: heads, and biases and norms of top_layers (BitFit,"
+        " Bu et al. 2022)",
+    )
+    top_layers: int | None = Field(
+        None, ge=1, description="trained in part: so many layers from the top; default: all"
+    )
+
+    def unread(self) -> frozenset[str]:
+        """Layers are chosen where a part of them is trained."""
+        return _LATER if self.trained in ("all", "heads") else frozenset()
+
+    @model_validator(mode="after")
+    def _layers_exist(self) -> Any:
+        layers: int = self.num_layers  # type: ignore[attr-defined]  # each model has its own
+        if self.top_layers is not None and self.top_layers > layers:
+            raise ValueError(
+                f"expected model.top_layers <= model.num_layers={layers}, got {self.top_layers}"
+            )
+        return self
+
+
+def freeze(model: NluModel, config: EncoderConfig, layers: Iterable[nn.Module]) -> None:
+    """Leave trained what `config` says: of `layers`, from the lowest, the top ones' part."""
+    from torch import nn
+
+    if config.trained == "all":
+        return
+    model.requires_grad_(False)
+    for head in (model.intent_head, model.tag_head, model.crf):
+        head.requires_grad_(True)
+    model.provenance += f"; trained: {_words(config)}"
+    if config.trained != "biases":
+        return
+    for layer in top(layers, config):
+        for module in layer.modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                # A norm's scale is of the size of a bias.
+                if name == "bias" or isinstance(module, nn.LayerNorm):
+                    parameter.requires_grad_(True)
+
+
+def top(layers: Iterable[nn.Module], config: EncoderConfig) -> list[nn.Module]:
+    """The layers from the top that `config` names."""
+    every = list(layers)
+    return every[-(config.top_layers or len(every)) :]
+
+
+def _words(config: EncoderConfig) -> str:
+    which = {"heads": "heads", "biases": "heads, biases and norms"}
+    found = which.get(config.trained, "heads and adapters")
+    if config.trained == "heads" or config.top_layers is None:
+        return found
+    return f"{found} of the top {config.top_layers} layers"
