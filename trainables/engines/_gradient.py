@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainables.layers import bookkeeping
 from trainables.layers.precision import Precision, passes_in
-from trainables.privacy.clip_rule import ClipRule
+from trainables.privacy.clip_rule import FLAT, ClipRule
 from trainables.privacy.flat import FlatGradient
 
 
@@ -56,7 +56,7 @@ class GradientSource:
         num_units: int,
         max_grad_norm: float,
         group_scale: Tensor,
-        rule: ClipRule,
+        rule: ClipRule = FLAT,
     ) -> tuple[Tensor, Tensor]:
         """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached)."""
         recorder = _LossRecorder(self.model, self.precision)
