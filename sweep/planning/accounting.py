@@ -19,7 +19,11 @@ from trainables.config import (
 )
 from trainables.data.pair_split import num_private_records
 from trainables.data.schema import declared_training_size
-from trainables.data.sizes import num_training_records
+from trainables.data.sizes import (
+    num_training_records,
+    require_declared_size,
+    require_known_size,
+)
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -77,20 +81,24 @@ def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> Pr
 def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
     """How many records a trial trains on: declared where it is, counted where it must be.
 
-    Raises: InvalidData where the data must be opened and cannot be.
+    Raises: InvalidData where the data must be opened and cannot be, or has far from as many records
+        as are declared.
     """
     if config.task == "synthesis":
         return _size_of_pairs(config.data, config.synthesis, settings)
-    return _size_of(config.data, settings)
+    return _size_of(config.data, settings, by_group=config.privacy.unit == "group")
 
 
 @lru_cache(maxsize=256)
-def _size_of(config: DataConfig, settings: Settings) -> TrainingSize:
+def _size_of(config: DataConfig, settings: Settings, *, by_group: bool) -> TrainingSize:
     entry = catalogue.entry("datasets", config.name)
     declared = declared_training_size(config)
     if declared is not None and entry.PUBLIC:
+        if not by_group:
+            require_known_size(config)
         return TrainingSize(declared)
     corpus = open_data(config, settings)
+    require_declared_size(config, corpus, by_group=by_group)
     return TrainingSize(num_training_records(config, corpus), corpus.undeclared)
 
 

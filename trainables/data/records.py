@@ -40,6 +40,16 @@ class LabelSchema:
         return self.intents != (NO_INTENT,)
 
     @property
+    def labels(self) -> frozenset[str]:
+        """Which of intents and slots there are.
+
+        >>> LabelSchema(intents=("a",), slots=(), source="doc").labels
+        frozenset({'intents'})
+        """
+        found = {"intents": self.has_intents, "slots": bool(self.slots)}
+        return frozenset(kind for kind, there in found.items() if there)
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """All BIO tags, "O" first.
 

@@ -1,11 +1,18 @@
-"""The n of a mechanism: one rule for the plan that accounts it and the trial that runs it."""
+"""The n of a mechanism: one rule for the plan that accounts it and the trial that runs it, and one
+for what may be declared.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from trainables.config import DataConfig
 from trainables.data.corpus import Corpus
 from trainables.data.schema import declared_training_size
 from trainables.data.split import make_split, training_size
+from trainables.errors import InvalidData
+
+_FAR = 2  # times the training part, or a half of it
 
 
 def num_training_records(config: DataConfig, corpus: Corpus) -> int:
@@ -19,3 +26,51 @@ def num_training_records(config: DataConfig, corpus: Corpus) -> int:
     if config.split == "official":
         return len(make_split(config, corpus=corpus, mask_seed=0).train)
     return training_size(corpus.num_records, config)
+
+
+def rounded_size(number: int) -> int:
+    """Two digits of a count, to be declared in its place.
+
+    >>> rounded_size(1_237), rounded_size(96), rounded_size(7)
+    (1200, 96, 7)
+    """
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return round(number / unit) * unit
+
+
+def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool) -> None:
+    """Refuse a declared number that is not that of the training part, as far as a factor of 2 can
+    tell: noise, delta and the divisor of the sum would be those of another corpus.
+
+    Raises: InvalidData, for the curator's eyes: it has a rounded count of private records.
+    """
+    declared = config.num_records
+    if declared is None:
+        return
+    if by_group and corpus.groups is None:
+        return  # refused where the groups are asked for
+    train = make_split(config, corpus=corpus, mask_seed=0).train
+    train = train[~corpus.outside[train]]
+    groups = corpus.groups[train] if by_group and corpus.groups is not None else None
+    _require_near(declared, len(train) if groups is None else len(np.unique(groups)), by_group)
+
+
+def require_known_size(config: DataConfig) -> None:
+    """As `require_declared_size`, of a corpus whose size is known without opening it.
+
+    Raises: InvalidData where the declared number is another one.
+    """
+    known = declared_training_size(config.model_copy(update={"num_records": None}))
+    if config.num_records is not None and known is not None:
+        _require_near(config.num_records, known, by_group=False)
+
+
+def _require_near(declared: int, found: int, by_group: bool) -> None:
+    if found <= _FAR * declared and declared <= _FAR * found:
+        return
+    what = "groups" if by_group else "records"
+    raise InvalidData(
+        f"expected data.num_records within a factor of {_FAR} of the {what} that train, got"
+        f" {declared}: noise, delta and the divisor would be those of another corpus; declare"
+        f" about {max(1, rounded_size(found))}"
+    )

@@ -24,6 +24,7 @@ from trainables.metrics._counts import (
 )
 from trainables.seeding import generator
 
+LABELS = frozenset({"intents", "slots"})
 # Sizes that are reported beside the metrics, by the field of `Counts`.
 _SIZES = {
     "utterances": "utterances",
@@ -133,15 +134,23 @@ def count_frames(
     )
 
 
-def summarize(counts: Counts, *, bootstrap_samples: int = 1_000, seed: int = 0) -> dict[str, float]:
-    """The metrics of counts by utterance, shape [n], as `score` gives them."""
+def summarize(
+    counts: Counts,
+    *,
+    labels: frozenset[str] = LABELS,
+    bootstrap_samples: int = 1_000,
+    seed: int = 0,
+) -> dict[str, float]:
+    """The metrics of counts by utterance, shape [n], as `score` gives them; of a corpus that lacks
+    a kind of `labels` those that say something.
+    """
     total = counts.total()
     resampled = None
     if bootstrap_samples:
         rng = generator(seed, "bootstrap", "nlu")
         resampled = from_table(resampled_totals(table(counts), samples=bootstrap_samples, rng=rng))
     found: dict[str, float] = {}
-    for name, metric in of_counts().items():
+    for name, metric in of_counts(labels).items():
         found[name] = float(metric(total))
         if f"{name}_low" in figures.registry():
             low, high = (found[name],) * 2 if resampled is None else interval(metric(resampled))
@@ -150,12 +159,15 @@ def summarize(counts: Counts, *, bootstrap_samples: int = 1_000, seed: int = 0) 
     return found | sizes
 
 
-def of_counts() -> OfCounts:
-    """Every metric of counts on the shelf by its name, the first of each file."""
+def of_counts(labels: frozenset[str] = LABELS) -> OfCounts:
+    """Every metric of counts on the shelf by its name, the first of each file; without those of
+    labels that there are not.
+    """
     modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
     return {
         name: metric
         for module in modules
+        if getattr(module, "OF_LABELS", None) in (None, *labels)
         for name, metric in getattr(module, "OF_COUNTS", {}).items()
     }
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from trainables.figures import nlu_rate
 from trainables.metrics._counts import Counts, OfCounts
 
+OF_LABELS = "intents"  # without which it says nothing
 FIGURES = (
     nlu_rate(
         name="intent_accuracy",

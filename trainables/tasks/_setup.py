@@ -87,6 +87,7 @@ class Setup:
         """Every NLU metric of what was said of `ids`."""
         return summarize(
             self.counts(ids, said),
+            labels=self.corpus.schema.labels,
             bootstrap_samples=bootstrap_samples,
             seed=self.config.training.seed,
         )

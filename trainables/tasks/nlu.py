@@ -62,6 +62,7 @@ def run(
     counts = setup.counts(test, said.take(np.searchsorted(asked, test)))
     tested = summarize(
         counts,
+        labels=setup.corpus.schema.labels,
         bootstrap_samples=config.evaluation.bootstrap_samples,
         seed=config.training.seed,
     )

@@ -37,14 +37,3 @@ def text_of(start: Start) -> str:
         epsilon=f"{start.epsilon:g}",
         batch=min(64, max(1, start.num_records // 8)),
     )
-
-
-def rounded(number: int) -> int:
-    """Two digits of a count, to be declared in its place.
-
-    >>> rounded(1_237), rounded(96), rounded(7)
-    (1200, 96, 7)
-    """
-    digits = max(0, len(str(number)) - 2)
-    unit: int = 10**digits
-    return round(number / unit) * unit

@@ -11,9 +11,10 @@ from typing import Any
 
 from search_spaces.files import name_of
 from sweep.planning.own_data.corpus import FEW, Counted, write_corpus
-from sweep.planning.own_data.space import Start, rounded, text_of
+from sweep.planning.own_data.space import Start, text_of
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
+from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.file_formats import Source
@@ -113,7 +114,7 @@ def start(
         )
         schema = counted.schema(source="declared public by its owner (sweep init)")
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
-        declared = num_records or rounded(counted.parts["train"])
+        declared = num_records or rounded_size(counted.parts["train"])
         space = Start(
             name=name_of(folder.name),
             file=folder / SPACE,

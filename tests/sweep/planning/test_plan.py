@@ -17,7 +17,7 @@ from sweep.planning.refusals import require_trials
 from sweep.settings import Settings
 from sweep.store import plans
 from sweep.store.plans import Plan
-from tests.sweep.sweeps import settings_in
+from tests.sweep.sweeps import settings_in, write_corpus
 from trainables.config import parse
 from trainables.errors import InvalidData, InvalidInput
 
@@ -205,6 +205,43 @@ def test_the_cost_is_known_where_every_trial_has_one(settings: Settings) -> None
 def test_the_size_of_a_made_corpus_is_refused_where_none_is_made(settings: Settings) -> None:
     with pytest.raises(InvalidInput, match=r"unknown field data\.num_utterances for data atis"):
         plan_of(settings, base={**BASE, "data": {"name": "atis", "num_utterances": 2000}})
+
+
+@pytest.mark.parametrize(
+    ("declared", "about"), [(20_000, 90), (181, 90), (44, 90), (180, None), (45, None)]
+)
+def test_a_declared_size_far_from_the_truth_is_refused(
+    settings: Settings, tmp_path: Path, declared: int, about: int | None
+) -> None:
+    data = {**write_corpus(tmp_path), "num_records": declared}  # 45 % of its 200 train
+    base = {**BASE, "data": data, "training": {"epochs": 2, "expected_batch_size": 8}}
+    if about is None:
+        assert plan_of(settings, base=base).trials[0].num_records == declared
+        return
+    with pytest.raises(InvalidData, match=f"got {declared}: .* declare about {about}$"):
+        plan_of(settings, base=base)
+
+
+def test_a_declared_size_of_a_public_corpus_is_compared_without_opening_it(
+    settings: Settings,
+) -> None:
+    with pytest.raises(InvalidData, match="declare about 2500"):
+        plan_of(settings, base={**BASE, "data": {"name": "atis", "num_records": 20_000}})
+
+
+def test_with_groups_their_number_is_declared(settings: Settings, tmp_path: Path) -> None:
+    rows = [{"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(400)]
+    (tmp_path / "groups.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "schema.json").write_text('{"intents": ["x"], "slots": []}')
+    data = {"name": "json_lines", "path": "groups.jsonl", "schema_file": "schema.json"}
+    base = {
+        "data": {**data, "num_records": 180},  # the records that train, in 40 groups
+        "engine": "dp_sgd",
+        "privacy": {"unit": "group"},
+        "training": {"epochs": 1, "expected_batch_size": 8},
+    }
+    with pytest.raises(InvalidData, match=r"of the groups that train, got 180: .* about 40"):
+        plan_of(settings, base=base)
 
 
 def test_a_kept_config_does_not_go_by_fields_of_another_task() -> None:

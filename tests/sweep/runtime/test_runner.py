@@ -460,15 +460,17 @@ def refused(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_more_workers_than_there_are_cores_are_refused_at_once(refused: Path) -> None:
+    wide = {
+        "data": {"name": "communication", "num_utterances": 10_000},
+        "training": {"num_workers": 4096, "expected_batch_size": 4096, "epochs": 1},
+    }
     with pytest.raises(InvalidInput, match=r"slots \* workers \* cpus_per_worker"):
         run_toy(
             refused,
-            base={**space_in(refused).base, "training": {"num_workers": 4096,
-                                                         "expected_batch_size": 4096,
-                                                         "epochs": 1}},
+            base={**space_in(refused).base, **wide},
             resources={"workers": 4096},
-            variants=[{"name": "x", "set": {"data.num_records": 5000}}],
-        )  # fmt: skip
+            variants=[{"name": "x"}],
+        )
 
 
 def test_a_damaged_corpus_is_refused_with_its_line(refused: Path) -> None:

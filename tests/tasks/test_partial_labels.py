@@ -1,0 +1,82 @@
+"""Corpora of intents alone and of slots alone: trained, measured and attacked as any other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tasks.test_nlu_trial import config, run
+from trainables import evidence
+from trainables.config import TrialConfig, parse
+from trainables.data.records import Frame
+from trainables.metrics import score
+
+NAMES = [f"{a}{b}" for a, b in itertools.product("bcdfgklm", ("an", "ob", "ed", "it", "us"))]
+
+
+def corpus(folder: Path, kind: str) -> None:
+    """120 utterances with one kind of labels."""
+    rows = []
+    for verb, name in itertools.product(("call", "ring", "play"), NAMES):
+        row: dict[str, Any] = {"tokens": [verb, name]}
+        if kind == "intents":
+            row["intent"] = "play" if verb == "play" else "call"
+        else:
+            row["tags"] = ["O", "B-song" if verb == "play" else "B-contact"]
+        rows.append(row)
+    (folder / "utterances.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labels = {"intents": {"intents": ["call", "play"], "slots": []}}
+    labels["slots"] = {"intents": [], "slots": ["contact", "song"]}
+    (folder / "schema.json").write_text(json.dumps(labels[kind]))
+
+
+def heads(**fields: Any) -> TrialConfig:
+    """Heads on the shipped encoder."""
+    made = config("dp_sgd", **fields).model_dump(mode="json")
+    made["model"] = {"name": "features", "encoder": "small", "components": 32}
+    return parse(made)
+
+
+@pytest.mark.parametrize("kind", ["intents", "slots"])
+@pytest.mark.parametrize("model", ["clc", "features"])
+def test_what_is_not_annotated_has_no_figure(tmp_path: Path, kind: str, model: str) -> None:
+    corpus(tmp_path, kind)
+    made = config("dp_sgd") if model == "clc" else heads()
+    result, reports = run(tmp_path, tmp_path / "trial", made)
+    metrics = result.metrics
+    assert 0 <= (metrics["ser"] or 0) <= 2
+    assert metrics["mia_loss_threshold_auc"] is not None
+    without = {"intents": "slot_f1", "slots": "intent_accuracy"}[kind]
+    there = {"intents": "intent_accuracy", "slots": "slot_f1"}[kind]
+    assert there in metrics
+    assert without not in metrics
+    assert not any(f"validation_{without}" in report.metrics for report in reports)
+
+
+def test_without_intents_ser_is_the_slot_error_rate() -> None:
+    right = [Frame("", (("who", 0, 1),)), Frame("", ())]
+    guess = [Frame("", (("what", 0, 1),)), Frame("", ())]
+    found = score(right, guess, bootstrap_samples=0)
+    assert found["ser"] == 2.0  # one slot deleted and one inserted, of one
+    with_intents = [Frame("x", frame.slots) for frame in right]
+    guessed = [Frame("x", frame.slots) for frame in guess]
+    assert score(with_intents, guessed, bootstrap_samples=0)["ser"] == pytest.approx(2 / 3)
+    assert score(right, right, bootstrap_samples=0)["f_ser"] == 0.0
+
+
+def test_counts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    import numpy as np
+
+    from trainables.metrics import count_frames
+    from trainables.metrics._counts import table
+
+    counts = count_frames([Frame("x", ()), Frame("y", ())], [Frame("x", ()), Frame("x", ())])
+    old = table(counts)[:, :-1]  # when every record had an intent, and it was not counted
+    np.savez_compressed(tmp_path / evidence.COUNTS, records=np.arange(2), counts=old)
+    ids, found = evidence.read_counts(tmp_path)
+    assert ids.tolist() == [0, 1]
+    assert (table(found) == table(counts)).all()
