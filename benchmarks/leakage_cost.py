@@ -56,7 +56,7 @@ def panel(config: TrialConfig) -> tuple[float, float]:
     )
     found = []
     for _ in range(3):
-        judged, test = _leakage.judged(setup), setup.split.test
+        judged, test = _leakage.targets(setup), setup.split.test
         started = time.process_time()
         setup.infer(test)
         without = time.process_time() - started

@@ -54,7 +54,7 @@ class Learner(Protocol):
     def engine(self) -> EpochEngine:
         """Takes the steps."""
 
-    def judged(self, epoch: int) -> tuple[str, str]:
+    def validation_metric(self, epoch: int) -> tuple[str, str]:
         """For an epoch (from 0) the metric of `validate()` whose smallest value marks the best one,
         and how the names of the weights begin that the epoch trains ("": all of them).
         """
@@ -66,7 +66,7 @@ class Learner(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class Trained:
     """How far training came. The model holds the weights of the best epoch of each part that was
-    trained; `best_epochs` has it by the part's name (see `Learner.judged`), counted from 1.
+    trained; `best_epochs` has it, counted from 1, by the part's name (`Learner.validation_metric`).
     """
 
     epochs_done: int
@@ -107,7 +107,7 @@ def train(
         learner.engine.load_state_dict(saved.part("engine"))
         best = saved.part("best")
         history, seconds = saved.state["history"], saved.state["epoch_seconds"]
-        # A checkpoint from before stages were judged apart has one epoch for all weights.
+        # A checkpoint from before stages were measured apart has one epoch for all weights.
         best_epochs = saved.state.get("best_epochs") or {"": saved.state["best_epoch"]}
         go_on = _ask(report, history, seconds, comm)
     before_this = math.fsum(seconds)
@@ -121,7 +121,7 @@ def train(
         with learner.engine.averaged():
             metrics |= learner.validate()
             history.append(metrics)
-            name, part = learner.judged(epoch)
+            name, part = learner.validation_metric(epoch)
             before = best_epochs.get(part)
             # Never the weights from before the part's first epoch; of two equal epochs the later.
             if before is None or metrics[name] <= history[before - 1][name]:

@@ -77,22 +77,7 @@ def plan_point(
 
     A point that a constraint refuses is accounted for only with `every_limit`.
     """
-    config = point.config
-    fields = config.model_dump(mode="json") if config is not None else point.fields
-    name = ", ".join((point.variant, *(f"{label(p)}={short(v)}" for p, v in point.values.items())))
-    trial = PlannedTrial(
-        id=config.id if config is not None else _digest(fields),
-        name=name,
-        variant=point.variant,
-        baseline=point.baseline,
-        values=point.values,
-        origin=config or fields,
-        config_id=config.id if config is not None else "",
-        group=group_of(fields),
-        engine=config.engine if config is not None else str(fields.get("engine", "")),
-        seed=config.training.seed if config is not None else 0,
-        epochs=config.training.epochs if config is not None else 0,
-    )
+    config, trial = point.config, _unpriced(point)
     if config is None:
         return replace(trial, reason=point.reason, refused_by="config")
     broken: list[tuple[RefusedBy, str]] = [("constraint", reason) for reason in point.broken]
@@ -126,6 +111,26 @@ def plan_point(
     if over is not None:
         broken.append(("budget", over))
     return _refused(trial, broken)
+
+
+def _unpriced(point: Point) -> PlannedTrial:
+    """A point as a trial, without the figures that accounting gives."""
+    config = point.config
+    fields = config.model_dump(mode="json") if config is not None else point.fields
+    name = ", ".join((point.variant, *(f"{label(p)}={short(v)}" for p, v in point.values.items())))
+    return PlannedTrial(
+        id=config.id if config is not None else _digest(fields),
+        name=name,
+        variant=point.variant,
+        baseline=point.baseline,
+        values=point.values,
+        origin=config or fields,
+        config_id=config.id if config is not None else "",
+        group=group_of(fields),
+        engine=config.engine if config is not None else str(fields.get("engine", "")),
+        seed=config.training.seed if config is not None else 0,
+        epochs=config.training.epochs if config is not None else 0,
+    )
 
 
 def _refused(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]]) -> PlannedTrial:

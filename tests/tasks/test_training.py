@@ -38,7 +38,7 @@ class Staged:
     def averaged(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def judged(self, epoch: int) -> tuple[str, str]:
+    def validation_metric(self, epoch: int) -> tuple[str, str]:
         return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
 
     def validate(self) -> dict[str, float]:

@@ -155,23 +155,15 @@ def count(
 
     Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
     """
-    if align not in ("name", "edit"):
-        raise InvalidInput(f"expected align to be name or edit, got {align!r}")
-    if match not in ("span", "value"):
-        raise InvalidInput(f"expected match to be span or value, got {match!r}")
-    sides: list[tuple[str, Sequence[object] | None]] = [
-        ("hypotheses", hypotheses),
-        ("reference_tokens", reference_tokens),
-        ("hypothesis_tokens", hypothesis_tokens),
-        *(("strict", side) for side in strict or ()),
-    ]
-    for name, values in sides:
-        if values is not None and len(values) != len(references):
-            raise InvalidInput(
-                f"expected as many {name} as references ({len(references)}), got {len(values)}"
-            )
-    if not references:
-        raise InvalidInput("expected at least one utterance to score, got none")
+    _require_sound(
+        references,
+        align=align,
+        match=match,
+        hypotheses=hypotheses,
+        reference_tokens=reference_tokens,
+        hypothesis_tokens=hypothesis_tokens,
+        sides=strict or (),
+    )
     aligner = align_by_name if align == "name" else align_by_edit
     rows = np.empty((len(references), len(NAMES)), dtype=np.int64)
     for index, (reference, hypothesis) in enumerate(zip(references, hypotheses, strict=True)):
@@ -202,6 +194,28 @@ def count(
             reference.intent != NO_INTENT,
         )
     return from_table(rows)
+
+
+def _require_sound(
+    references: Sequence[Frame],
+    *,
+    align: str,
+    match: str,
+    sides: Sequence[Sequence[object]],
+    **columns: Sequence[object] | None,
+) -> None:
+    """Raises: InvalidInput for lists of different length, none at all, or an unknown rule."""
+    if align not in ("name", "edit"):
+        raise InvalidInput(f"expected align to be name or edit, got {align!r}")
+    if match not in ("span", "value"):
+        raise InvalidInput(f"expected match to be span or value, got {match!r}")
+    for name, values in (*columns.items(), *(("strict", side) for side in sides)):
+        if values is not None and len(values) != len(references):
+            raise InvalidInput(
+                f"expected as many {name} as references ({len(references)}), got {len(values)}"
+            )
+    if not references:
+        raise InvalidInput("expected at least one utterance to score, got none")
 
 
 def _intersection(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

@@ -107,25 +107,9 @@ def build_from(
         "replace_one" if sampling == "shuffle" else "add_or_remove_one"
     )
     calibration = privacy.noise_calibration or "paper"
-    batch, workers = training.expected_batch_size, training.num_workers
-    if sampling == "full":
-        batch = num_records
-    if batch > num_records:
-        raise InvalidInput(
-            "expected training.expected_batch_size to be at most the number of training records"
-            f" ({num_records}), got {batch}"
-        )
-    if batch % workers and not (sampling == "full" and privacy.microbatch_size == 1):
-        raise InvalidInput(
-            f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
-            f" got {batch}"
-        )
-    microbatch = privacy.microbatch_size or batch // workers
-    if batch % (microbatch * workers) and not (sampling == "full" and microbatch == 1):
-        raise InvalidInput(
-            "expected privacy.microbatch_size to divide a worker's batch"
-            f" ({batch // workers}), got {microbatch}"
-        )
+    batch = num_records if sampling == "full" else training.expected_batch_size
+    workers = training.num_workers
+    microbatch = _microbatch_size(privacy, batch, workers, num_records)
     return Mechanism(
         engine=engine,
         num_records=num_records,
@@ -152,3 +136,28 @@ def build_from(
         num_steps=training.steps or 0,
         steps_per_epoch=training.evaluate_every or 1,
     )
+
+
+def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int, num_records: int) -> int:
+    """How many records are clipped as one: what is set, or a worker's whole batch.
+
+    Raises: InvalidInput for a batch that the records, the workers or micro-batches cannot make up.
+    """
+    if batch > num_records:
+        raise InvalidInput(
+            "expected training.expected_batch_size to be at most the number of training records"
+            f" ({num_records}), got {batch}"
+        )
+    full = privacy.sampling == "full"
+    if batch % workers and not (full and privacy.microbatch_size == 1):
+        raise InvalidInput(
+            f"expected training.expected_batch_size to be a multiple of num_workers ({workers}),"
+            f" got {batch}"
+        )
+    microbatch = privacy.microbatch_size or batch // workers
+    if batch % (microbatch * workers) and not (full and microbatch == 1):
+        raise InvalidInput(
+            "expected privacy.microbatch_size to divide a worker's batch"
+            f" ({batch // workers}), got {microbatch}"
+        )
+    return microbatch

@@ -31,11 +31,11 @@ class Leakage:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Judged:
-    """The records that attacks judge or calibrate on, without those that the schema cannot name.
+class Targets:
+    """The records that attacks guess or calibrate on, without those that the schema cannot name.
 
     `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population` bool[n]: known
-    to the attacker as no members, not judged.
+    to the attacker as no members, not guessed.
     """
 
     records: NDArray[np.int64]
@@ -46,21 +46,21 @@ class Judged:
 
 def measure(
     setup: Setup,
-    judged: Judged,
-    said: Inference,
+    found: Targets,
+    predicted: Inference,
     *,
     folder: Path,
     data_dir: Path,
     cache_dir: Path,
     shadow: ShadowSignals,
 ) -> Leakage:
-    """Run the attacks on what the model `said` of the `judged`, keep what later attacks need.
+    """Run the attacks on what the model `predicted` of the targets, keep what later attacks need.
 
     Attacks that compare with other trials of the sweep wait until those are there; their signals
     are in `signals.npz` of each trial's folder.
     """
     started = time.perf_counter()
-    signals = _signals(setup, judged, said)
+    signals = _signals(setup, found, predicted)
     chosen = names(setup)
     shadow_signals, shadow_seconds = None, 0.0
     if "shadow" in chosen:
@@ -111,7 +111,7 @@ def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:
     return attacks.bag_of_words(tokens, lengths, num_types=len(corpus.types))
 
 
-def judged(setup: Setup) -> Judged:
+def targets(setup: Setup) -> Targets:
     """As many members as non-members (fixed splits), or the whole audit pool."""
     split, seed = setup.split, setup.config.data.split_seed
     pair = None
@@ -120,7 +120,7 @@ def judged(setup: Setup) -> Judged:
         population = np.concatenate([split.validation, split.test])
     else:
         few = min(len(split.train), len(split.test))
-        rng = generator(seed, "judged")
+        rng = generator(seed, "judged")  # the name of the stream: it fixes which records are drawn
         members, others = (
             np.sort(rng.permutation(side)[:few]) for side in (split.train, split.test)
         )
@@ -134,7 +134,7 @@ def judged(setup: Setup) -> Judged:
     pairs = np.full(len(every), -1, dtype=np.int64)
     if pair is not None:
         pairs[: len(ids)] = pair
-    return Judged(
+    return Targets(
         records=every[known],
         member=is_member[known],
         pairs=pairs[known],
@@ -142,15 +142,15 @@ def judged(setup: Setup) -> Judged:
     )
 
 
-def _signals(setup: Setup, judged: Judged, said: Inference) -> Signals:
+def _signals(setup: Setup, found: Targets, predicted: Inference) -> Signals:
     return attacks.gather(
-        records=judged.records,
-        member=judged.member,
+        records=found.records,
+        member=found.member,
         mode=setup.config.data.split,
-        features=said.features,
-        log_confidence=said.log_confidence,
-        pairs=judged.pairs,
-        population=judged.population,
+        features=predicted.features,
+        log_confidence=predicted.log_confidence,
+        pairs=found.pairs,
+        population=found.population,
         corpus=setup.corpus.fingerprint,
         trial=setup.config.id,
     )

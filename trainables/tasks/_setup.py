@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables import catalogue, engines, figures
+from trainables import catalogue, figures
 from trainables.config import TrialConfig, data_config
 from trainables.data.batches import Loader, PackedBatch
 from trainables.data.corpus import Corpus, open_corpus
@@ -23,9 +23,9 @@ from trainables.figures import VALIDATION
 from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import new_key, public_key
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
+from trainables.tasks._frame import attempt_key, engine_setup
 from trainables.tasks._inference import Inference, infer
 
 
@@ -46,7 +46,7 @@ class Setup:
     comm: Communicator
     start: dict[str, Tensor]
 
-    def judged(self, epoch: int) -> tuple[str, str]:
+    def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`."""
         return "validation_ser", ""
 
@@ -138,35 +138,21 @@ def prepare(
     if torch.cuda.is_available():
         model.to("cuda")
     train_ids = trainable_ids(corpus, split.train)
+    by_group = mechanism.unit == "group"
+    public = config.privacy.group_scale == "public"
     engine: Engine = catalogue.entry("engines", config.engine).make(
         model,
         mechanism,
-        engines.Setup(
+        engine_setup(
+            config,
             loader=loader,
             ids=train_ids,
-            groups=groups_of(corpus, train_ids) if mechanism.unit == "group" else None,
-            text_keys=loader.text_keys(train_ids) if mechanism.unit == "group" else None,
-            learning_rate=config.training.learning_rate,
+            groups=groups_of(corpus, train_ids) if by_group else None,
+            text_keys=loader.text_keys(train_ids) if by_group else None,
             comm=comm,
-            # Every attempt draws a key of its own: no noise ever meets two different gradients.
-            key=(
-                public_key(config.training.seed, config.id)
-                if config.privacy.reproducible_noise
-                else new_key(comm)
-            ),
-            seed=config.training.seed,
+            key=attempt_key(config, comm),
             trial_id=config.id,
-            physical_batch_size=config.training.physical_batch_size,
-            secure_noise=config.privacy.secure_noise,
-            precision=config.training.precision,
-            optimizer=config.training.optimizer,
-            learning_rate_decay=config.training.learning_rate_decay,
-            iterate_average=config.training.iterate_average,
-            public_batch=(
-                public_batch(model, corpus.schema)
-                if config.privacy.group_scale == "public"
-                else None
-            ),
+            public_batch=public_batch(model, corpus.schema) if public else None,
         ),
     )
     in_part = getattr(config.model, "trained", "all") != "all"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainables import catalogue, engines
+from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.texts import EncodedTexts
 from trainables.engines import Engine
@@ -18,6 +18,7 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
 from trainables.privacy.population import Ids
 from trainables.system.communication import Communicator
+from trainables.tasks._frame import engine_setup
 
 _MAX_TOKENS = 8_192  # of a pass that only measures
 
@@ -96,22 +97,15 @@ def staged_engine(
         parts[stage] = make(
             model,
             own,
-            engines.Setup(
+            engine_setup(
+                config,
                 loader=texts[stage],
                 ids=ids,
                 groups=groups,
-                learning_rate=config.training.learning_rate,
                 comm=comm,
                 key=key,
-                seed=config.training.seed,
                 # No noise meets two gradients: the stages' streams differ by this name.
                 trial_id=f"{config.id}/{stage}",
-                physical_batch_size=config.training.physical_batch_size,
-                secure_noise=config.privacy.secure_noise,
-                precision=config.training.precision,
-                optimizer=config.training.optimizer,
-                learning_rate_decay=config.training.learning_rate_decay,
-                iterate_average=config.training.iterate_average,
             ),
         )
     return StagedEngine(parts, lengths)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,28 +14,21 @@ from torch import nn
 
 from trainables import catalogue
 from trainables.config import TrialConfig
-from trainables.data.pair_split import PairSplit, couples, num_private_records, split_pairs
+from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
-from trainables.errors import TrialFailed
 from trainables.figure_cache import FigureCache
-from trainables.generation import histogram
 from trainables.generation._material import PARSES, Material, StageTexts
 from trainables.models._lm_source import LmSource, source_of
 from trainables.models.causal_lm import config_of
-from trainables.parse.function_types import function_types
 from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.noise import SecretKey, new_key, public_key
 from trainables.seeding import stream_seed
-from trainables.system import checkpoint
 from trainables.system.communication import Communicator
-from trainables.tasks._parsers import parser_of, programs_of
-from trainables.tasks._pretraining import mixed, pretrained, public_utterances
+from trainables.tasks._frame import attempt_key
+from trainables.tasks._pretraining import PublicText, mixed, pretrained, public_utterances
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
 from trainables.tasks._synthesis_checks import require_data
-
-NO_PROMPT = "none"
-_HISTOGRAM = "histogram.json"
+from trainables.tasks._synthesis_data import exchanged, materials, prompt_frequencies
 
 
 @dataclass
@@ -55,7 +49,7 @@ class SynthesisSetup:
     notes: tuple[str, ...]
     public_text: dict[str, Any] = field(default_factory=dict)
 
-    def judged(self, epoch: int) -> tuple[str, str]:
+    def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`: each stage by its own loss, among the epochs that train it."""
         stage, _ = self.engine.stage_of(epoch)
         return f"validation_loss_{stage}", f"{stage}."
@@ -80,64 +74,40 @@ def prepare(
     synthesis, seed = config.synthesis, config.training.seed
     method = catalogue.entry("generation", synthesis.method, kind="method")
     corpus = open_pairs(config.data, data_dir=data_dir)
-    mask_seed = stream_seed(seed, config.id)
-    split = split_pairs(corpus, config.data, synthesis, mask_seed=mask_seed)
+    split = split_pairs(corpus, config.data, synthesis, mask_seed=stream_seed(seed, config.id))
     require_data(synthesis, corpus, split)
     number, undeclared = num_private_records(corpus, config.data, synthesis)
     config, mechanism = FigureCache(cache_dir).resolve(
         config, num_records=number, undeclared=undeclared
     )
     with _first_alone(comm):
-        records = _materials(config, corpus, split, method, cache_dir=cache_dir)
+        records = materials(config, corpus, split, method, cache_dir=cache_dir)
     private, public, held_out = (records[name] for name in ("private", "public", "validation"))
-    groups = None
-    if synthesis.shuffle_pairs:
-        private, groups = _exchanged(private, seed=config.data.split_seed)
+    pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
+    private, groups = exchanged(private, seed=pair_seed)
     corpora, names = public_utterances(data_dir=data_dir)
-    source = source_of(
-        config_of(config.model),
-        synthesis,
-        public=[*corpora, *public.utterances, *public.programs, *public.prompts],
-        seed=seed,
-    )
+    seen = [*corpora, *public.utterances, *public.programs, *public.prompts]
+    source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
     stages: tuple[str, ...] = method.STAGES if synthesis.only is None else (synthesis.only,)
-    models, public_text = {}, {}
+    public_text = {
+        stage: _public_text(stage, method.texts(stage, public), corpora) for stage in stages
+    }
     with _first_alone(comm):
-        for stage in stages:
-            own: StageTexts = method.texts(stage, public)
-            public_text[stage] = mixed(
-                corpora, own.texts, own.prompts, with_utterances=stage != PARSES
-            )
-            models[stage] = pretrained(
-                source,
-                public_text[stage],
-                stage=stage,
-                synthesis=synthesis,
-                seed=seed,
-                cache_dir=cache_dir,
-            )
-    for model in models.values():
-        if synthesis.lora_rank is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)  # type: ignore[operator]  # LmModule
-        if torch.cuda.is_available():
-            model.to("cuda")
-    # Every attempt draws a key of its own: no noise ever meets two different gradients.
-    reproducible = config.privacy.reproducible_noise
-    key = public_key(seed, config.id) if reproducible else new_key(comm)
-    frequencies = _frequencies(
+        models = {
+            stage: _model(config, source, stage, public_text[stage], cache_dir=cache_dir)
+            for stage in stages
+        }
+
+    def encoded(part: Material) -> dict[str, EncodedTexts]:
+        return {stage: _encoded(config, source, method.texts(stage, part)) for stage in stages}
+
+    key = attempt_key(config, comm)
+    frequencies = prompt_frequencies(
         config, mechanism, method, corpus, private=private, public=public, key=key, folder=folder
     )
+    ids = np.arange(len(private.utterances))
     engine = staged_engine(
-        config,
-        mechanism,
-        models,
-        {stage: _encoded(config, source, method.texts(stage, private)) for stage in stages},
-        ids=np.arange(len(private.utterances)),
-        groups=groups,
-        key=key,
-        comm=comm,
+        config, mechanism, models, encoded(private), ids=ids, groups=groups, key=key, comm=comm
     )
     return SynthesisSetup(
         config=config,
@@ -148,9 +118,7 @@ def prepare(
         method=method,
         model=nn.ModuleDict(models),
         engine=engine,
-        validation={
-            stage: _encoded(config, source, method.texts(stage, held_out)) for stage in stages
-        },
+        validation=encoded(held_out),
         frequencies=frequencies,
         comm=comm,
         notes=_notes(config, names, source),
@@ -158,101 +126,23 @@ def prepare(
     )
 
 
-def _materials(
-    config: TrialConfig, corpus: PairCorpus, split: PairSplit, method: Any, *, cache_dir: Path
-) -> dict[str, Material]:
-    """Records of each part with the columns that the method reads."""
-    synthesis = config.synthesis
-    by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
-    reads_programs = method.READS_PROGRAMS or by_functions
-    found = {}
-    parser = None
-    if reads_programs and synthesis.parses == "parser":
-        parser = parser_of(
-            corpus.select(split.public.tolist()),
-            epochs=synthesis.parser_epochs,
-            seed=config.data.split_seed,
-            cache_dir=cache_dir,
-        )
-    for name in ("private", "public", "validation"):
-        part = corpus.select(getattr(split, name).tolist())
-        programs: tuple[str, ...] = ()
-        if reads_programs:
-            programs = part.programs
-            if parser is not None and name != "public":
-                programs = programs_of(parser, part.utterances, cache_dir=cache_dir)
-        prompts: tuple[str, ...] = ()
-        if by_functions:
-            prompts = tuple(
-                " ".join(sorted(function_types(program, fn_types="heads"))) for program in programs
-            )
-        elif method.READS_PROMPTS:
-            prompts = tuple(domain or NO_PROMPT for domain in part.domains)
-        found[name] = Material(part.utterances, programs, prompts)
-    return found
+def _public_text(stage: str, own: StageTexts, corpora: list[str]) -> PublicText:
+    return mixed(corpora, own.texts, own.prompts, with_utterances=stage != PARSES)
 
 
-def _exchanged(private: Material, *, seed: int) -> tuple[Material, np.ndarray]:
-    """Couples of records with their programs exchanged, and the couple of each record."""
-    left, right = couples(np.arange(len(private.utterances)), seed=seed)
-    ids, partners = np.concatenate([left, right]), np.concatenate([right, left])
-    material = Material(
-        tuple(private.utterances[i] for i in ids), tuple(private.programs[i] for i in partners)
+def _model(
+    config: TrialConfig, source: LmSource, stage: str, public: PublicText, *, cache_dir: Path
+) -> nn.Module:
+    """A stage's model, pretrained on public text, with its adapters, on the device."""
+    synthesis, seed = config.synthesis, config.training.seed
+    model = pretrained(
+        source, public, stage=stage, synthesis=synthesis, seed=seed, cache_dir=cache_dir
     )
-    return material, np.concatenate([np.arange(len(left)), np.arange(len(right))])
-
-
-def _frequencies(
-    config: TrialConfig,
-    mechanism: Mechanism,
-    method: Any,
-    corpus: PairCorpus,
-    *,
-    private: Material,
-    public: Material,
-    key: SecretKey,
-    folder: Path,
-) -> dict[str, float]:
-    """Frequencies of the prompts: drawn once for a trial, and kept for when it is taken up again.
-
-    Raises: TrialFailed where training has begun and the counts that it began with are gone.
-    """
-    if not method.READS_PROMPTS:
-        return {}
-    kept = folder / _HISTOGRAM
-    if checkpoint.is_there(folder):
-        try:
-            read: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise TrialFailed(
-                f"expected {_HISTOGRAM} beside the checkpoint, got none that reads: it is released"
-                " once, before the first epoch"
-            ) from None
-        return read
-    bins = _bins(config, corpus, public)
-    if config.synthesis.histogram == "public":
-        counts = histogram.counts_of(public.prompts, bins)
-    else:
-        counts = histogram.counts_of(private.prompts, bins)
-        if mechanism.histogram_noise_multiplier:
-            counts = histogram.noised(
-                counts,
-                std=mechanism.histogram_noise_multiplier,
-                key=key,
-                trial_id=config.id,
-            )
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kept.write_text(json.dumps(counts), encoding="utf-8")
-    return counts
-
-
-def _bins(config: TrialConfig, corpus: PairCorpus, public: Material) -> list[str]:
-    """The public prompts: the corpus' own list of domains, or what the public part shows."""
-    entry = catalogue.entry("datasets", corpus.name)
-    listed = getattr(entry, "DOMAINS", None)
-    if config.synthesis.prompt == "domain" and listed is not None:
-        return [*listed, NO_PROMPT]
-    return sorted(set(public.prompts))
+    if synthesis.lora_rank is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)  # type: ignore[operator]  # LmModule
+    return model.to("cuda") if torch.cuda.is_available() else model
 
 
 def _encoded(config: TrialConfig, source: LmSource, texts: StageTexts) -> EncodedTexts:
@@ -276,16 +166,13 @@ def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tup
     return (f"language model: {provenance}",)
 
 
-class _first_alone:  # noqa: N801  used as a with-statement, like a function
+@contextmanager
+def _first_alone(comm: Communicator) -> Iterator[None]:
     """Rank 0 does the work first, so that the others find it in the cache."""
-
-    def __init__(self, comm: Communicator) -> None:
-        self._comm = comm
-
-    def __enter__(self) -> None:
-        if self._comm.rank != 0:
-            self._comm.broadcast(None)
-
-    def __exit__(self, *error: object) -> None:
-        if self._comm.rank == 0:
-            self._comm.broadcast(None)
+    if comm.rank != 0:
+        comm.broadcast(None)
+    try:
+        yield
+    finally:
+        if comm.rank == 0:
+            comm.broadcast(None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,13 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
-from trainables.figure_cache import FigureCache
 from trainables.figures import VALIDATION
-from trainables.metrics import summarize
+from trainables.metrics import Counts, summarize
 from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts, _leakage, _shadow
+from trainables.tasks._frame import Clock, result, spent
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
 
@@ -42,9 +40,9 @@ def run(
     cache_dir: Path,
 ) -> TrialResult:
     """See `trainables.trial.run`."""
-    started = time.perf_counter()
+    clock = Clock()
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    prepared = time.perf_counter()
+    clock.end("prepare")
     trained = train(
         setup,
         epochs=config.training.epochs,
@@ -54,78 +52,72 @@ def run(
         report=report,
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
-    measured = time.perf_counter()
-    # One pass over the records of both: most judged non-members are test records.
-    test, judged = setup.split.test, _leakage.judged(setup)
-    asked = np.union1d(test, judged.records)
-    said = setup.infer(asked)
-    counts = setup.counts(test, said.take(np.searchsorted(asked, test)))
+    clock.end("train")
+    counts, leakage = _measure(setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     tested = summarize(
         counts,
         labels=setup.corpus.schema.labels,
         bootstrap_samples=config.evaluation.bootstrap_samples,
         seed=config.training.seed,
     )
+    clock.end("evaluate", without=leakage.shadow_seconds)
+    summary = spent(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
+    if comm.rank == 0:
+        save_model(setup, folder / "model")
+        evidence.write_counts(folder, setup.split.test, counts)
+    best = trained.history[trained.best_epoch - 1]
+    return result(
+        config,
+        trained,
+        summary,
+        metrics={
+            **tested,
+            **leakage.metrics,
+            "epsilon_paper": summary.epsilon_paper,
+            "duplicates_dropped": float(setup.corpus.num_duplicates),
+            **{name: value for name, value in best.items() if name.startswith(VALIDATION)},
+        },
+        seconds={
+            **clock.seconds,
+            "attacks": leakage.seconds,
+            "shadow": leakage.shadow_seconds,
+            "total": clock.total() - leakage.shadow_seconds + trained.seconds_before,
+        },
+        privacy=privacy_facts(setup, trained.epochs_done),
+        notes=(setup.model.provenance, *leakage.notes),
+    )
+
+
+def _measure(
+    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path
+) -> tuple[Counts, _leakage.Leakage]:
+    """Right and wrong on the test part, and what the attacks find, from one pass over the records
+    of both: most of the attacked non-members are test records.
+    """
+    test, targets = setup.split.test, _leakage.targets(setup)
+    records = np.union1d(test, targets.records)
+    predicted = setup.infer(records)
+    counts = setup.counts(test, predicted.take(np.searchsorted(records, test)))
     leakage = _leakage.measure(
         setup,
-        judged,
-        said.take(np.searchsorted(asked, judged.records)),
+        targets,
+        predicted.take(np.searchsorted(records, targets.records)),
         folder=folder,
         data_dir=data_dir,
         cache_dir=cache_dir,
         shadow=_shadow.signals,
     )
-    ended = time.perf_counter()
-    summary = FigureCache(cache_dir).account(
-        setup.mechanism.first(trained.epochs_done), accountant=setup.config.privacy.accountant
-    )
-    if comm.rank == 0:
-        save_model(setup, folder / "model")
-        evidence.write_counts(folder, test, counts)
-    seconds = {
-        "prepare": prepared - started,
-        "train": math.fsum(trained.epoch_seconds),
-        "epoch": float(np.median(trained.epoch_seconds)),
-        "attacks": leakage.seconds,
-        "shadow": leakage.shadow_seconds,
-        "evaluate": ended - measured - leakage.shadow_seconds,
-        "total": ended - started - leakage.shadow_seconds + trained.seconds_before,
-    }
-    metrics: dict[str, float | None] = {
-        **tested,
-        **leakage.metrics,
-        "epsilon": summary.epsilon,
-        "epsilon_paper": summary.epsilon_paper,
-        "epsilon_replace_one": summary.epsilon_replace_one,
-        "delta": summary.delta,
-        "best_epoch": float(trained.best_epoch),
-        "duplicates_dropped": float(setup.corpus.num_duplicates),
-        **{
-            name: value
-            for name, value in trained.history[trained.best_epoch - 1].items()
-            if name.startswith(VALIDATION)
-        },
-        **{f"seconds_{name}": value for name, value in seconds.items()},
-    }
-    return TrialResult(
-        trial_id=config.id,
-        epochs_done=trained.epochs_done,
-        stopped_early=trained.stopped_early,
-        metrics=metrics,
-        privacy=privacy_facts(setup, trained.epochs_done),
-        notes=(setup.model.provenance, *leakage.notes),
-        seconds=seconds,
-    )
+    return counts, leakage
 
 
 def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
     """The pieces of a trial of one process; `folder` is for what they leave behind."""
     setup = prepare(config, comm=Alone(), data_dir=data_dir, cache_dir=cache_dir)
-    judged = np.union1d(setup.split.test, _leakage.judged(setup).records)
+    measured = np.union1d(setup.split.test, _leakage.targets(setup).records)
     return Probe(
         stages=(Stage.of(setup.engine, setup.mechanism),),
         after_epoch=_inference(setup, setup.split.validation),
-        at_end=_inference(setup, judged),
+        at_end=_inference(setup, measured),
     )
 
 

@@ -1,20 +1,15 @@
-"""Utterances that people may look at: models trained on private pairs, sampled, and measured."""
+"""Generated utterances: models trained on private pairs, sampled, and measured."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trainables.config import TrialConfig
-from trainables.figure_cache import FigureCache
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
@@ -25,6 +20,7 @@ from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts
 from trainables.tasks._fluency import fluency_of
+from trainables.tasks._frame import Clock, result, spent
 from trainables.tasks._parsers import parser_of
 from trainables.tasks._pretraining import pretrained
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
@@ -51,9 +47,9 @@ def run(
     cache_dir: Path,
 ) -> TrialResult:
     """See `trainables.trial.run`."""
-    started = time.perf_counter()
+    clock = Clock()
     setup = prepare(config, comm=comm, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
-    prepared = time.perf_counter()
+    clock.end("prepare")
     trained = train(
         setup,
         epochs=config.training.epochs,
@@ -62,50 +58,33 @@ def run(
         comm=comm,
         report=report,
     )
-    ended = time.perf_counter()
+    clock.end("train")
     drawn, notes = _draw(setup, trained)
-    generated = time.perf_counter()
+    clock.end("generate")
     figures = measure(setup, drawn, cache_dir=cache_dir) if drawn is not None else {}
-    summary = FigureCache(cache_dir).account(
-        setup.mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
-    )
+    summary = spent(config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:
         save(setup, folder, drawn, epochs_done=trained.epochs_done)
-    seconds = {
-        "prepare": prepared - started,
-        "train": math.fsum(trained.epoch_seconds),
-        "epoch": float(np.median(trained.epoch_seconds)),
-        "generate": generated - ended,
-        "evaluate": time.perf_counter() - generated,
-        "total": time.perf_counter() - started + trained.seconds_before,
-    }
-    metrics: dict[str, float | None] = {
-        **figures,
-        "epsilon": summary.epsilon,
-        "epsilon_rdp": summary.epsilon_rdp,
-        "epsilon_replace_one": summary.epsilon_replace_one,
-        "delta": summary.delta,
-        "noise_multiplier": setup.mechanism.noise_multiplier,
-        "steps": float(setup.mechanism.first(trained.epochs_done).steps),
-        **_of_best_epochs(setup, trained),
-        **{f"seconds_{name}": value for name, value in seconds.items()},
-    }
-    return TrialResult(
-        trial_id=config.id,
-        epochs_done=trained.epochs_done,
-        stopped_early=trained.stopped_early,
-        metrics=metrics,
+    clock.end("evaluate")
+    return result(
+        config,
+        trained,
+        summary,
+        metrics={
+            **figures,
+            "epsilon_rdp": summary.epsilon_rdp,
+            "noise_multiplier": setup.mechanism.noise_multiplier,
+            "steps": float(setup.mechanism.first(trained.epochs_done).steps),
+            **_of_best_epochs(setup, trained),
+        },
+        seconds={**clock.seconds, "total": clock.total() + trained.seconds_before},
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(*setup.notes, *notes),
-        seconds=seconds,
     )
 
 
 def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]:
-    """Where each stage's kept weights come from, and their losses on held-out records.
-
-    `best_epoch` is that of the stage that was trained last.
-    """
+    """Where each stage's kept weights come from, and their losses on held-out records."""
     best = {stage: trained.best_epochs.get(f"{stage}.") for stage in setup.model}
     losses = {
         # A stage that no epoch trained is what it was.
@@ -114,7 +93,6 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
     }
     stages = {f"best_epoch_{stage}": float(epoch) for stage, epoch in best.items() if epoch}
     return {
-        "best_epoch": float(trained.best_epoch),
         **(stages if len(best) > 1 else {}),
         "validation_loss": sum(losses.values()),
         **{f"validation_loss_{stage}": loss for stage, loss in losses.items()},

@@ -1,0 +1,120 @@
+"""What every task does alike: the surroundings of its engine, and the frame of its result."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainables import engines
+from trainables.config import TrialConfig
+from trainables.figure_cache import FigureCache
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import SecretKey, new_key, public_key
+from trainables.privacy.population import Ids
+from trainables.privacy.summary import PrivacySummary
+from trainables.result import TrialResult
+from trainables.system.communication import Communicator
+from trainables.training import Trained
+
+
+def attempt_key(config: TrialConfig, comm: Communicator) -> SecretKey:
+    """The key of an attempt: every attempt draws its own, so no noise meets two gradients."""
+    if config.privacy.reproducible_noise:
+        return public_key(config.training.seed, config.id)
+    return new_key(comm)
+
+
+def engine_setup(
+    config: TrialConfig,
+    *,
+    loader: engines.Loader,
+    ids: Ids,
+    comm: Communicator,
+    key: SecretKey,
+    trial_id: str,
+    **others: Any,
+) -> engines.Setup:
+    """`engines.Setup` with the fields that a config has; `others` are further fields of it."""
+    training = config.training
+    return engines.Setup(
+        loader=loader,
+        ids=ids,
+        comm=comm,
+        key=key,
+        trial_id=trial_id,
+        seed=training.seed,
+        learning_rate=training.learning_rate,
+        learning_rate_decay=training.learning_rate_decay,
+        iterate_average=training.iterate_average,
+        optimizer=training.optimizer,
+        physical_batch_size=training.physical_batch_size,
+        precision=training.precision,
+        secure_noise=config.privacy.secure_noise,
+        **others,
+    )
+
+
+class Clock:
+    """Seconds between the parts of a trial, each named when it ends."""
+
+    def __init__(self) -> None:
+        self._last = self._start = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def end(self, part: str, *, without: float = 0.0) -> None:
+        """End a part that began where the last one ended; `without` are seconds of another."""
+        now = time.perf_counter()
+        self.seconds[part] = now - self._last - without
+        self._last = now
+
+    def total(self) -> float:
+        """Seconds since the start."""
+        return self._last - self._start
+
+
+def spent(
+    config: TrialConfig, mechanism: Mechanism, trained: Trained, *, cache_dir: Path
+) -> PrivacySummary:
+    """What the epochs that were trained cost."""
+    return FigureCache(cache_dir).account(
+        mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
+    )
+
+
+def result(
+    config: TrialConfig,
+    trained: Trained,
+    summary: PrivacySummary,
+    *,
+    metrics: Mapping[str, float | None],
+    seconds: Mapping[str, float],
+    privacy: dict[str, Any],
+    notes: tuple[str, ...],
+) -> TrialResult:
+    """The result of a trial: the task's own metrics, and those that every trial has."""
+    times = {
+        **seconds,
+        "train": math.fsum(trained.epoch_seconds),
+        "epoch": float(np.median(trained.epoch_seconds)),
+    }
+    return TrialResult(
+        trial_id=config.id,
+        epochs_done=trained.epochs_done,
+        stopped_early=trained.stopped_early,
+        metrics={
+            **metrics,
+            "epsilon": summary.epsilon,
+            "epsilon_replace_one": summary.epsilon_replace_one,
+            "delta": summary.delta,
+            "best_epoch": float(trained.best_epoch),
+            **{f"seconds_{name}": value for name, value in times.items()},
+        },
+        privacy=privacy,
+        notes=notes,
+        seconds=times,
+    )

@@ -1,0 +1,126 @@
+"""The records of a synthesis trial as its method reads them, and the frequencies of its prompts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainables import catalogue
+from trainables.config import TrialConfig
+from trainables.data.pair_split import PairSplit, couples
+from trainables.data.pairs import PairCorpus
+from trainables.errors import TrialFailed
+from trainables.generation import histogram
+from trainables.generation._material import Material
+from trainables.parse.function_types import function_types
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import SecretKey
+from trainables.system import checkpoint
+from trainables.tasks._parsers import parser_of, programs_of
+
+NO_PROMPT = "none"
+_HISTOGRAM = "histogram.json"
+
+
+def materials(
+    config: TrialConfig, corpus: PairCorpus, split: PairSplit, method: Any, *, cache_dir: Path
+) -> dict[str, Material]:
+    """Records of each part with the columns that the method reads."""
+    synthesis = config.synthesis
+    by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
+    reads_programs = method.READS_PROGRAMS or by_functions
+    found = {}
+    parser = None
+    if reads_programs and synthesis.parses == "parser":
+        parser = parser_of(
+            corpus.select(split.public.tolist()),
+            epochs=synthesis.parser_epochs,
+            seed=config.data.split_seed,
+            cache_dir=cache_dir,
+        )
+    for name in ("private", "public", "validation"):
+        part = corpus.select(getattr(split, name).tolist())
+        programs: tuple[str, ...] = ()
+        if reads_programs:
+            programs = part.programs
+            if parser is not None and name != "public":
+                programs = programs_of(parser, part.utterances, cache_dir=cache_dir)
+        prompts: tuple[str, ...] = ()
+        if by_functions:
+            prompts = tuple(
+                " ".join(sorted(function_types(program, fn_types="heads"))) for program in programs
+            )
+        elif method.READS_PROMPTS:
+            prompts = tuple(domain or NO_PROMPT for domain in part.domains)
+        found[name] = Material(part.utterances, programs, prompts)
+    return found
+
+
+def exchanged(private: Material, *, seed: int | None) -> tuple[Material, np.ndarray | None]:
+    """Couples of records with their programs exchanged, and the couple of each record; the records
+    as they are, without couples, where `seed` is None.
+    """
+    if seed is None:
+        return private, None
+    left, right = couples(np.arange(len(private.utterances)), seed=seed)
+    ids, partners = np.concatenate([left, right]), np.concatenate([right, left])
+    material = Material(
+        tuple(private.utterances[i] for i in ids), tuple(private.programs[i] for i in partners)
+    )
+    return material, np.concatenate([np.arange(len(left)), np.arange(len(right))])
+
+
+def prompt_frequencies(
+    config: TrialConfig,
+    mechanism: Mechanism,
+    method: Any,
+    corpus: PairCorpus,
+    *,
+    private: Material,
+    public: Material,
+    key: SecretKey,
+    folder: Path,
+) -> dict[str, float]:
+    """Frequencies of the prompts: drawn once for a trial, and kept for when it is taken up again.
+
+    Raises: TrialFailed where training has begun and the counts that it began with are gone.
+    """
+    if not method.READS_PROMPTS:
+        return {}
+    kept = folder / _HISTOGRAM
+    if checkpoint.is_there(folder):
+        try:
+            read: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise TrialFailed(
+                f"expected {_HISTOGRAM} beside the checkpoint, got none that reads: it is released"
+                " once, before the first epoch"
+            ) from None
+        return read
+    bins = _bins(config, corpus, public)
+    if config.synthesis.histogram == "public":
+        counts = histogram.counts_of(public.prompts, bins)
+    else:
+        counts = histogram.counts_of(private.prompts, bins)
+        if mechanism.histogram_noise_multiplier:
+            counts = histogram.noised(
+                counts,
+                std=mechanism.histogram_noise_multiplier,
+                key=key,
+                trial_id=config.id,
+            )
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept.write_text(json.dumps(counts), encoding="utf-8")
+    return counts
+
+
+def _bins(config: TrialConfig, corpus: PairCorpus, public: Material) -> list[str]:
+    """The public prompts: the corpus' own list of domains, or what the public part shows."""
+    entry = catalogue.entry("datasets", corpus.name)
+    listed = getattr(entry, "DOMAINS", None)
+    if config.synthesis.prompt == "domain" and listed is not None:
+        return [*listed, NO_PROMPT]
+    return sorted(set(public.prompts))
