@@ -1,4 +1,4 @@
-"""`sweep data`: the corpora that trials are trained on."""
+"""`sweep data`: the corpora that trials are trained on, and files of one's own."""
 
 from __future__ import annotations
 
@@ -7,49 +7,76 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.commands._options import JsonFlag, overrides
-from sweep.commands._output import console, print_json, say
+from sweep.commands import _own_data as own
+from sweep.commands._options import JsonFlag, overrides, require_new_file
+from sweep.commands._output import console, print_json, say, say_table
 
 if TYPE_CHECKING:
+    from sweep.planning.own_data.inspection import Inspection
     from trainables.config import DataConfig
+    from trainables.file_formats import Source
 
-_Corpus = Annotated[str, typer.Argument(metavar="NAME", help="See `sweep data list`.")]
+_Corpus = Annotated[
+    str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`), or a file of one.")
+]
 _Fields = Annotated[
     list[str],
-    typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, such as path=mine.jsonl."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, of a corpus by its name."),
+]
+_Schema = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    data = typer.Typer(help="List, describe, check and make corpora.", no_args_is_help=True)
+    data = typer.Typer(help="List, describe, check, convert and make corpora.")
     app.add_typer(data, name="data")
+    data.command("list")(list_corpora)
+    for command in (describe, check, convert, make):
+        data.command()(command)
 
-    @data.command("list")
-    def list_corpora(as_json: JsonFlag = False) -> None:
-        """List every corpus, and whether it is at hand."""
-        from rich.table import Table
 
-        from sweep.planning.corpora import overview
-        from sweep.settings import from_environment
+def list_corpora(as_json: JsonFlag = False) -> None:
+    """List every corpus, and whether it is at hand."""
+    from rich.table import Table
 
-        settings = from_environment()
-        rows = overview(settings)
-        if as_json:
-            print_json({"data_dir": str(settings.data_dir), "corpora": rows})
-            return
-        table = Table("corpus", "kind", "at hand", "public", "utterances", "what", title="corpora")
-        for row in rows:
-            size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
-            public = "yes" if row["public"] else "no"
-            at_hand = "yes" if row["at_hand"] else "no"
-            table.add_row(row["name"], row["kind"], at_hand, public, size, row["description"])
-        console().print(table)
-        say(f"data directory: {settings.data_dir}")
+    from sweep.planning.corpora import overview
+    from sweep.settings import from_environment
 
-    @data.command()
-    def describe(name: _Corpus, fields: _Fields = [], as_json: JsonFlag = False) -> None:  # noqa: B006  typer copies it
-        """Read a corpus and show its sizes and label counts; never a text."""
+    settings = from_environment()
+    rows = overview(settings)
+    if as_json:
+        print_json({"data_dir": str(settings.data_dir), "corpora": rows})
+        return
+    table = Table("corpus", "kind", "at hand", "public", "utterances", "what", title="corpora")
+    for row in rows:
+        size = "-" if row["num_records"] is None else f"{row['num_records']:,}"
+        public = "yes" if row["public"] else "no"
+        at_hand = "yes" if row["at_hand"] else "no"
+        table.add_row(row["name"], row["kind"], at_hand, public, size, row["description"])
+    console().print(table)
+    say(f"data directory: {settings.data_dir}")
+
+
+def describe(
+    name: _Corpus,
+    fields: _Fields = [],  # noqa: B006  typer copies it
+    form: own.Form = None,
+    text: own.Text = None,
+    intent: own.Intent = None,
+    tags: own.Tags = None,
+    slots: own.Slots = None,
+    part: own.PartField = None,
+    group: own.Group = None,
+    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
+    spans: own.SpansOption = None,
+    intent_separator: own.Separator = None,
+    header: own.Header = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read a corpus and show its sizes, lengths and label counts; never a text."""
+    if _is_corpus(name):
         facts = _facts(name, fields)
         if as_json:
             print_json(facts)
@@ -57,10 +84,46 @@ def register(app: typer.Typer) -> None:
         for key, value in facts.items():
             shown = "; ".join(value) if isinstance(value, list) else value
             say(f"{key:20} {shown}")
+        return
+    from sweep.planning.own_data.findings import figures, warnings
+    from sweep.planning.own_data.inspection import inspect, labels_of
 
-    @data.command()
-    def check(name: _Corpus, fields: _Fields = [], as_json: JsonFlag = False) -> None:  # noqa: B006  typer copies it
-        """Read a corpus whole; the first damaged line is named by its file and number."""
+    found = inspect(_source(locals()))
+    if as_json:
+        labels = {kind: _plain(of) for kind, of in labels_of(found).items()}
+        print_json({**figures(found), "labels": labels, "warnings": warnings(found)})
+        return
+    _print_labels(found)
+    for key, value in figures(found).items():
+        say(f"{key:20} {_shown(value)}")
+    for sentence in warnings(found):
+        say(sentence, style="yellow")
+
+
+def check(
+    name: _Corpus,
+    fields: _Fields = [],  # noqa: B006  typer copies it
+    schema: _Schema = None,
+    form: own.Form = None,
+    text: own.Text = None,
+    intent: own.Intent = None,
+    tags: own.Tags = None,
+    slots: own.Slots = None,
+    part: own.PartField = None,
+    group: own.Group = None,
+    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
+    spans: own.SpansOption = None,
+    intent_separator: own.Separator = None,
+    header: own.Header = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Read a corpus whole and name what is damaged by file and line, never by its text.
+
+    Of a file the first 20 problems are listed and the rest counted; with --schema a label outside
+    of it is a problem. Then come warnings: few records, rare labels, large groups, texts that are
+    nearly the same in two parts. The exit code is 2 where there are problems.
+    """
+    if _is_corpus(name):
         facts = _facts(name, fields)
         if as_json:
             print_json({"ok": True, "num_records": facts["num_records"]})
@@ -69,38 +132,152 @@ def register(app: typer.Typer) -> None:
             f"{name} is sound: {facts['num_records']} records,"
             f" {facts['num_duplicates']} duplicates dropped."
         )
+        return
+    from sweep.planning.own_data.findings import warnings
+    from sweep.planning.own_data.inspection import inspect
+    from trainables.data.schema import read_schema
+    from trainables.errors import InvalidInput
 
-    @data.command()
-    def make(
-        name: _Corpus,
-        to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
-        num_utterances: Annotated[
-            int | None, typer.Option(min=1_000, help="Size of a made corpus.")
-        ] = None,
-        seed: Annotated[int, typer.Option(min=0, help="Seed of a made corpus.")] = 0,
-        as_json: JsonFlag = False,
-    ) -> None:
-        """Write a corpus as JSON lines, its label schema beside it: same seed, same bytes."""
-        from sweep.planning.corpora import write_out
-        from sweep.settings import from_environment
-
-        fields = [f"seed={seed}"]
-        if num_utterances is not None:
-            fields.append(f"num_utterances={num_utterances}")
-        written = write_out(_config(name, fields), from_environment(), target=to)
-        facts = {
-            "utterances": str(written.utterances),
-            "schema": str(written.schema),
-            "num_utterances": written.num_utterances,
-        }
-        if as_json:
-            print_json(facts)
-            return
-        say(
-            f"{written.utterances}: {written.num_utterances} utterances"
-            f" (data.name=json_lines data.path={written.utterances}"
-            f" data.schema_file={written.schema})"
+    labels = None if schema is None else read_schema(schema)
+    found = inspect(_source(locals()), labels)
+    if as_json:
+        print_json(
+            {
+                "ok": not found.num_problems,
+                "num_records": sum(found.parts.values()),
+                "num_problems": found.num_problems,
+                "problems": found.problems,
+                "kinds": dict(found.kinds),
+                "warnings": warnings(found),
+            }
         )
+    else:
+        _print_problems(found, warnings(found))
+    if found.num_problems:
+        raise InvalidInput(
+            f"expected a sound corpus in {name}, got {found.num_problems} problems in"
+            f" {found.num_read} records"
+        )
+
+
+def convert(
+    data: own.Data,
+    to: Annotated[Path, typer.Option(metavar="PATH", help="New file or folder.")],
+    to_format: Annotated[
+        str, typer.Option("--to-format", metavar="FORM", help="Its form.")
+    ] = "json_lines",
+    form: own.Form = None,
+    text: own.Text = None,
+    intent: own.Intent = None,
+    tags: own.Tags = None,
+    slots: own.Slots = None,
+    part: own.PartField = None,
+    group: own.Group = None,
+    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
+    spans: own.SpansOption = None,
+    intent_separator: own.Separator = None,
+    header: own.Header = True,
+    skip_invalid: own.SkipInvalid = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a file of utterances in another form; says what the form cannot hold."""
+    from sweep.planning.own_data.convert import convert as write
+
+    name = data
+    require_new_file(to)
+    written = write(_source(locals()), to, form=to_format, skip_invalid=skip_invalid)
+    facts = {"path": str(to), "form": to_format, **written}
+    if as_json:
+        print_json(facts)
+        return
+    left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
+    say(f"{to}: {written['num_records']} records in the form {to_format}{left}.")
+    if written["lost"]:
+        say(f"The form has no {' or '.join(written['lost'])}.", style="yellow")
+
+
+def make(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="See `sweep data list`.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
+    num_utterances: Annotated[
+        int | None, typer.Option(min=1_000, help="Size of a made corpus.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a made corpus.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a corpus as JSON lines, its label schema beside it: same seed, same bytes."""
+    from sweep.planning.corpora import write_out
+    from sweep.settings import from_environment
+
+    fields = [f"seed={seed}"]
+    if num_utterances is not None:
+        fields.append(f"num_utterances={num_utterances}")
+    written = write_out(_config(name, fields), from_environment(), target=to)
+    facts = {
+        "utterances": str(written.utterances),
+        "schema": str(written.schema),
+        "num_utterances": written.num_utterances,
+    }
+    if as_json:
+        print_json(facts)
+        return
+    say(
+        f"{written.utterances}: {written.num_utterances} utterances"
+        f" (data.name=json_lines data.path={written.utterances}"
+        f" data.schema_file={written.schema})"
+    )
+
+
+def _is_corpus(name: str) -> bool:
+    """Whether it names an entry of datasets; anything else is a file or folder."""
+    from trainables import catalogue
+
+    return name in catalogue.names("datasets") or not Path(name).exists()
+
+
+def _source(given: dict[str, Any]) -> Source:
+    """The file that a command's own arguments describe."""
+    names = ("text", "intent", "tags", "slots", "part", "group")
+    others = ("tokenize", "spans", "intent_separator", "header")
+    chosen = {name: given[name] for name in (*names, *others)}
+    return own.source(Path(given["name"]), given["form"], **chosen)
+
+
+def _print_labels(found: Inspection) -> None:
+    from sweep.planning.own_data.inspection import labels_of
+    from trainables.data.storage import PARTS
+
+    for kind, of in labels_of(found).items():
+        if of:
+            rows = [
+                [label, str(counts.total()), *(str(counts[p]) for p in PARTS)]
+                for label, counts in of.items()
+            ]
+            say_table([kind, "records", *PARTS], rows, right=True)
+
+
+def _print_problems(found: Inspection, sentences: list[str]) -> None:
+    for problem in found.problems:
+        say(problem)
+    if found.num_problems > len(found.problems):
+        rest = ", ".join(f"{count} {kind}" for kind, count in found.kinds.most_common())
+        say(f"and {found.num_problems - len(found.problems)} more (in all: {rest})")
+    for sentence in sentences:
+        say(sentence, style="yellow")
+    if not found.num_problems:
+        say(f"No problem in {found.num_read} records.")
+
+
+def _plain(of: dict[str, Any]) -> dict[str, dict[str, int]]:
+    return {label: dict(counts) for label, counts in of.items()}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {count}" for key, count in value.items())
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _facts(name: str, fields: list[str]) -> dict[str, Any]:

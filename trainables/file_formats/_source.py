@@ -37,22 +37,27 @@ class Source:
 
     def utterances(self) -> Iterator[Utterance | InvalidData]:
         """Every record as an utterance, or what is wrong with it, in the order of the file."""
-        groups = self.survey.with_group > 0
+        for _, found in self.located():
+            yield found
+
+    def located(self) -> Iterator[tuple[str, Utterance | InvalidData]]:
+        """(file and line, utterance or what is wrong with it) in the order of the file."""
         for record in records(self.path, self.form, self.options):
             if isinstance(record, InvalidData):
-                yield record
+                yield str(self.path), record
                 continue
             try:
-                utterance = utterance_of(record, options=self.options, unit=self.unit)
+                yield record.where, self._utterance(record)
             except InvalidData as problem:
-                yield problem
-                continue
-            if self.has_intents and utterance.intent == NO_INTENT:
-                yield InvalidData(f"expected an intent in {record.where}, as in other records")
-            elif groups and utterance.group is None:
-                yield InvalidData(f"expected a group in {record.where}, as in other records")
-            else:
-                yield utterance
+                yield record.where, problem
+
+    def _utterance(self, record: Record) -> Utterance:
+        utterance = utterance_of(record, options=self.options, unit=self.unit)
+        if self.has_intents and utterance.intent == NO_INTENT:
+            raise InvalidData(f"expected an intent in {record.where}, as in other records")
+        if self.survey.with_group > 0 and utterance.group is None:
+            raise InvalidData(f"expected a group in {record.where}, as in other records")
+        return utterance
 
     def num_snapped(self) -> int:
         """Slots that begin or end inside of a token, and so take all of it."""

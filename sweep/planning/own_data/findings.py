@@ -1,0 +1,95 @@
+"""What an inspection says to its reader: figures, and warnings in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sweep.planning.own_data.corpus import FEW
+from sweep.planning.own_data.inspection import ByPart, Inspection, labels_of
+from trainables.data.sizes import rounded_size
+from trainables.data.storage import PARTS
+
+_FEW_IN_ALL = 1_000
+_LARGE_GROUP = 0.05  # share of the records
+
+
+def figures(found: Inspection) -> dict[str, Any]:
+    """Counts, lengths and labels as plain data."""
+    lengths = np.asarray(found.lengths)
+    return {
+        "num_records": sum(found.parts.values()),
+        "num_duplicates": found.num_duplicates,
+        "parts": {part: found.parts[part] for part in PARTS},
+        "declare_num_records": rounded_size(found.parts["train"]),
+        "mean_length": float(lengths.mean()) if len(lengths) else None,
+        "median_length": float(np.median(lengths)) if len(lengths) else None,
+        "length_95": float(np.quantile(lengths, 0.95)) if len(lengths) else None,
+        "max_length": int(lengths.max()) if len(lengths) else None,
+        **{f"num_{kind}": len(of) for kind, of in labels_of(found).items()},
+        **{f"{kind}_imbalance": _imbalance(of) for kind, of in labels_of(found).items()},
+        "num_groups": len(found.groups) or None,
+        "largest_group": max(found.groups.values(), default=None),
+    }
+
+
+def warnings(found: Inspection) -> list[str]:
+    """What is worth a look before anything is spent, a sentence each."""
+    train, total = found.parts["train"], sum(found.parts.values())
+    said = []
+    if train < _FEW_IN_ALL:
+        said.append(
+            f"{train} training records are few: expect the heads of epsilon_8.yaml to be the only"
+            " useful private model, and wide intervals."
+        )
+    said += [
+        f"There are no {part} records: `sweep init` cuts some from the training part."
+        for part in PARTS
+        if not found.parts[part]
+    ]
+    for kind, of in labels_of(found).items():
+        rare = sum(counts.total() < FEW for counts in of.values())
+        absent = sum(not counts["train"] for counts in of.values())
+        if rare:
+            said.append(
+                f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private model learns"
+                " them, and their names say something of the records."
+            )
+        if absent:
+            said.append(f"{absent} of {len(of)} {kind} have no training record.")
+    if found.repeated:
+        said.append(
+            f"{found.repeated} texts stand in the training part and in another one; the first is"
+            " kept."
+        )
+    if found.near:
+        said.append(
+            f"{found.near} validation and test records differ from a training record in case,"
+            " signs, numbers or word order alone: scores look better than they are."
+        )
+    return said + _about_groups(found, total)
+
+
+def _about_groups(found: Inspection, total: int) -> list[str]:
+    if not found.groups:
+        return []
+    sizes = sorted(found.groups.values())
+    said = []
+    if sizes[-1] > max(1, _LARGE_GROUP * total):
+        said.append(
+            f"The largest of {len(sizes)} groups has {sizes[-1]} records, the median"
+            f" {sizes[len(sizes) // 2]}: privacy.max_records_per_group bounds what one adds."
+        )
+    if found.groups_in_parts:
+        said.append(
+            f"{found.groups_in_parts} groups have records in several parts: a guarantee for groups"
+            " holds for the training part alone, and scores look better than they are."
+        )
+    return said
+
+
+def _imbalance(of: ByPart) -> float | None:
+    """Records of the commonest label for each one of the rarest."""
+    counts = [each.total() for each in of.values()]
+    return max(counts) / min(counts) if counts else None

@@ -1,0 +1,122 @@
+"""What a pass over a file of utterances finds: problems by line, counts of labels, parts and
+groups. Names of labels and numbers, never a text."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trainables.data.bio import slots_lenient
+from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
+from trainables.data.storage import text_hash
+from trainables.errors import InvalidData
+from trainables.file_formats import Source
+
+SHOWN = 20  # problems that are listed; the rest is counted
+_SIGNS = re.compile(r"[^\w\s]|_")
+_DIGITS = re.compile(r"\d+")
+
+ByPart = dict[str, Counter[Part]]
+
+
+@dataclass
+class Inspection:
+    """Counts of a file. `intents` and `slots` count records by label and part, the first of equal
+    texts alone. `near` counts validation and test records that differ from some training record in
+    case, signs, numbers or the order of words alone; `repeated` those that are equal to one.
+    """
+
+    num_read: int = 0
+    num_problems: int = 0
+    problems: list[str] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    parts: Counter[Part] = field(default_factory=Counter)
+    intents: ByPart = field(default_factory=lambda: defaultdict(Counter))
+    slots: ByPart = field(default_factory=lambda: defaultdict(Counter))
+    lengths: array[int] = field(default_factory=lambda: array("i"))
+    groups: Counter[str] = field(default_factory=Counter)
+    groups_in_parts: int = 0
+    num_duplicates: int = 0
+    repeated: int = 0
+    near: int = 0
+
+    def add_problem(self, kind: str, sentence: str) -> None:
+        """Count a problem; one of the first is kept in words."""
+        self.num_problems += 1
+        self.kinds[kind] += 1
+        if len(self.problems) < SHOWN:
+            self.problems.append(sentence)
+
+
+def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
+    """One pass. With a schema, a label outside of it is a problem."""
+    found = Inspection()
+    seen: dict[int, Part] = {}
+    near: defaultdict[int, set[Part]] = defaultdict(set)
+    shapes: list[tuple[int, Part]] = []
+    group_parts: defaultdict[str, set[Part]] = defaultdict(set)
+    for where, utterance in source.located():
+        found.num_read += 1
+        if isinstance(utterance, InvalidData):
+            found.add_problem("not readable", str(utterance))
+            continue
+        if schema is not None:
+            _require_labels(found, utterance, schema, where)
+        if utterance.group is not None:
+            found.groups[utterance.group] += 1
+            group_parts[utterance.group].add(utterance.part)
+        key = text_hash(utterance.tokens)
+        if key in seen:
+            found.num_duplicates += 1
+            found.repeated += "train" in (seen[key], utterance.part) and seen[key] != utterance.part
+            continue
+        seen[key] = utterance.part
+        _count(found, utterance)
+        shape = _shape(utterance)
+        near[shape].add(utterance.part)
+        shapes.append((shape, utterance.part))
+    found.near = sum(part != "train" and "train" in near[shape] for shape, part in shapes)
+    found.groups_in_parts = sum(len(parts) > 1 for parts in group_parts.values())
+    return found
+
+
+def labels_of(inspection: Inspection) -> Mapping[str, ByPart]:
+    """The counts of intents and slots, the commonest label first."""
+    return {
+        kind: dict(sorted(of.items(), key=lambda item: (-item[1].total(), item[0])))
+        for kind, of in (("intents", inspection.intents), ("slots", inspection.slots))
+    }
+
+
+def _count(found: Inspection, utterance: Utterance) -> None:
+    found.parts[utterance.part] += 1
+    found.lengths.append(len(utterance.tokens))
+    if utterance.intent != NO_INTENT:
+        found.intents[utterance.intent][utterance.part] += 1
+    for name in {name for name, _, _ in slots_lenient(utterance.tags)}:
+        found.slots[name][utterance.part] += 1
+
+
+def _require_labels(
+    found: Inspection, utterance: Utterance, schema: LabelSchema, where: str
+) -> None:
+    # A label is not quoted: where the wrong column was taken for it, it is a text.
+    if utterance.intent not in schema.intents:
+        found.add_problem(
+            "intent outside of the schema", f"expected an intent of the schema in {where}"
+        )
+    if not {name for name, _, _ in slots_lenient(utterance.tags)} <= set(schema.slots):
+        found.add_problem(
+            "slot outside of the schema", f"expected slots of the schema alone in {where}"
+        )
+
+
+def _shape(utterance: Utterance) -> int:
+    """Equal for texts that differ in case, signs, numbers or the order of words alone."""
+    text = _DIGITS.sub("0", _SIGNS.sub(" ", " ".join(utterance.tokens).lower()))
+    words = " ".join(sorted(text.split()))
+    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")

@@ -1,0 +1,134 @@
+"""`sweep data check`, `describe` and `convert` on files of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import cli
+
+SECRET = "xylophone"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.run(arguments)
+    out, err = capsys.readouterr()
+    assert SECRET not in out + err
+    return code, out, err
+
+
+def lines(path: Path, rows: list[Any]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def sound(number: int) -> list[dict[str, Any]]:
+    return [{"text": f"say {SECRET}{n}", "intent": "say" if n else "rare"} for n in range(number)]
+
+
+def test_the_first_problems_are_listed_and_the_rest_counted(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = [{"text": SECRET, "intent": "say", "slots": [["x", 0, 9]]} for _ in range(23)]
+    other = [{"text": f"{SECRET} z", "intent": SECRET}, {"text": f"z {SECRET}", "tags": ["O"]}]
+    path = lines(place / "mine.jsonl", [*sound(3), *bad, *other])
+    (place / "schema.json").write_text('{"intents": ["say", "rare"], "slots": []}')
+    chosen = ("--schema", "schema.json", "--spans", "tokens")
+    code, out, err = answer(capsys, "data", "check", path, *chosen)
+    assert code == 2
+    assert err == f"error: expected a sound corpus in {path}, got 25 problems in 28 records\n"
+    listed = [line for line in out.splitlines() if f"{path} line" in line]
+    assert len(listed) == 20
+    assert listed[0].endswith("0 <= start < end <= 1 tokens")
+    assert "and 5 more (in all: 24 not readable, 1 intent outside of the schema)" in out
+    code, out, _ = answer(capsys, "data", "check", path, *chosen, "--json")
+    facts = json.loads(out)
+    assert (code, facts["ok"], facts["num_problems"]) == (2, False, 25)
+
+
+def test_warnings(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{**row, "part": "train", "group": "ann"} for row in sound(40)]
+    rows += [
+        {"text": f"Say {SECRET}7!", "intent": "say", "part": "test", "group": "ann"},
+        {"text": f"say {SECRET}3", "intent": "say", "part": "test", "group": "bob"},
+    ]
+    code, out, err = answer(capsys, "data", "check", lines(place / "mine.jsonl", rows))
+    assert (code, err) == (0, "")
+    for words in (
+        "40 training records are few",
+        "There are no validation records",
+        "1 of 2 intents have fewer than 5 records",
+        "1 texts stand in the training part and in another one",
+        "1 validation and test records differ from a training record",
+        "The largest of 2 groups has 41 records, the median",
+        "1 groups have records in several parts",
+        "No problem in 42 records.",
+    ):
+        assert words in out, words
+
+
+def test_describe_counts_labels_by_part(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{**row, "slots": [["what", 1, 2]]} for row in sound(9)]
+    rows += [{**rows[1], "text": "say it", "part": "test"}, rows[1]]
+    path = lines(place / "mine.jsonl", rows)
+    code, out, _ = answer(capsys, "data", "describe", path, "--spans", "tokens", "--json")
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["labels"]["intents"] == {"say": {"train": 8, "test": 1}, "rare": {"train": 1}}
+    assert facts["labels"]["slots"] == {"what": {"train": 9, "test": 1}}
+    assert (facts["num_duplicates"], facts["max_length"], facts["intents_imbalance"]) == (1, 2, 9)
+    assert facts["parts"] == {"train": 9, "validation": 0, "test": 1}
+    code, out, _ = answer(capsys, "data", "describe", path, "--spans", "tokens")
+    assert code == 0
+    assert "rare" in out
+
+
+@pytest.mark.parametrize("form", ["conll", "delimited", "massive", "rasa_nlu", "hugging_face"])
+def test_convert_and_back(place: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    rows = [{**row, "slots": [["what", 1, 2]], "part": "test"} for row in sound(9)]
+    path = lines(place / "mine.jsonl", rows)
+    suffix = {"rasa_nlu": ".yml", "hugging_face": "", "delimited": ".csv", "massive": ".jsonl"}
+    there = f"there{suffix.get(form, '.conll')}"
+    given = ("--spans", "tokens", "--to", there, "--to-format", form, "--json")
+    code, out, err = answer(capsys, "data", "convert", path, *given)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["lost"] == (["part"] if form == "rasa_nlu" else [])
+    assert answer(capsys, "data", "convert", there, "--to", "back.jsonl")[0] == 0
+    back = [json.loads(line) for line in (place / "back.jsonl").read_text().splitlines()]
+    assert [(" ".join(r["tokens"]), r["tags"], r["intent"]) for r in back] == [
+        (row["text"], ["O", "B-what"], row["intent"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("convert", "mine.jsonl", "--to", "mine.jsonl"), "expected a new file, got mine.jsonl"),
+        (("convert", "mine.jsonl", "--to", "x.yml", "--to-format", "rasa_nlu"), "expected an int"),
+        (("convert", "mine.jsonl", "--to", "x", "--to-format", "x"), "expected file_formats to be"),
+        (("convert", "bad.jsonl", "--to", "x.jsonl"), "--skip-invalid leaves such records out"),
+        (("convert", "none.jsonl", "--to", "x.jsonl"), "got nothing there"),
+        (("check", "mine.jsonl", "--schema", "none.json"), "cannot read none.json"),
+        (("describe", "none.jsonl"), "expected data.name to be one of"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    lines(place / "mine.jsonl", [{"text": SECRET}])
+    lines(place / "bad.jsonl", [{"text": SECRET}, {"text": SECRET, "tags": [SECRET]}])
+    before = sorted(place.rglob("*"))
+    code, out, err = answer(capsys, "data", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert sorted(place.rglob("*")) == before
