@@ -12,6 +12,7 @@ _FOLDERS = (
     "trainables/engines",
     "trainables/accountants",
     "trainables/schedules",
+    "trainables/clipping",
     "trainables/layers",
     "sweep/spending",
 )
@@ -19,13 +20,23 @@ _FILES = (
     "trainables/generation/histogram.py",
     "trainables/figure_cache.py",
     "trainables/seeding.py",
+    "trainables/models/_lora.py",
+    "trainables/models/_trained.py",
+    "trainables/optimizers/adam_bc.py",
     "sweep/planning/plan_total.py",
 )
 
 # No test of these folders needs Ray, a browser or minutes.
 TESTS = (
     *("tests/privacy", "tests/engines", "tests/accountants", "tests/conformance", "tests/layers"),
-    *("tests/generation", "tests/models", "tests/tasks", "tests/whole_trial", "tests/data"),
+    *(
+        "tests/generation",
+        "tests/models",
+        "tests/tasks",
+        "tests/optimizers",
+        "tests/whole_trial",
+        "tests/data",
+    ),
     *("tests/sweep/spending", "tests/sweep/planning"),
     *(f"trainables/{name}" for name in ("privacy", "engines", "accountants", "schedules")),
     *("trainables/layers", "sweep/spending", "sweep/planning"),

@@ -1,0 +1,247 @@
+"""Mutants of what is chosen beside the engine: rules of clipping, trained parts, steps, averages.
+
+Each row: what is broken, how, a check that must notice, the test that runs it on the real code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import engine_checks as checks
+import numpy as np
+import pytest
+import torch
+from engine_checks import WIDTHS, change, gradients, mechanism
+
+from tests.whole_trial.naive import in_double, sum_of_clipped
+from tests.whole_trial.small import model_and_loader
+from tests.whole_trial.test_released_sum import units_of
+from trainables import catalogue
+from trainables.accountants._release import release
+from trainables.clipping import normalized
+from trainables.engines import Setup, _average, _private
+from trainables.layers.embedding import Embedding
+from trainables.layers.layer_norm import LayerNormEntry
+from trainables.layers.linear import Linear, LinearEntry
+from trainables.layers.lstm import LstmEntry
+from trainables.privacy import clip_rule
+from trainables.privacy.clip_rule import ClipRule
+from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import public_key
+from trainables.system.communication import Alone
+
+Patch = pytest.MonkeyPatch
+Row = tuple[str, Callable[[Patch], None], Callable[[], None], str]
+
+
+def _sensitivity(clipping: str, length: float, **setup: Any) -> Callable[[], None]:
+    """A record of this length is added, whose gradient is as long in each layer."""
+
+    def check() -> None:
+        table = torch.zeros(2, sum(WIDTHS))
+        table[1, [0, WIDTHS[0], -1]] = length / 3**0.5
+        mech = mechanism("dp_sgd", clipping=clipping)
+        moved = change(mech, table, [[0]], [[0], [1]], **setup)
+        assert moved <= mech.sensitivity * (1 + 1e-4)
+
+    return check
+
+
+def _released(kind: str, clipping: str = "flat") -> Callable[[], None]:
+    """A step of a small model against the definition, which reads no book.
+
+    Its heads are fixed, and adapters have left their start, so that the encoder's part is seen.
+    """
+
+    def check() -> None:
+        bound = 0.02
+        mech = mechanism(
+            "dp_sgd", records=12, batch=6, workers=1, max_grad_norm=bound, clipping=clipping
+        )
+        model, loader = model_and_loader(kind, dropout=0.0)
+        torch.manual_seed(0)
+        for name, own in model.named_parameters():
+            if name.startswith(("intent_head", "tag_head", "crf")):
+                own.requires_grad_(False)
+            elif ".up." in name:
+                torch.nn.init.normal_(own, std=0.1)
+        made = catalogue.entry("engines", mech.engine).make(
+            model,
+            replace(mech, noise_multiplier=0.0),
+            Setup(
+                loader=loader, ids=np.arange(12), learning_rate=0.05, comm=Alone(),
+                key=public_key(0, "mutants"),
+            ),
+        )  # fmt: skip
+        model, units = in_double(model), units_of(made, 0, 0)
+        made.step(0, 0)
+        expected, _ = sum_of_clipped(
+            model, loader, units, max_grad_norm=bound, group_scale=made.group_scale,
+            clipping=clipping,
+        )  # fmt: skip
+        found = made.released.double() * mech.num_microbatches
+        assert float((found - expected).norm()) <= 2e-4 * bound * len(units)
+
+    return check
+
+
+def _of_steps() -> Mechanism:
+    return replace(mechanism("dp_sgd"), num_steps=103, steps_per_epoch=20, epochs=6)
+
+
+def _pieces_are_paid() -> None:
+    made = _of_steps()
+    counts = [release(made, first=n, last=n + 1).phases for n in range(6)]
+    assert [sum(count for _, count in phases) for phases in counts] == [20] * 5 + [3]
+
+
+def _tied_layers_are_one() -> None:
+    model = torch.nn.Module()
+    model.table, model.map = Embedding(4, 3), Linear(3, 4)
+    model.map.weight = model.table.weight
+    assert ClipRule.of("per_layer", model).num_groups == 1
+
+
+def _noise_is_told() -> None:
+    mech = mechanism("dp_sgd")
+    made = checks.engine_on(mech, gradients(4), [[]], optimizer="adam_bc")
+    made.step(0, 0)
+    stds = [std * mech.num_microbatches for std in made._optimizer.noise_stds]
+    checks.check_noise_scale(mech, stds)
+
+
+def _training_goes_on_from_the_weights() -> None:
+    made = checks.engine_on(mechanism(records=64), gradients(64), iterate_average="exponential")
+    made.step(0, 0)
+    before = [p.detach().clone() for p in made.model.parameters()]
+    with made.averaged():
+        pass
+    assert all(torch.equal(a, b) for a, b in zip(before, made.model.parameters(), strict=True))
+
+
+# --- what is broken ---------------------------------------------------------------------------
+
+
+def _whole_bound_for_each(patch: Patch) -> None:
+    patch.setattr(ClipRule, "bound", lambda self, max_grad_norm: max_grad_norm)
+
+
+def _divided_by(norm: Callable[[Any], Any]) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(normalized, "factor", lambda n, bound: bound / norm(n))
+
+
+def _no_ties(patch: Patch) -> None:
+    patch.setattr(
+        clip_rule, "_layers", lambda model: [{p} for m in model.modules() for p in m.parameters()]
+    )
+
+
+def _all_in_one_group(patch: Patch) -> None:
+    patch.setattr(ClipRule, "group", lambda self, parameters: 0)
+
+
+def _second_adapter_has_no_norm(patch: Patch) -> None:
+    right = LinearEntry.squared_norms
+    patch.setattr(
+        LinearEntry,
+        "squared_norms",
+        lambda self, *how: right(self, *how) * (0.0 if self.weight.shape[1] == 2 else 1.0),
+    )
+
+
+def _bias_of_frozen_has_no_norm(entry: type[LinearEntry] | type[LstmEntry]) -> Any:
+    right: Any = entry._factors
+
+    def breaks(patch: Patch) -> None:
+        def factors(self: Any, *how: Any) -> Any:
+            terms, g, ones = right(self, *how)
+            return terms, g, ones if terms else 0.0
+
+        patch.setattr(entry, "_factors", factors)
+
+    return breaks
+
+
+def _frozen_weights_have_a_norm(patch: Patch) -> None:
+    right = LinearEntry._factors
+
+    def factors(self: LinearEntry, weights: Any) -> Any:
+        terms, g, ones = right(self, weights)
+        return terms or [(self.x, 1.0)], g, ones
+
+    patch.setattr(LinearEntry, "_factors", factors)
+
+
+def _scales_have_no_norm(patch: Patch) -> None:
+    right = LayerNormEntry.squared_norms
+    patch.setattr(
+        LayerNormEntry,
+        "squared_norms",
+        lambda self, units, weights: right(self, units, {**weights, self.weight: 0.0}),
+    )
+
+
+def _rest_is_free(patch: Patch) -> None:
+    right = Mechanism.steps_in
+    patch.setattr(Mechanism, "steps_in", lambda self, epoch: right(self, epoch) // 20 * 20)
+
+
+def _piece_is_one_step(patch: Patch) -> None:
+    patch.setattr(Mechanism, "steps_in", lambda self, epoch: 1)
+
+
+def _noise_of_the_sum(patch: Patch) -> None:
+    right = _private.PrivateEngine._noise_stds
+    patch.setattr(
+        _private.PrivateEngine,
+        "_noise_stds",
+        lambda self, epoch: [std * self._mechanism.num_microbatches for std in right(self, epoch)],
+    )
+
+
+def _average_stays(patch: Patch) -> None:
+    @contextmanager
+    def in_place(self: Any) -> Iterator[None]:
+        self._assign(self._mean)
+        yield
+
+    patch.setattr(_average.RunningAverage, "in_place", in_place)
+
+
+BOUND = "test_clipping_rules::test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most"
+SUM = "test_released_sum::test_two_steps_release_what_the_definition_says"
+PAID = "test_steps::test_each_piece_costs_its_steps_and_no_more"
+
+ROWS: list[Row] = [
+    ("each layer clipped to C, not to C / sqrt(G)", _whole_bound_for_each,
+     _sensitivity("per_layer", 1e3), BOUND),
+    ("the same, a record at a time", _whole_bound_for_each,
+     _sensitivity("per_layer", 1e3, physical_batch_size=1), BOUND),
+    ("normalised by the square of the norm", _divided_by(lambda n: n**2 + 0.01),
+     _sensitivity("normalized", 0.3), BOUND),
+    ("what keeps the normalised factor finite taken off the norm",
+     _divided_by(lambda n: (n - 0.01).clamp(min=1e-3)), _sensitivity("normalized", 0.02), BOUND),
+    ("layers that share a parameter are told apart", _no_ties, _tied_layers_are_one,
+     "test_clipping_rules::test_layers_that_share_a_parameter_are_one"),
+    ("all layers share the factor of one", _all_in_one_group,
+     _released("bert, adapters of the top layer", "per_layer"), SUM),
+    ("the second matrix of an adapter left out of the norm", _second_adapter_has_no_norm,
+     _released("bert, adapters of the top layer"), SUM),
+    ("biases of frozen weights left out of the norm", _bias_of_frozen_has_no_norm(LinearEntry),
+     _released("bert, biases"), SUM),
+    ("the same, of an LSTM", _bias_of_frozen_has_no_norm(LstmEntry),
+     _released("clc, biases of the top layer"), SUM),
+    ("frozen weights counted in the norm", _frozen_weights_have_a_norm,
+     _released("bert, biases"), SUM),
+    ("scales of a trained norm left out of the clip", _scales_have_no_norm,
+     _released("bert, biases"), SUM),
+    ("the steps of the last piece are free", _rest_is_free, _pieces_are_paid, PAID),
+    ("a piece of steps is paid for as one", _piece_is_one_step, _pieces_are_paid, PAID),
+    ("the optimiser is told the noise of the sum, not of the mean", _noise_of_the_sum,
+     _noise_is_told, "test_after_the_release::test_the_optimiser_is_told_the_noise_that_is_added"),
+    ("training goes on from the average", _average_stays, _training_goes_on_from_the_weights,
+     "test_after_the_release::test_the_average_is_of_the_weights_after_each_step"),
+]  # fmt: skip
