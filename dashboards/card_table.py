@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainables import catalogue, formats
-from trainables.privacy.card_page import percent
+from trainables.cards.page import percent
 from trainables.privacy.rounding import format_epsilon
 
 _FIGURES = (

@@ -13,7 +13,7 @@ from sweep.commands._output import print_json, say
 
 if TYPE_CHECKING:
     from sweep.store.sweeps import SweepFolder, TrialRecord
-    from trainables.privacy.card import Review
+    from trainables.cards.card import Review
 
 
 def register(app: typer.Typer) -> None:
@@ -103,8 +103,8 @@ def _choose(
 
 def _review(reviewer: str | None, decision: str | None) -> Review | None:
     """Raises: InvalidInput for a reviewer without a decision, or the other way round."""
+    from trainables.cards.card import Review
     from trainables.errors import InvalidInput
-    from trainables.privacy.card import Review
 
     if reviewer is None and decision is None:
         return None

@@ -24,12 +24,12 @@ from sweep.store import manifest
 from sweep.store.files import write_json, write_text
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend
+from trainables.cards import card as cards
+from trainables.cards.card import PrivacyCard, Review
+from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
 from trainables.figures import LEAKAGE, is_public
-from trainables.privacy import card as cards
-from trainables.privacy.card import PrivacyCard, Review
-from trainables.privacy.card_page import to_markdown
 from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
 

@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 
 from sweep.results.export_encoder import write_encoder
 from sweep.store.files import read_json, write_json
+from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
 from trainables.errors import InvalidInput
-from trainables.privacy.card import Document
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
 # What a tokenizer and a language model are loaded from (`models._lm_folder`).

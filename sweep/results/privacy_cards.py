@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sweep.store.files import read_json, write_json, write_text
 from sweep.store.sweeps import SweepFolder
+from trainables.cards import card as cards
+from trainables.cards.card import PrivacyCard
+from trainables.cards.page import to_markdown
 from trainables.figure_cache import FigureCache
-from trainables.privacy import card as cards
-from trainables.privacy.card import PrivacyCard
-from trainables.privacy.card_page import to_markdown
 from trainables.privacy.mechanism import Mechanism
 from trainables.result import TrialResult
 

@@ -15,10 +15,10 @@ from sweep.store.files import dump, flush_folder, read_json, read_lines, write_j
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
-from trainables.privacy import card as cards
-from trainables.privacy.card_page import to_markdown
+from trainables.cards import card as cards
+from trainables.cards.page import to_markdown
+from trainables.cards.selected import of_selected
 from trainables.privacy.rounding import format_epsilon
-from trainables.privacy.selected_card import of_selected
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 

@@ -12,10 +12,10 @@ from sweep.store.files import read_json
 from sweep.synthesis.trained_text import Trained
 from trainables import accountants
 from trainables.accountants import epsilon_sweep, release
+from trainables.cards import card as cards
+from trainables.cards.card import Document
+from trainables.cards.page import percent
 from trainables.errors import InvalidInput
-from trainables.privacy import card as cards
-from trainables.privacy.card import Document
-from trainables.privacy.card_page import percent
 from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.rounding import format_epsilon

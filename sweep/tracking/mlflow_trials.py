@@ -28,8 +28,8 @@ from sweep.tracking.text import (
     tags_of,
     violation_text,
 )
+from trainables.cards.page import to_markdown
 from trainables.figures import LEAKAGE, is_public
-from trainables.privacy.card_page import to_markdown
 
 MARKER = "epochs_done"  # its greatest value: the epochs that have been delivered
 _DELIVERED = "delivered"  # written last: what the run says of the trial's end

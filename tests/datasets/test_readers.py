@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.datasets.ship import shipped_text
 from trainables import catalogue
 from trainables.config import data_config
 from trainables.data import schema as schemas
-from trainables.data.ship import shipped_text
 from trainables.datasets import bio_folder, json_lines, nlu_eval
 from trainables.errors import InvalidData
 

@@ -289,7 +289,7 @@ def test_a_mechanism_is_frozen() -> None:
 def test_accounting_needs_no_torch() -> None:
     """Planning and `sweep epsilon` must answer on a machine without it, and quickly."""
     code = (
-        "import sys, trainables.accountants as a, trainables.privacy.card\n"
+        "import sys, trainables.accountants as a, trainables.cards.card\n"
         "a.account, a.resolve, a.epsilon_sweep, a.release\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )

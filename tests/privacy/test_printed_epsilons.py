@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from sweep.synthesis import data_card
 from sweep.tracking.text import violation_text
 from trainables import formats
-from trainables.privacy import card as cards
-from trainables.privacy.card_page import to_markdown
+from trainables.cards import card as cards
+from trainables.cards.page import to_markdown
 from trainables.privacy.rounding import format_epsilon
 
 ROOT = Path(__file__).parents[2]

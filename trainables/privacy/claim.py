@@ -87,15 +87,6 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return float(ndtr(first) - math.exp(epsilon + log_ndtr(second)))
 
 
-def gaussian_tpr(mu: float, *, fpr: float) -> float:
-    """The largest true-positive rate at a false-positive rate of at most `fpr` of a test between
-    N(0, 1) and N(mu, 1) (Dong, Roth & Su 2022): Phi(Phi^-1(fpr) + mu).
-    """
-    from scipy.special import ndtr, ndtri
-
-    return float(ndtr(ndtri(fpr) + mu))
-
-
 def largest_tpr(profile: Iterable[tuple[float, float]], *, fpr: float) -> float:
     """The largest true-positive rate at a false-positive rate of at most `fpr` that every pair
     (epsilon, delta) allows (Kairouz, Oh & Viswanath 2015); 1 where none limits it.

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
 from trainables.models._lm_folder import save_lm
-from trainables.privacy.card import counted_fields
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone, Communicator

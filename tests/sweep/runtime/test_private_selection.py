@@ -35,8 +35,8 @@ from tests.sweep import toy_trial
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from tests.sweep.untracked import NoTracker, run_untracked, without_mlflow
 from trainables.accountants import epsilon_sweep
+from trainables.cards.page import to_markdown
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy.card_page import to_markdown
 from trainables.privacy.claim import nearest_gaussian_mu
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.

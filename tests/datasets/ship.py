@@ -1,6 +1,6 @@
 """Makes the label schemas that ship, from the public corpora in a data directory.
 
-    python -m trainables.data.ship DATA_DIR
+    python -m tests.datasets.ship DATA_DIR
 
 For the person who adds a corpus or a reader: run it, look at the difference, commit. The schema of
 a corpus is the union of the labels over all its files, its pool size the distinct utterances
@@ -11,10 +11,12 @@ first occurrence is in the official training part.
 from __future__ import annotations
 
 import sys
+from importlib import resources
 from pathlib import Path
 
 from trainables import catalogue
 from trainables.config import data_config
+from trainables.data import schemas
 from trainables.data.records import Part
 from trainables.data.schema import schema_of, to_json
 from trainables.data.storage import normalised
@@ -43,5 +45,5 @@ def shipped_text(name: str, data_dir: Path) -> str:
 
 if __name__ == "__main__":
     for corpus in _SOURCES:
-        target = Path(__file__).parent / "schemas" / f"{corpus}.json"
+        target = Path(str(resources.files(schemas))) / f"{corpus}.json"
         target.write_text(shipped_text(corpus, Path(sys.argv[1])), encoding="utf-8")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainables.privacy.card import PrivacyCard
+from trainables.cards.card import PrivacyCard
+from trainables.cards.selected import around
 from trainables.privacy.rounding import format_epsilon
-from trainables.privacy.selected_card import around
 
 _ATTACKER = "an attacker who tests whether one {unit} was trained on"
 

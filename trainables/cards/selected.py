@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from trainables.privacy.card import PrivacyCard, Selection
-from trainables.privacy.card_sentences import neighbours
+from trainables.cards.card import PrivacyCard, Selection
+from trainables.cards.sentences import neighbours
 from trainables.privacy.claim import ClaimMeaning
 from trainables.privacy.rounding import format_epsilon
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from trainables.accountants import account
+from trainables.cards.card import Facts, PrivacyCard, make, with_sweep
+from trainables.cards.page import to_markdown
+from trainables.cards.selected import of_selected
 from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.privacy.card import Facts, PrivacyCard, make, with_sweep
-from trainables.privacy.card_page import to_markdown
 from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import build_from
-from trainables.privacy.selected_card import of_selected
 
 _OWN = {"expected_batch_size": 64, "epochs": 3}
 

@@ -1,7 +1,7 @@
 """The privacy card: on one page what a trial's epsilon says, for whom, and what it leaves out.
 
 Pure. A card is a document whose fields are an allow list: what is read from elsewhere and is not
-named here is dropped. `make` turns a mechanism and its figures into a card, `card_page` turns that
+named here is dropped. `make` turns a mechanism and its figures into a card, `page` turns that
 into a page. The figures of the summary (`epsilon`, `delta`, ...) stand at the top level.
 """
 
@@ -14,15 +14,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from trainables.errors import InvalidData
-from trainables.figures import curator_only
-from trainables.privacy.card_sentences import (
+from trainables.cards.sentences import (
     adversary,
     guarantee,
     not_covered,
     randomness,
     workers,
 )
+from trainables.errors import InvalidData
+from trainables.figures import curator_only
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary, plain

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from trainables.accountants import account, epsilon_sweep, release
+from trainables.cards.card import Facts, PrivacyCard, make, read, with_sweep
+from trainables.cards.page import to_markdown
 from trainables.config import Engine, PrivacyConfig, TrainingConfig
 from trainables.errors import InvalidData
 from trainables.figures import curator_only
-from trainables.privacy.card import Facts, PrivacyCard, make, read, with_sweep
-from trainables.privacy.card_page import to_markdown
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.rounding import format_epsilon
