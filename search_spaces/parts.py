@@ -12,8 +12,9 @@ from search_spaces import constraints
 from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput
-from trainables.frozen import foreign_field, nearest
+from trainables.frozen import MAX_NUMBER, MAX_ROWS, foreign_field, nearest, require_types
 
+MAX_LISTED = 100_000  # values of one axis
 _PATH = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 CONFIG_FIELDS = frozenset(TrialConfig.model_fields)
 
@@ -28,6 +29,8 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _own_fields_alone(cls, fields: Any) -> Any:
+        if isinstance(fields, dict):
+            require_types(cls, fields)
         written = [info.alias or name for name, info in cls.model_fields.items()]
         for name in fields if isinstance(fields, dict) else ():
             if name not in written and name not in cls.model_fields:
@@ -38,11 +41,11 @@ class Part(BaseModel):
 class Range(Part):
     """Numbers between `low` and `high`, both included; `num` of them where a grid is asked for."""
 
-    low: float
-    high: float
+    low: float = Field(ge=-MAX_NUMBER, le=MAX_NUMBER)
+    high: float = Field(ge=-MAX_NUMBER, le=MAX_NUMBER)
     log: bool = False
     integer: bool = False
-    num: int | None = Field(default=None, ge=2)
+    num: int | None = Field(default=None, ge=2, le=MAX_LISTED)
 
     @model_validator(mode="after")
     def _ordered(self) -> Range:
@@ -171,7 +174,7 @@ class Budget(Part):
     epsilon: Annotated[float, Field(gt=0)] | None = None
     accountant: str = Field(default="sound", description="sound | paper | an entry of accountants")
     total: Annotated[float, Field(gt=0)] | None = None
-    trials: int | None = Field(default=None, ge=1)
+    trials: int | None = Field(default=None, ge=1, le=MAX_ROWS)
     seconds: Annotated[float, Field(gt=0)] | None = None
     accelerator_hours: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="hours of one GPU, over all trials; a share counts as a share"
@@ -196,14 +199,17 @@ class Resources(Part):
         " trials enough to fill the machine, more where there are few",
     )
     slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
-    cpus_per_worker: int = Field(default=1, ge=1)
+    cpus_per_worker: int = Field(default=1, ge=1, le=10_000)
     gpus_per_worker: float = Field(
-        default=0.0, ge=0, description="a share below 1: several trials on one GPU (Ray's shares)"
+        default=0.0,
+        ge=0,
+        le=10_000,
+        description="a share below 1: several trials on one GPU (Ray's shares)",
     )
 
     @field_validator("slots", "workers")
     @classmethod
     def _positive(cls, count: int | str | None) -> int | str | None:
-        if isinstance(count, int) and count < 1:
-            raise ValueError(f"expected auto or at least 1, got {count}")
+        if isinstance(count, int) and not 1 <= count <= 10_000:
+            raise ValueError(f"expected auto or at least 1 and at most 10000, got {count}")
         return count

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from search_spaces.parts import Part
 from trainables import catalogue, figures
+from trainables.frozen import MAX_EPOCHS, MAX_SEED
 
 STRATEGIES = "search_spaces.strategies"  # the shelf
 
@@ -82,7 +83,7 @@ class Search(Part):
     score_noise: float | None = Field(
         default=None, description="private_selection: refused, the line says why"
     )
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=MAX_SEED)
     objectives: tuple[Objective, ...] = Field(
         default=("validation_ser",),
         min_length=1,
@@ -92,6 +93,7 @@ class Search(Part):
     num_startup: int | None = Field(
         default=None,
         ge=1,
+        le=100_000,
         description="adaptive: configurations spread over the space before any model",
     )
     warm_start: tuple[str, ...] = Field(
@@ -101,7 +103,9 @@ class Search(Part):
         default="none",
         description="stops trials early, by validation SER or, with task=synthesis, loss",
     )
-    grace_epochs: int = Field(default=1, ge=1, description="no trial is stopped before")
+    grace_epochs: int = Field(
+        default=1, ge=1, le=MAX_EPOCHS, description="no trial is stopped before"
+    )
 
     @property
     def kind(self) -> str | None:

@@ -11,9 +11,17 @@ Each message is one sentence that names the field, the value and what is allowed
 
 from __future__ import annotations
 
+_LONGEST = 2_000
+
 
 class SweepError(Exception):
-    """Root of the tree."""
+    """Root of the tree. A message that quotes more than people read is cut in its middle."""
+
+    def __init__(self, message: str) -> None:
+        if len(message) > _LONGEST:
+            half = _LONGEST // 2
+            message = f"{message[:half]} ... {message[-half:]}"
+        super().__init__(message)
 
 
 class InvalidInput(SweepError):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Self
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -15,11 +19,17 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trainables.documents import one_line, shown
 
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MAX_NUMBER = 1e9  # of sizes, rates and factors: no computation with them leaves a float's range
+MAX_SEED = 2**63 - 1
+MAX_RECORDS = 10**9
+MAX_EPOCHS = 100_000
+MAX_WIDTH = 65_536
+MAX_ROWS = 10**7  # of a table of vectors
+PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 
 
 class Frozen(BaseModel):
@@ -52,6 +62,7 @@ class Frozen(BaseModel):
     def _own_fields_alone(cls, fields: Any) -> Any:
         if not isinstance(fields, dict):
             return fields
+        require_types(cls, fields)
         known, lacks = cls.__pydantic_fields__, cls.lacks
         for name in fields:
             if name not in known or name in lacks:
@@ -72,6 +83,74 @@ class Frozen(BaseModel):
 
     def _left_out(self) -> frozenset[str]:
         return self.unread() | self.lacks
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The plain values that a field may be given: types (int stands for every number), words of a
+    choice, and what each element of a list may be.
+    """
+
+    types: frozenset[type] = frozenset()
+    words: frozenset[Any] = frozenset()
+    elements: _Given | None = None
+
+    def problem(self, value: Any) -> tuple[tuple[int, ...], Any, str] | None:
+        """(place in a list, value, what is expected) of what would be coerced to another type."""
+        if isinstance(value, list | tuple) and self.elements is not None:
+            for place, each in enumerate(value):
+                if (found := self.elements.problem(each)) is not None:
+                    return (place, *found[0]), *found[1:]
+        kind = int if isinstance(value, float) else type(value)
+        if kind not in (bool, int, str) or kind in self.types or value in self.words:
+            return None
+        if int in self.types:
+            return (), value, "a number"
+        if bool in self.types:
+            return (), value, "true or false"
+        return None
+
+    def __or__(self, other: _Given) -> _Given:
+        return _Given(
+            self.types | other.types, self.words | other.words, self.elements or other.elements
+        )
+
+
+def _given(annotation: Any) -> _Given:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _given(inner[0])
+    if origin is Literal:
+        return _Given(words=frozenset(inner))
+    if origin in (Union, UnionType):
+        return reduce(operator.or_, map(_given, inner))
+    if origin is tuple and inner:
+        return _Given(elements=_given(inner[0]))
+    kind = int if annotation is float else annotation
+    return _Given(types=frozenset({kind}) if kind in (bool, int, str) else frozenset())
+
+
+@cache
+def _given_fields(model: type[BaseModel]) -> dict[str, _Given]:
+    return {
+        info.alias or name: _given(info.annotation) for name, info in model.model_fields.items()
+    }
+
+
+def require_types(model: type[BaseModel], fields: Mapping[str, Any]) -> None:
+    """Nothing is taken for a number or a truth value that is none: no "3", no true for 1.
+
+    Raises: ValidationError for the first such field.
+    """
+    known = _given_fields(model)
+    for name, value in fields.items():
+        found = known[name].problem(value) if name in known else None
+        if found is None:
+            continue
+        place, wrong, wanted = found
+        problem = PydanticCustomError("another_type", "expected {wanted}", {"wanted": wanted})
+        details = InitErrorDetails(type=problem, loc=(name, *place), input=wrong)
+        raise ValidationError.from_exception_data(model.__name__, [details])
 
 
 def foreign_field(name: str, known: Iterable[str], *, title: str) -> PydanticCustomError:
@@ -95,13 +174,17 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
 
     `section` names the part of a config that was read by itself.
     """
-    problem = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    # Of the forms that a field may have, the one that was meant says more than the first.
+    problem = next((each for each in problems if each["type"] == "another_type"), problems[0])
     place = [section] * bool(section) + [one_line(str(p), characters=80) for p in problem["loc"]]
     if problem["type"] == "foreign_field":
         name = one_line(str(problem.get("ctx", {})["field"]), characters=80)
         return f"unknown field {'.'.join([*place, name])}{problem['msg']}"
     field = ".".join(place) or "config"
     message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "another_type":
+        return f"{field}: {message}, got {shown(problem['input'])}"
     if message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")
         return message if said else f"{field}: {message}"

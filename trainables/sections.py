@@ -11,7 +11,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from trainables import catalogue
-from trainables.frozen import Frozen, PositiveFloat
+from trainables.frozen import (
+    MAX_EPOCHS,
+    MAX_NUMBER,
+    MAX_RECORDS,
+    MAX_SEED,
+    Frozen,
+    PositiveFloat,
+)
 
 Sampling = Literal["shuffle", "poisson", "random_allocation", "full"]
 COUNTED_BY_STEPS: tuple[Sampling, ...] = ("poisson", "full")
@@ -28,13 +35,17 @@ class DataConfig(Frozen):
     section = "data"
     name: str = Field(description="entry of trainables/datasets")
     split: SplitMode = Field("paper", description="paper = 45:5:50 over the pooled files (P1 4.1)")
-    split_seed: int = Field(0, ge=0)
+    split_seed: int = Field(0, ge=0, le=MAX_SEED)
     max_records: int | None = Field(
-        None, ge=20, description="use only this many records of the pool, drawn by split_seed"
+        None,
+        ge=20,
+        le=MAX_RECORDS,
+        description="use only this many records of the pool, drawn by split_seed",
     )
     num_records: int | None = Field(
         None,
         ge=1,
+        le=MAX_RECORDS,
         description="declared, public size n of the training part (its groups, with"
         " privacy.unit=group); private data without it: an unaccounted release",
     )
@@ -51,7 +62,9 @@ class NoiseDecay(Frozen):
     """d(t), the factor on the noise multiplier at epoch t."""
 
     kind: str = Field("none", description="entry of trainables/schedules")
-    tau: float = Field(0.0, ge=0, description="decay rate per epoch (training.evaluate_every)")
+    tau: float = Field(
+        0.0, ge=0, le=MAX_NUMBER, description="decay rate per epoch (training.evaluate_every)"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> NoiseDecay:
@@ -93,6 +106,7 @@ class PrivacyConfig(Frozen):
     microbatch_size: int | None = Field(
         None,
         ge=1,
+        le=MAX_RECORDS,
         description="records whose mean gradient is clipped as one; default: the engine's, 1 or a"
         " worker's whole batch",
     )
@@ -100,7 +114,9 @@ class PrivacyConfig(Frozen):
         None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
     )
     unit: Literal["record", "group"] = Field("record", description="what one neighbour adds")
-    max_records_per_group: int = Field(1, ge=1, description="bound on a group's contribution")
+    max_records_per_group: int = Field(
+        1, ge=1, le=MAX_RECORDS, description="bound on a group's contribution"
+    )
     secure_noise: bool = Field(False, description="draw noise from AES-256-CTR")
     reproducible_noise: bool = Field(
         False, description="for tests: noise from the public seed, so epsilon is infinite"
@@ -129,8 +145,8 @@ class PrivacyConfig(Frozen):
     @model_validator(mode="after")
     def _ranges(self) -> PrivacyConfig:
         z = self.noise_multiplier
-        if not isinstance(z, TargetEpsilon) and z < 0:
-            raise ValueError(f"expected noise_multiplier >= 0, got {z}")
+        if not isinstance(z, TargetEpsilon) and not 0 <= z <= MAX_NUMBER:
+            raise ValueError(f"expected noise_multiplier >= 0 and <= {MAX_NUMBER:g}, got {z:g}")
         allowed = catalogue.names("clipping")
         if self.clipping not in allowed:
             raise ValueError(
@@ -142,12 +158,19 @@ class PrivacyConfig(Frozen):
 class TrainingConfig(Frozen):
     """The optimiser's side of a trial."""
 
-    epochs: int = Field(30, ge=1, description="E; with full batches a step each")
-    expected_batch_size: int = Field(64, ge=1, description="B, over all workers together")
-    physical_batch_size: int | None = Field(
-        None, ge=1, description="records a worker holds at once; bounds memory, not the result"
+    epochs: int = Field(30, ge=1, le=MAX_EPOCHS, description="E; with full batches a step each")
+    expected_batch_size: int = Field(
+        64, ge=1, le=MAX_RECORDS, description="B, over all workers together"
     )
-    num_workers: int = Field(1, ge=1, description="N of Algorithm 1; logical where fewer run")
+    physical_batch_size: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_RECORDS,
+        description="records a worker holds at once; bounds memory, not the result",
+    )
+    num_workers: int = Field(
+        1, ge=1, le=10_000, description="N of Algorithm 1; logical where fewer run"
+    )
     learning_rate: PositiveFloat = 1e-3
     optimizer: str = Field("adam", description="entry of trainables/optimizers")
     learning_rate_decay: str = Field(
@@ -168,6 +191,7 @@ class TrainingConfig(Frozen):
     evaluate_every: int | None = Field(
         None,
         ge=1,
+        le=1_000_000,
         description="with steps: that many are validated, saved and paid for at once, and are the"
         " epoch of whatever counts epochs; default: a tenth",
     )
@@ -176,7 +200,7 @@ class TrainingConfig(Frozen):
         description="of products in training passes; norms, clipped sums, noise, weights and Adam"
         " are fp32 with both",
     )
-    seed: int = Field(0, ge=0, description="initialisation and dropout; never noise")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="initialisation and dropout; never noise")
 
     def unread(self) -> frozenset[str]:
         """Steps are counted in place of epochs, or they are not."""
@@ -202,6 +226,11 @@ class TrainingConfig(Frozen):
         if self.steps is not None:
             every = min(self.evaluate_every or -(-self.steps // 10), self.steps)
             object.__setattr__(self, "evaluate_every", every)
+            if -(-self.steps // every) > MAX_EPOCHS:
+                raise ValueError(
+                    f"expected training.evaluate_every >= {-(-self.steps // MAX_EPOCHS)} with"
+                    f" steps={self.steps}, got {every}"
+                )
             object.__setattr__(self, "epochs", -(-self.steps // every))
         return self
 
@@ -232,7 +261,7 @@ class EvaluationConfig(Frozen):
     )
     ser_align: Literal["name", "edit"] = "name"
     ser_match: Literal["span", "value"] = "span"
-    bootstrap_samples: int = Field(1_000, ge=0)
+    bootstrap_samples: int = Field(1_000, ge=0, le=1_000_000)
 
 
 # Fields of `privacy` that only a mechanism with noise has.

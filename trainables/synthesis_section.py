@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainables.frozen import Frozen, PositiveFloat
+from trainables.frozen import MAX_EPOCHS, MAX_ROWS, MAX_WIDTH, Frozen, PositiveFloat
 
 
 class SynthesisConfig(Frozen):
@@ -25,7 +25,10 @@ class SynthesisConfig(Frozen):
         " the other one beside it",
     )
     other_epochs: int | None = Field(
-        None, ge=1, description="with only: the other stage's epochs, which the noise pays for too"
+        None,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="with only: the other stage's epochs, which the noise pays for too",
     )
     prompt: Literal["domain", "function_types"] = Field(
         "domain", description="one_and_a_half_stage: what an utterance is generated from"
@@ -43,11 +46,15 @@ class SynthesisConfig(Frozen):
         description="private programs: by a parser trained on the public part, or the corpus' own",
     )
     parser_epochs: int = Field(
-        64, ge=1, description="of the low-resource parser: few pairs want many epochs"
+        64,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="of the low-resource parser: few pairs want many epochs",
     )
     measuring_parser_epochs: int = Field(
         8,
         ge=0,
+        le=MAX_EPOCHS,
         description="of the parser that measures generated text, trained on held-out human text;"
         " 0: no figures of functions",
     )
@@ -63,15 +70,23 @@ class SynthesisConfig(Frozen):
     shuffle_pairs: bool = Field(
         False, description="exchange the programs of couples of records; a couple is then the unit"
     )
-    vocabulary_size: int = Field(2_048, ge=300, description="of the public BPE")
-    max_tokens: int = Field(128, ge=16, description="of a record, prompt included")
-    pretrain_epochs: int = Field(3, ge=0, description="over public text, before any private record")
+    vocabulary_size: int = Field(2_048, ge=300, le=1_000_000, description="of the public BPE")
+    max_tokens: int = Field(128, ge=16, le=MAX_WIDTH, description="of a record, prompt included")
+    pretrain_epochs: int = Field(
+        3, ge=0, le=MAX_EPOCHS, description="over public text, before any private record"
+    )
     pretrain_learning_rate: PositiveFloat = 1e-3
-    lora_rank: int | None = Field(None, ge=1, description="train adapters of this rank alone")
+    lora_rank: int | None = Field(
+        None, ge=1, le=MAX_WIDTH, description="train adapters of this rank alone"
+    )
     lora_alpha: PositiveFloat = 32.0
-    num_generated: int = Field(2_000, ge=1, description="utterances made and measured")
-    num_beams: int = Field(5, ge=1, description="width for utterances behind a prompt; else 1")
-    top_k: int = Field(50, ge=1, description="of the scores that a token is drawn from")
+    num_generated: int = Field(2_000, ge=1, le=MAX_ROWS, description="utterances made and measured")
+    num_beams: int = Field(
+        5, ge=1, le=1_000, description="width for utterances behind a prompt; else 1"
+    )
+    top_k: int = Field(
+        50, ge=1, le=1_000_000, description="of the scores that a token is drawn from"
+    )
     temperature: PositiveFloat = 1.0
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from trainables.config import DataConfig
+from trainables.frozen import MAX_ROWS, MAX_SEED
 
 
 class FromFiles(DataConfig):
@@ -35,8 +36,10 @@ class FrameFiles(FromFiles, FramesConfig):
 class MadeFrames(FramesConfig):
     """Utterances that a grammar makes."""
 
-    num_utterances: int | None = Field(None, ge=1_000, description="how many; default: 10,000")
-    seed: int = Field(0, ge=0, description="of the grammar's choices")
+    num_utterances: int | None = Field(
+        None, ge=1_000, le=MAX_ROWS, description="how many; default: 10,000"
+    )
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="of the grammar's choices")
 
 
 class PairFiles(FromFiles):

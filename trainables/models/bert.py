@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from trainables.errors import InvalidInput
-from trainables.frozen import PositiveFloat
+from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
@@ -34,11 +34,17 @@ class Config(EncoderConfig):
     encoder: str = Field(
         "scratch", description="scratch | minilm (extra) | a local directory | a hub name"
     )
-    num_layers: int = Field(4, ge=1, description="encoder layers, the first of a loaded one")
-    word_buckets: int = Field(8_192, ge=2, description="scratch: buckets of hashed pieces")
-    hidden_size: int = Field(312, ge=2, description="scratch: width")
-    num_heads: int = Field(12, ge=1, description="scratch: attention heads")
-    intermediate_size: int = Field(1_200, ge=1, description="scratch: feed-forward width")
+    num_layers: int = Field(
+        4, ge=1, le=1_000, description="encoder layers, the first of a loaded one"
+    )
+    word_buckets: int = Field(
+        8_192, ge=2, le=MAX_ROWS, description="scratch: buckets of hashed pieces"
+    )
+    hidden_size: int = Field(312, ge=2, le=MAX_WIDTH, description="scratch: width")
+    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: attention heads")
+    intermediate_size: int = Field(
+        1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
+    )
     dropout: float = Field(0.1, ge=0, lt=1)
     freeze_embeddings: bool = Field(False, description="leave the embeddings as they were loaded")
 

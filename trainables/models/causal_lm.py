@@ -14,6 +14,7 @@ from pydantic import Field
 
 from trainables.config import ModelConfig
 from trainables.errors import InvalidInput
+from trainables.frozen import MAX_WIDTH
 
 if TYPE_CHECKING:
     from trainables.models._causal_lm import CausalLm, LmSizes
@@ -29,10 +30,12 @@ class Config(ModelConfig):
     encoder: str = Field(
         "scratch", description="scratch | smollm2 (extra) | a local directory | a hub name"
     )
-    hidden_size: int = Field(192, ge=2, description="scratch: width")
-    num_layers: int = Field(4, ge=1, description="scratch: blocks")
-    num_heads: int = Field(12, ge=1, description="scratch: attention heads")
-    intermediate_size: int = Field(1_200, ge=1, description="scratch: feed-forward width")
+    hidden_size: int = Field(192, ge=2, le=MAX_WIDTH, description="scratch: width")
+    num_layers: int = Field(4, ge=1, le=1_000, description="scratch: blocks")
+    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: attention heads")
+    intermediate_size: int = Field(
+        1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="scratch; a loaded model trains without")
 
     def unread(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from trainables.frozen import MAX_ROWS, MAX_WIDTH
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
@@ -29,14 +30,17 @@ class Config(EncoderConfig):
     name: Literal["clc"] = "clc"
     word_vectors: str = Field("hashed", description="hashed | glove (extra) | a .vec or GloVe file")
     word_buckets: int = Field(
-        8_192, ge=2, description="buckets of hashed words; of a file: its first rows, trained"
+        8_192,
+        ge=2,
+        le=MAX_ROWS,
+        description="buckets of hashed words; of a file: its first rows, trained",
     )
-    word_dim: int = Field(50, ge=1, description="width of hashed word vectors")
-    char_dim: int = Field(16, ge=1, description="width of a character's embedding")
-    char_filters: int = Field(50, ge=1, description="filters of the character CNN")
-    char_kernel: int = Field(3, ge=1, description="characters a filter sees")
-    hidden_size: int = Field(384, ge=2, description="biLSTM state of a direction")
-    num_layers: int = Field(2, ge=1, description="biLSTM layers")
+    word_dim: int = Field(50, ge=1, le=MAX_WIDTH, description="width of hashed word vectors")
+    char_dim: int = Field(16, ge=1, le=MAX_WIDTH, description="width of a character's embedding")
+    char_filters: int = Field(50, ge=1, le=MAX_WIDTH, description="filters of the character CNN")
+    char_kernel: int = Field(3, ge=1, le=255, description="characters a filter sees")
+    hidden_size: int = Field(384, ge=2, le=MAX_WIDTH, description="biLSTM state of a direction")
+    num_layers: int = Field(2, ge=1, le=1_000, description="biLSTM layers")
     dropout: float = Field(0.1, ge=0, lt=1)
     freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
 

@@ -15,6 +15,7 @@ from pydantic import Field
 from trainables.config import DataConfig, ModelConfig
 from trainables.encoders.about import read_about
 from trainables.errors import InvalidInput
+from trainables.frozen import MAX_NUMBER, MAX_WIDTH
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
@@ -36,18 +37,21 @@ class Config(ModelConfig):
     )
     neighbors: bool = Field(False, description="put the tokens before and behind beside a token")
     whitening: float | None = Field(
-        0.3, gt=0, description="shrinkage of the public covariance; null: none"
+        0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance; null: none"
     )
     components: int | None = Field(
-        None, ge=1, description="public principal components to keep; default: all"
+        None, ge=1, le=MAX_WIDTH, description="public principal components to keep; default: all"
     )
     tag_head: Literal["plain", "factored"] = Field(
         "factored", description="factored: a tag's weights are a sum over the parts of its name"
     )
     tag_weight: float = Field(
-        1.0, gt=0, description="weight of the tokens' losses beside the intent's; it shares out C"
+        1.0,
+        gt=0,
+        le=MAX_NUMBER,
+        description="weight of the tokens' losses beside the intent's; it shares out C",
     )
-    bias: float = Field(0.3, ge=0, description="the constant entry of every row")
+    bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="the constant entry of every row")
 
     def unread(self) -> frozenset[str]:
         """Without whitening there are no components."""

@@ -9,7 +9,16 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig, entry_config
 from trainables.errors import InvalidInput
-from trainables.frozen import Frozen, PositiveFloat, first_problem
+from trainables.frozen import (
+    MAX_EPOCHS,
+    MAX_NUMBER,
+    MAX_RECORDS,
+    MAX_ROWS,
+    MAX_SEED,
+    Frozen,
+    PositiveFloat,
+    first_problem,
+)
 from trainables.layers.precision import Precision
 
 
@@ -39,20 +48,21 @@ class PretrainingConfig(Frozen):
     vocabulary: int | None = Field(
         None,
         ge=100,
+        le=MAX_ROWS,
         description="keep this many words of a clc's vectors, or pieces of a loaded bert",
     )
-    epochs: int = Field(2, ge=1, description="over all corpora together")
-    batch_size: int = Field(64, ge=1, description="records of one corpus a step")
+    epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="over all corpora together")
+    batch_size: int = Field(64, ge=1, le=MAX_RECORDS, description="records of one corpus a step")
     learning_rate: PositiveFloat = Field(1e-4, description="of the encoder, at the first step")
     head_learning_rate: PositiveFloat = Field(1e-3, description="of the heads")
     tag_weight: PositiveFloat = Field(
         0.3, description="weight of a record's summed tag loss beside its intent loss"
     )
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: float = Field(0.01, ge=0, le=MAX_NUMBER)
     precision: Precision = Field(
         "fp32", description="bf16 rounds the products of linear layers: faster where the chip can"
     )
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MAX_SEED)
 
     @model_validator(mode="after")
     def _corpora_are_public(self) -> PretrainingConfig:
