@@ -73,8 +73,14 @@ def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def write_curves(folder: Path, curves: Mapping[str, Any]) -> None:
-    """Keep ROC curves (`attacks.curves`); those that are there already are replaced."""
-    text = json.dumps({**read_curves(folder), **curves})
+    """Keep ROC curves (`attacks.curves`); those that are there already are replaced. They are for
+    pictures: six digits.
+    """
+    short = {
+        name: {axis: [float(f"{value:.6g}") for value in values] for axis, values in curve.items()}
+        for name, curve in curves.items()
+    }
+    text = json.dumps({**read_curves(folder), **short})
     partial = folder / f".{ROC}.partial"
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, folder / ROC)

@@ -29,6 +29,7 @@ from trainables.metrics import membership
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"
+_MOST_PICTURES = 200  # one takes a tenth of a second and 60 KB, in the trial's folder and in MLflow
 
 
 def judge(folder: SweepFolder) -> tuple[str, ...]:
@@ -63,7 +64,8 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
             except InvalidData as problem:
                 own["notes"].append(str(problem))
         folder.write_panel(record.plan.id, own)
-        draw(folder.trial_folder(record.plan.id), record.plan.name)
+        if has_pictures(folder):
+            draw(folder.trial_folder(record.plan.id), record.plan.name)
     return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
 
 
@@ -78,6 +80,11 @@ def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, floa
     if bound is None or claim is None or not one_run.violates(bound, claim):
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}
+
+
+def has_pictures(folder: SweepFolder) -> bool:
+    """Whether each trial gets a picture of its ROC curves: none in a sweep of very many."""
+    return len(folder.plan().trials) <= _MOST_PICTURES
 
 
 def draw(place: Path, title: str) -> None:

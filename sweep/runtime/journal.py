@@ -63,11 +63,16 @@ class Journal:
     def finish(
         self, trial: PlannedTrial, result: TrialResult, *, attempt: int, when: float, reason: str
     ) -> None:
-        """Write a trial's card, then its result: what has a result has a card."""
+        """Write a trial's card, then its result: what has a result has a card. Only a trial that
+        was stopped may go on, so only its checkpoint is kept.
+        """
         write_card(self._folder, result, attempt=attempt, figures=self._figures)
         self._folder.finish_trial(result, when=when, reason=reason)
         place = self._folder.trial_folder(trial.id)
-        self._background.submit(leakage.draw, place, trial.name)
+        if not result.stopped_early:
+            checkpoint.remove(place)
+        if leakage.has_pictures(self._folder):
+            self._background.submit(leakage.draw, place, trial.name)
 
     def fail(self, trial_id: str, *, when: float, reason: str) -> None:
         """Write down why a trial broke."""

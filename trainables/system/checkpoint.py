@@ -87,6 +87,15 @@ def load(folder: Path) -> Checkpoint | None:
     return None
 
 
+def remove(folder: Path) -> None:
+    """Remove the checkpoint of `folder`, and what a crash left of an earlier one."""
+    for place in (*folder.glob(f"{_CURRENT}*"), *folder.glob(f".{_CURRENT}*")):
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+
+
 def _flush(file: Path) -> None:
     """Force a file to the disk: a rename must not overtake what it renames."""
     descriptor = os.open(file, os.O_RDONLY)

@@ -31,6 +31,7 @@ from trainables.config import parse
 from trainables.figure_cache import FigureCache
 from trainables.privacy.from_config import build
 from trainables.result import EpochReport, TrialResult
+from trainables.system import checkpoint
 
 
 class Stage:
@@ -83,9 +84,9 @@ def epoch(trial_id: str, done: int, *, attempt: int = 1) -> TrialEvent:
     )
 
 
-def finished(trial_id: str, epochs: int) -> TrialEvent:
+def finished(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
     result = TrialResult(
-        trial_id=trial_id, epochs_done=epochs, stopped_early=False, metrics={}, privacy={}
+        trial_id=trial_id, epochs_done=epochs, stopped_early=early, metrics={}, privacy={}
     )
     return TrialEvent(kind="finished", trial_id=trial_id, time=time.time(), result=result)
 
@@ -103,6 +104,19 @@ def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
         assert stage.paid(stage.first) == paid
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1, 2, 3]
     assert stage.folder.record(stage.folder.plan().trials[1], running=False).status == "done"
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_the_checkpoint_of_a_trial_is_kept_only_where_it_may_go_on(
+    tmp_path: Path, early: bool
+) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    place = stage.folder.trial_folder(stage.first)
+    checkpoint.save(place, checkpoint.Checkpoint(tensors={}, state={}))
+    stage.driver(epoch(stage.first, 1))
+    stage.driver(finished(stage.first, 1, early=early))
+    assert checkpoint.is_there(place) == early
 
 
 def test_a_permission_that_cannot_be_paid_is_not_given(
