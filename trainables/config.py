@@ -180,6 +180,16 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _full_batches_are_declared(self) -> TrialConfig:
+        private = not catalogue.entry("datasets", self.data.name).PUBLIC
+        if private and self.privacy.sampling == "full" and self.data.num_records is None:
+            raise ValueError(
+                "expected data.num_records to declare n with privacy.sampling=full on private"
+                " data (every step divides by n, so a counted one would be told), got none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _groups_are_counted(self) -> TrialConfig:
         # With unit "group" the mechanism's n counts groups, which only their owner can declare.
         if self.privacy.unit == "group" and self.data.num_records is None:

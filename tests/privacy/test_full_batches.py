@@ -56,3 +56,13 @@ def test_a_replaced_record_is_not_the_relation_of_full_batches() -> None:
     fields["privacy"]["neighboring_relation"] = "replace_one"
     with pytest.raises(InvalidInput, match="add_or_remove_one with sampling full"):
         build(parse(fields), num_records=N)
+
+
+def test_private_full_batches_have_a_declared_number_of_records() -> None:
+    """M is n, which the noise of a released mean, its batch size and its card would tell."""
+    fields = config().model_dump()
+    fields["data"] = {"name": "json_lines", "path": "mine.jsonl"}
+    with pytest.raises(InvalidInput, match=r"expected data\.num_records to declare n .* got none"):
+        parse(fields)
+    fields["data"]["num_records"] = N
+    assert build(parse(fields), num_records=N).num_microbatches == N

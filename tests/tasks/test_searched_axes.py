@@ -1,0 +1,81 @@
+"""Optimisers, averages, clipping and trained parts are searched as any axis, and run together."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+from tests.tasks.test_nlu_trial import config, place, run
+from trainables.config import parse
+from trainables.system import checkpoint
+
+__all__ = ["place"]
+
+AXES: dict[str, list[Any]] = {
+    "training.optimizer": ["adam", "adam_bc"],
+    "training.iterate_average": ["none", "tail"],
+    "privacy.clipping": ["flat", "normalized", "per_layer"],
+    "model.trained": ["all", "biases"],
+}
+
+
+def base() -> dict[str, Any]:
+    fields = config("dp_sgd").model_dump(mode="json")
+    fields["training"] |= {"steps": 10, "evaluate_every": 4, "num_workers": 1}
+    fields["training"].pop("epochs")
+    fields["privacy"] |= {"noise_multiplier": 2.0, "reproducible_noise": False}
+    return fields
+
+
+def test_a_small_space_searches_them() -> None:
+    space = spaces.parse({"name": "s", "base": base(), "axes": AXES})
+    points = expand(space).points
+    assert len({point.config.id for point in points}) == 24
+    named = {tuple(point.values.values()) for point in points}
+    assert ("adam_bc", "tail", "per_layer", "biases") in named
+
+
+def chosen(**training: Any) -> dict[str, Any]:
+    fields = base()
+    fields["training"] |= {"optimizer": "adam_bc", "iterate_average": "tail", **training}
+    fields["privacy"] |= {"clipping": "per_layer"}
+    fields["model"] |= {"trained": "biases"}
+    return fields
+
+
+def test_a_trial_of_them_is_paid_by_the_piece_and_goes_on_after_an_interruption(
+    place: Path, tmp_path: Path
+) -> None:
+    """Ten steps in pieces of 4, 4 and 2, stopped in the first and taken up again."""
+    fields = chosen()
+    fields["privacy"]["reproducible_noise"] = True  # so that two runs are the same
+    whole, reports = run(place, tmp_path / "whole", parse(fields))
+    assert [report.epochs_done for report in reports] == [1, 2, 3]
+    part, _ = run(place, tmp_path / "part", parse(fields), stop_after=1)
+    assert (part.epochs_done, part.stopped_early) == (1, True)
+    saved = checkpoint.load(tmp_path / "part")
+    assert saved is not None
+    assert int(saved.part("engine")["next_step"]) == 4
+    resumed, _ = run(place, tmp_path / "part", parse(fields))
+    assert resumed.epochs_done == 3
+    for name in ("ser", "validation_ser", "intent_accuracy"):
+        assert resumed.metrics[name] == pytest.approx(whole.metrics[name])
+
+
+def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place: Path, tmp_path: Path) -> None:
+    found = {}
+    for name, fields in (("usual", base()), ("chosen", chosen())):
+        result, _ = run(place, tmp_path / name, parse(fields), stop_after=2)
+        found[name] = result.metrics["epsilon"]
+        assert result.privacy["step_audit"]["verdict"] == "pass"
+    assert found["usual"] == found["chosen"]
+    assert found["usual"] is not None
+    assert 0 < found["usual"] < math.inf
+    eight = chosen(steps=8, evaluate_every=8)
+    result, _ = run(place, tmp_path / "eight", parse(eight))
+    assert result.metrics["epsilon"] == pytest.approx(found["usual"])
