@@ -71,6 +71,7 @@ def load(folder: Path) -> SavedModel:
             intents=tuple(about["intents"]),
             slots=tuple(about["slots"]),
             source=str(about["schema_source"]),
+            tokenize=about.get("tokenize", "space"),
         )
         weights = load_file(str(place / _FILES[1]))
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):

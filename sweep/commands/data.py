@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,14 @@ _Fields = Annotated[
 _Schema = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against.")
 ]
+
+
+class OnlyPart(StrEnum):
+    """A part of a corpus."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
 
 
 def register(app: typer.Typer) -> None:
@@ -166,6 +175,7 @@ def convert(
     to_format: Annotated[
         str, typer.Option("--to-format", metavar="FORM", help="Its form.")
     ] = "json_lines",
+    only: Annotated[OnlyPart | None, typer.Option(help="Only the records of one part.")] = None,
     form: own.Form = None,
     text: own.Text = None,
     intent: own.Intent = None,
@@ -185,7 +195,13 @@ def convert(
 
     name = data
     require_new_file(to)
-    written = write(_source(locals()), to, form=to_format, skip_invalid=skip_invalid)
+    written = write(
+        _source(locals()),
+        to,
+        form=to_format,
+        only=None if only is None else only.value,
+        skip_invalid=skip_invalid,
+    )
     facts = {"path": str(to), "form": to_format, **written}
     if as_json:
         print_json(facts)

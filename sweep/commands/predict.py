@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sweep.commands._options import JsonFlag
+from sweep.commands._own_data import Tokenize
 
 if TYPE_CHECKING:
     from sweep.results.predict import Prediction
@@ -23,21 +24,30 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `sweep export` made.")],
+    tokenize: Annotated[
+        Tokenize | None,
+        typer.Option(help="How a text is cut; default: as the training texts were."),
+    ] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Lines are JSON objects with tokens or text.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Read utterances, one a line, from standard input; print intent and slots of each.
 
-    A line that is no utterance has its problem in the place of an answer; the exit code is 2
-    then.
+    With --json a line of the output is what `sweep score --hypothesis` reads. A line that is no
+    utterance has its problem in the place of an answer; the exit code is 2 then.
     """
     from sweep.results.predict import answers, load_model
     from trainables.documents import line_groups
     from trainables.errors import InvalidInput
 
-    model = load_model(folder)
+    model = load_model(folder, tokenize=None if tokenize is None else tokenize.value)
     print_answer = _print_json if as_json else _print_text
     number = num_bad = first_bad = 0
-    for number, found in answers(model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES)):
+    for number, found in answers(
+        model, line_groups(sys.stdin.buffer, max_bytes=_LINE_BYTES), are_objects=jsonl
+    ):
         print_answer(number, found)
         if isinstance(found, str):
             num_bad += 1

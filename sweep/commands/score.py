@@ -75,8 +75,10 @@ def score(
 ) -> None:
     """Score predictions, parses or generated text; one object a line.
 
-    --reference and --hypothesis: text, intent and slots, each a list of name, start and end in
-    tokens of the text, cut at white space, end exclusive. --human and --synthetic: utterance
+    --reference and --hypothesis: text (cut at white space) or tokens, intent, and slots (each a
+    list of name, start and end in tokens, end exclusive, or an object with slot, start and end)
+    or BIO tags, as `sweep predict --json` and files of the json_lines data set have them; a pipe
+    is /dev/stdin. --human and --synthetic: utterance
     and, where it is known, lispress; a synthetic object may have loss (nats of the whole text
     under a language model) and num_tokens. --gold and --predicted: lispress, aligned by line.
     """

@@ -14,6 +14,7 @@ from sweep.results.export_encoder import write_encoder
 from sweep.store.files import read_json, write_json
 from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
+from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidInput
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
@@ -29,6 +30,7 @@ class ModelFile(Document):
     intents: tuple[str, ...]
     slots: tuple[str, ...]
     schema_source: str
+    tokenize: Tokenization = "space"
     provenance: str = ""
 
 

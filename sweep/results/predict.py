@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainables.data.tokenization import Tokenization, tokens_of
+from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,31 +41,42 @@ class Prediction:
     confidence: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data, as `sweep score` reads it: `text` has one space between tokens."""
         slots = [
             {"slot": name, "start": start, "end": end, "text": text}
             for name, start, end, text in self.slots
         ]
-        return {"intent": self.intent, "slots": slots, "confidence": self.confidence}
+        return {
+            "text": " ".join(self.tokens),
+            "intent": self.intent,
+            "slots": slots,
+            "confidence": self.confidence,
+        }
 
 
 class ExportedModel:
     """A trained model with its label maps. Call it with utterances."""
 
-    def __init__(self, saved: SavedModel) -> None:
+    def __init__(self, saved: SavedModel, *, tokenize: Tokenization | None = None) -> None:
         self._saved = saved
         self.model = saved.model
         self.schema = saved.schema
+        self.tokenize: Tokenization = tokenize or saved.schema.tokenize
+
+    def tokens_of(self, text: str) -> tuple[str, ...]:
+        """The tokens of a text, cut as `tokenize` says."""
+        return tokens_of(text, tokenize=self.tokenize)
 
     def __call__(self, utterances: Sequence[str | Sequence[str]]) -> list[Prediction]:
-        """A prediction for each utterance, a text (split at blanks) or a list of tokens.
+        """A prediction for each utterance, a text (cut as the texts of its training corpus were)
+        or a list of tokens.
 
         Raises: InvalidInput for one without a token or with too many, naming its number.
         """
         from trainables.attacks import FEATURES
         from trainables.saved import unlabelled
 
-        texts = [tuple(u.split()) if isinstance(u, str) else tuple(u) for u in utterances]
+        texts = [self.tokens_of(u) if isinstance(u, str) else tuple(u) for u in utterances]
         for number, tokens in enumerate(texts, start=1):
             if (problem := _problem(tokens)) is not None:
                 raise InvalidInput(f"{problem} in utterance {number}")
@@ -90,24 +103,46 @@ class ExportedModel:
 
 
 def answers(
-    model: ExportedModel, groups: Iterable[Sequence[Line]]
+    model: ExportedModel, groups: Iterable[Sequence[Line]], *, are_objects: bool = False
 ) -> Iterator[tuple[int, Prediction | str]]:
     """For each line of `groups` its number and what it means, or what is wrong with it, in order.
-    What is held does not grow with the input.
+    A line is a text or, with `are_objects`, a JSON object with `tokens` or `text`. What is held
+    does not grow with the input.
     """
     for group in groups:
         for start in range(0, len(group), _LINES_AT_ONCE):
-            yield from _answers(model, group[start : start + _LINES_AT_ONCE])
+            yield from _answers(model, group[start : start + _LINES_AT_ONCE], are_objects)
 
 
-def _answers(model: ExportedModel, lines: Sequence[Line]) -> Iterator[tuple[int, Prediction | str]]:
-    texts = {n: tuple(line.split()) for n, line in lines if isinstance(line, str)}
-    problems = {n: str(line) for n, line in lines if not isinstance(line, str)}
+def _answers(
+    model: ExportedModel, lines: Sequence[Line], are_objects: bool
+) -> Iterator[tuple[int, Prediction | str]]:
+    texts: dict[int, tuple[str, ...]] = {}
+    problems: dict[int, str] = {}
+    for number, line in lines:
+        try:
+            if not isinstance(line, str):
+                raise line
+            texts[number] = _tokens_in(line, model) if are_objects else model.tokens_of(line)
+        except DocumentProblem as problem:
+            problems[number] = str(problem)
     problems |= {n: found for n, tokens in texts.items() if (found := _problem(tokens))}
     good = [n for n in texts if n not in problems]
     said = dict(zip(good, model([texts[n] for n in good]), strict=True))
     for number, _ in lines:
         yield number, said[number] if number in said else problems[number]
+
+
+def _tokens_in(line: str, model: ExportedModel) -> tuple[str, ...]:
+    """Raises: DocumentProblem for what is no JSON object with tokens or a text."""
+    fields = parse_json(line)
+    tokens = fields.get("tokens") if isinstance(fields, dict) else None
+    if isinstance(tokens, list) and all(isinstance(t, str) and t.split() == [t] for t in tokens):
+        return tuple(tokens)
+    text = fields.get("text") if isinstance(fields, dict) else None
+    if tokens is not None or not isinstance(text, str):
+        raise DocumentProblem("expected a JSON object with tokens or text")
+    return model.tokens_of(text)
 
 
 def _problem(tokens: Sequence[str]) -> str | None:
@@ -120,8 +155,9 @@ def _problem(tokens: Sequence[str]) -> str | None:
     return None
 
 
-def load_model(folder: str | Path) -> ExportedModel:
-    """The model in an exported folder.
+def load_model(folder: str | Path, *, tokenize: Tokenization | None = None) -> ExportedModel:
+    """The model in an exported folder. `tokenize` says how it cuts a text; default: as the texts of
+    its training corpus were cut.
 
     Raises: InvalidInput where the folder holds no model of intents and slots, InvalidData where its
     files are damaged or differ from its manifest.
@@ -130,4 +166,4 @@ def load_model(folder: str | Path) -> ExportedModel:
     from trainables import saved
 
     require_export(Path(folder))
-    return ExportedModel(saved.load(Path(folder)))
+    return ExportedModel(saved.load(Path(folder)), tokenize=tokenize)

@@ -27,12 +27,14 @@ def score_files(
     """
     right, guess = read_frames(reference), read_frames(hypothesis)
     refuse_unless_aligned(right, guess, spans=match == "span")
+    labels = {"intents": right.has_intents, "slots": right.has_slots or guess.has_slots}
     return metrics.score(
         right.frames,
         guess.frames,
         align=align,
         match=match,
         tokens=right.tokens,
+        labels=frozenset(kind for kind, there in labels.items() if there),
         hypothesis_tokens=guess.tokens,
         bootstrap_samples=bootstrap_samples,
         seed=seed,

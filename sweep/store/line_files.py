@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.data.records import Frame, Slot
+from trainables.data.bio import slots_lenient
+from trainables.data.bio_files import require_bio
+from trainables.data.records import NO_INTENT, Frame, Slot
 from trainables.documents import DocumentProblem, parse_json, text_lines
 from trainables.errors import InvalidData, InvalidInput
 
@@ -24,27 +26,70 @@ class FrameFile:
     frames: list[Frame]
     tokens: list[tuple[str, ...]]
 
+    @property
+    def has_intents(self) -> bool:
+        """Whether its utterances have intents."""
+        return any(frame.intent != NO_INTENT for frame in self.frames)
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether some utterance has a slot."""
+        return any(frame.slots for frame in self.frames)
+
 
 def read_frames(path: Path) -> FrameFile:
-    """One object a line: `text`, `intent` and `slots` as [name, start, end], end exclusive.
+    """One object a line: `text` or `tokens`, `intent`, and `slots` (each [name, start, end], end
+    exclusive, or an object with slot, start and end) or BIO `tags`, as `sweep predict --json` and
+    the `json_lines` data set have them. Without intents or slots there are none.
 
     Other fields are ignored.
 
     Raises: InvalidData naming file and line; InvalidInput for a file that cannot be read.
     """
     frames, tokens = [], []
+    first: tuple[bool, bool] | None = None
     for number, fields in _objects(path):
-        text, intent, slots = (fields.get(name) for name in ("text", "intent", "slots"))
-        if not isinstance(text, str) or not text.split():
-            _refuse(path, number, "expected text to be a string with at least one token")
-        if not isinstance(intent, str) or not intent:
+        kinds = ("intent" in fields, "slots" in fields or "tags" in fields)
+        first = first or kinds
+        for kind, here, there in zip(("intent", "slots"), kinds, first, strict=True):
+            if here != there:
+                _refuse(path, number, f"expected {kind} on every line or on none")
+        words = _words(fields, path, number)
+        intent = fields.get("intent", NO_INTENT)
+        if not isinstance(intent, str):
             _refuse(path, number, "expected intent to be a string")
-        if not isinstance(slots, list):
-            _refuse(path, number, "expected slots to be a list of [name, start, end]")
-        words = tuple(text.split())
-        frames.append(Frame(intent, tuple(_slot(slot, len(words), path, number) for slot in slots)))
+        frames.append(Frame(intent, _slots(fields, len(words), path, number)))
         tokens.append(words)
     return FrameFile(frames, tokens)
+
+
+def _words(fields: dict[str, Any], path: Path, number: int) -> tuple[str, ...]:
+    if "tokens" in fields:
+        tokens = fields["tokens"]
+        if not isinstance(tokens, list) or not all(isinstance(t, str) for t in tokens):
+            _refuse(path, number, "expected tokens to be a list of words")
+        words = tuple(tokens)
+    else:
+        text = fields.get("text")
+        words = tuple(text.split()) if isinstance(text, str) else ()
+    if not words or not all(word.strip() for word in words):
+        _refuse(path, number, "expected text or tokens with at least one token")
+    return words
+
+
+def _slots(fields: dict[str, Any], length: int, path: Path, number: int) -> tuple[Slot, ...]:
+    if "tags" in fields:
+        tags = fields["tags"]
+        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+            _refuse(path, number, "expected tags to be a list of names")
+        if len(tags) != length:
+            _refuse(path, number, f"expected {length} tags, one a token, got {len(tags)}")
+        require_bio(tags, where=f"{path}, line {number}")
+        return slots_lenient(tags)
+    slots = fields.get("slots", [])
+    if not isinstance(slots, list):
+        _refuse(path, number, "expected slots to be a list of [name, start, end]")
+    return tuple(_slot(slot, length, path, number) for slot in slots)
 
 
 def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans: bool) -> None:
@@ -58,6 +103,8 @@ def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans:
             f"expected as many lines in the hypothesis as in the reference ({counts[0]}),"
             f" got {counts[1]}"
         )
+    if not hypothesis.has_intents and reference.has_intents:
+        raise InvalidInput("expected an intent on each line of the hypothesis, got none")
     if not spans:
         return
     for number, (one, other) in enumerate(
@@ -120,6 +167,8 @@ def _object(text: str | DocumentProblem, path: Path, number: int) -> dict[str, A
 
 
 def _slot(value: Any, num_tokens: int, path: Path, number: int) -> Slot:
+    if isinstance(value, dict):
+        value = [value.get(name) for name in ("slot", "start", "end")]
     well_formed = (
         isinstance(value, list)
         and len(value) == 3
@@ -127,7 +176,11 @@ def _slot(value: Any, num_tokens: int, path: Path, number: int) -> Slot:
         and all(type(place) is int for place in value[1:])
     )
     if not well_formed:
-        _refuse(path, number, "expected a slot to be [name, start, end]")
+        _refuse(
+            path,
+            number,
+            "expected a slot to be [name, start, end] or an object with slot, start, end",
+        )
     name, start, end = value
     if not 0 <= start < end <= num_tokens:
         _refuse(

@@ -136,7 +136,9 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     # A made corpus has no files: its grammar, seed and size say what it is.
     made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
-    key = _digest(_FORMAT, config.name, states, made_of, asdict(schema))
+    labels = asdict(schema)
+    del labels["tokenize"]  # it changes nothing of what is encoded
+    key = _digest(_FORMAT, config.name, states, made_of, labels)
 
     def encode(folder: Path) -> None:
         storage.write(folder, entry.read(path, config=config), schema=schema)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from trainables.data.tokenization import Tokenization
+
 Part = Literal["train", "validation", "test"]
 NO_INTENT = ""  # the intent of every record of a corpus that has slots alone
 
@@ -26,13 +28,15 @@ class LabelSchema:
 
     `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
     where the labels come from; `public` is False where they were read from the private records,
-    which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`.
+    which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`. `tokenize` is
+    how the corpus' texts were cut into tokens.
     """
 
     intents: tuple[str, ...]
     slots: tuple[str, ...]
     source: str
     public: bool = True
+    tokenize: Tokenization = "space"
 
     @property
     def has_intents(self) -> bool:

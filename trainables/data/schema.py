@@ -1,9 +1,9 @@
 """Label schemas: what a corpus' labels and size are, known without opening its records.
 
 A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
-`source` (where they come from) and, for the shipped ones, `pool_size` and `train_size`: distinct
-utterances of each file or folder and of its official training part, by its place under the data
-directory.
+`source` (where they come from), `tokenize` (how texts were cut, see `tokenization`) and, for the
+shipped ones, `pool_size` and `train_size`: distinct utterances of each file or folder and of its
+official training part, by its place under the data directory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from trainables.config import DataConfig
 from trainables.data.configs import path_of
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.split import training_size
+from trainables.data.tokenization import TOKENIZATIONS
 from trainables.documents import read_json, shown
 from trainables.errors import InvalidData
 
@@ -89,6 +90,8 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place."""
     fields: dict[str, Any] = {"source": schema.source, **sizes}
+    if schema.tokenize != "space":
+        fields["tokenize"] = schema.tokenize
     intents = list(schema.intents) if schema.has_intents else []
     fields |= {"intents": intents, "slots": list(schema.slots)}
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
@@ -103,7 +106,8 @@ def _shipped(name: str) -> dict[str, Any]:
 def _schema_of(fields: object, where: str) -> LabelSchema:
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
-    unknown = set(fields) - {"intents", "slots", "source", "pool_size", "train_size"}
+    known = {"intents", "slots", "source", "tokenize", "pool_size", "train_size"}
+    unknown = set(fields) - known
     if unknown:
         raise InvalidData(
             f"expected the fields intents, slots and source in {where}, got {shown(min(unknown))}"
@@ -120,4 +124,7 @@ def _schema_of(fields: object, where: str) -> LabelSchema:
     if not isinstance(source, str):
         raise InvalidData(f"expected source in {where} to be a text")
     intents = tuple(fields["intents"]) or (NO_INTENT,)
-    return LabelSchema(intents, tuple(fields["slots"]), source=source)
+    tokenize = fields.get("tokenize", "space")
+    if tokenize not in TOKENIZATIONS:
+        raise InvalidData(f"expected tokenize in {where} to be {' or '.join(TOKENIZATIONS)}")
+    return LabelSchema(intents, tuple(fields["slots"]), source=source, tokenize=tokenize)

@@ -76,6 +76,7 @@ def score(
     hypothesis_tokens: Sequence[Sequence[str]] | None = None,
     reference_tags: Sequence[Sequence[str]] | None = None,
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
+    labels: frozenset[str] = LABELS,
     bootstrap_samples: int = 1_000,
     seed: int = 0,
 ) -> dict[str, float]:
@@ -100,7 +101,7 @@ def score(
         reference_tags=reference_tags,
         hypothesis_tags=hypothesis_tags,
     )
-    return summarize(counts, bootstrap_samples=bootstrap_samples, seed=seed)
+    return summarize(counts, labels=labels, bootstrap_samples=bootstrap_samples, seed=seed)
 
 
 def count_frames(

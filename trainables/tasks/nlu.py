@@ -166,6 +166,7 @@ def save_model(setup: Setup, folder: Path) -> None:
         "intents": list(schema.intents),
         "slots": list(schema.slots),
         "schema_source": schema.source,
+        "tokenize": schema.tokenize,
         "provenance": setup.model.provenance,
     }
     (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from trainables import catalogue
-from trainables.data.records import Utterance
+from trainables.data.records import Part, Utterance
 from trainables.errors import InvalidInput
 from trainables.file_formats import Source
 
 
-def convert(source: Source, to: Path, *, form: str, skip_invalid: bool) -> dict[str, Any]:
-    """Write all records of a source: counts, and the fields that the form cannot hold.
+def convert(
+    source: Source, to: Path, *, form: str, only: Part | None, skip_invalid: bool
+) -> dict[str, Any]:
+    """Write all records of a source, or one part: counts, and fields that the form cannot hold.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped, and for
         text that the form cannot hold; nothing is left behind then.
@@ -23,7 +25,7 @@ def convert(source: Source, to: Path, *, form: str, skip_invalid: bool) -> dict[
     counts = {"num_records": 0, "num_invalid": 0}
     fresh = to.with_name(f".{to.name}.partial{to.suffix}")
     try:
-        records = _records(source, counts, skip_invalid=skip_invalid)
+        records = _records(source, counts, only=only, skip_invalid=skip_invalid)
         entry.write(fresh, records, slots=source.has_slots)
         fresh.replace(to)
     finally:
@@ -33,9 +35,13 @@ def convert(source: Source, to: Path, *, form: str, skip_invalid: bool) -> dict[
     return {**counts, "lost": sorted(name for name in entry.LACKS if had.get(name))}
 
 
-def _records(source: Source, counts: dict[str, int], *, skip_invalid: bool) -> Iterator[Utterance]:
+def _records(
+    source: Source, counts: dict[str, int], *, only: Part | None, skip_invalid: bool
+) -> Iterator[Utterance]:
     for found in source.utterances():
         if isinstance(found, Utterance):
+            if only not in (None, found.part):
+                continue
             counts["num_records"] += 1
             yield found
         elif skip_invalid:

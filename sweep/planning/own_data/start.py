@@ -112,7 +112,9 @@ def start(
         counted = write_corpus(
             source, partial / UTTERANCES, form="json_lines", skip_invalid=skip_invalid
         )
-        schema = counted.schema(source="declared public by its owner (sweep init)")
+        schema = counted.schema(
+            source="declared public by its owner (sweep init)", tokenize=source.options.tokenize
+        )
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
         declared = num_records or rounded_size(counted.parts["train"])
         space = Start(

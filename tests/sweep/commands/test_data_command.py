@@ -110,6 +110,13 @@ def test_convert_and_back(place: Path, capsys: pytest.CaptureFixture[str], form:
     ]
 
 
+def test_one_part_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{**row, "part": "test" if n % 3 else "dev"} for n, row in enumerate(sound(9))]
+    path = lines(place / "mine.jsonl", rows)
+    code, out, _ = answer(capsys, "data", "convert", path, "--only", "test", "--to", "x.jsonl")
+    assert (code, out) == (0, "x.jsonl: 6 records in the form json_lines.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,0 +1,78 @@
+"""What `sweep predict` prints is what `sweep score` reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep.results.predict import ExportedModel, Prediction, answers
+from sweep.results.score_files import score_files
+from tests.tasks.test_nlu_trial import config, place, run
+from trainables import saved
+
+__all__ = ["place"]  # a fixture
+
+
+@pytest.fixture(scope="module")
+def model(place: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedModel:
+    """A model that was trained on a corpus whose texts were cut at punctuation."""
+    schema = json.loads((place / "schema.json").read_text())
+    (place / "cut.json").write_text(json.dumps({**schema, "tokenize": "punctuation"}))
+    folder = tmp_path_factory.mktemp("trial")
+    made = config("sgd", data={"schema_file": "cut.json"}, privacy={"reproducible_noise": False})
+    run(place, folder, made)
+    return ExportedModel(saved.load(folder))
+
+
+def test_the_corpus_itself_is_a_reference(
+    place: Path, tmp_path: Path, model: ExportedModel
+) -> None:
+    reference = place / "utterances.jsonl"
+    lines = list(enumerate(reference.read_text().splitlines(), start=1))
+    said = [found for _, found in answers(model, [lines], are_objects=True)]
+    hypothesis = tmp_path / "said.jsonl"
+    with hypothesis.open("w") as file:
+        for found in said:
+            assert isinstance(found, Prediction)
+            file.write(json.dumps(found.to_dict()) + "\n")
+    figures = score_files(
+        reference, hypothesis, align="name", match="span", bootstrap_samples=0, seed=0
+    )
+    assert figures["num_utterances"] == len(lines)
+    assert figures["ser"] < 0.5  # it has learnt some of them
+    right = score_files(
+        reference, reference, align="name", match="span", bootstrap_samples=0, seed=0
+    )
+    assert (right["ser"], right["slot_f1"], right["intent_accuracy"]) == (0, 1, 1)
+
+
+def test_a_text_is_cut_as_the_training_texts_were(model: ExportedModel) -> None:
+    (found,) = model(["please call ann!"])
+    assert found.tokens == ("please", "call", "ann", "!")
+    assert found.to_dict()["text"] == "please call ann !"
+    as_is = ExportedModel(model._saved, tokenize="space")
+    assert as_is(["please call ann!"])[0].tokens == ("please", "call", "ann!")
+
+
+def test_a_line_without_words_has_its_problem(model: ExportedModel) -> None:
+    lines = ['{"tokens": ["a b"]}', '{"text": 5}', "[]", "{", '{"text": "call ann"}']
+    said = [found for _, found in answers(model, [list(enumerate(lines, 1))], are_objects=True)]
+    assert said[:3] == ["expected a JSON object with tokens or text"] * 3
+    assert said[3] == "expected JSON"
+    assert isinstance(said[4], Prediction)
+
+
+def test_frames_of_slots_or_intents_alone(tmp_path: Path) -> None:
+    def figures(*fields: dict[str, object]) -> dict[str, float]:
+        path = tmp_path / "frames.jsonl"
+        path.write_text("".join(json.dumps({"text": "a b", **each}) + "\n" for each in fields))
+        return score_files(path, path, align="name", match="span", bootstrap_samples=0, seed=0)
+
+    slots = figures({"slots": [{"slot": "x", "start": 0, "end": 1, "text": "a"}]}, {"slots": []})
+    assert slots["slot_f1"] == 1
+    assert "intent_accuracy" not in slots
+    intents = figures({"intent": "x"}, {"intent": "y"})
+    assert intents["intent_accuracy"] == 1
+    assert "slot_f1" not in intents
