@@ -43,7 +43,7 @@ class LiveMetric:
 def metrics() -> Mapping[str, LiveMetric]:
     """Every gauge by its source: figures that change with an epoch, and what a trial came to."""
     found = {COUNTS: LiveMetric(name=COUNTS, help="Trials by status", labels=STATUS_LABELS)}
-    final = {*goals.HEADLINE.values(), figures.LEAKAGE, "epsilon_planned"}
+    final = {*map(goals.headline, goals.tasks()), figures.LEAKAGE, "epsilon_planned"}
     for source, figure in figures.registry().items():
         if figure.per_epoch or source in final:
             prefix = "sweep_" if figure.is_public else "curator_sweep_"

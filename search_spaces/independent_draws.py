@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from search_spaces import constraints
+from trainables import goals
 
 if TYPE_CHECKING:
     from search_spaces.parts import Axis
@@ -23,10 +24,11 @@ def require_independent_draws(space: SearchSpace) -> None:
     """Raises: ValueError for whatever would make the trials something other than independent draws
     whose scores can be compared.
     """
-    if space.task != "nlu":
+    able = goals.validated_tasks()
+    if space.task not in able:
         raise ValueError(
-            f"expected task nlu with strategy private_selection, got {space.task}: its score is the"
-            " error on validation records that no training touches"
+            f"expected task {' or '.join(able)} with strategy private_selection, got {space.task}:"
+            " its score is the error on validation records that no training touches"
         )
     if space.resources.executor == "per_trial":
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.independent_draws import NOISE
 from search_spaces.parts import Variant
+from trainables import goals
 
 if TYPE_CHECKING:
     from search_spaces.space import SearchSpace
@@ -19,8 +20,11 @@ STAGES = ("probe-1", "probe-2", "last")
 
 def require_stages(space: SearchSpace) -> None:
     """Raises: ValueError for a space that is no search for one learning rate under one total."""
-    if space.task != "nlu":
-        raise ValueError(f"expected task nlu with strategy linear_scaling, got {space.task}")
+    able = goals.validated_tasks()
+    if space.task not in able:
+        raise ValueError(
+            f"expected task {' or '.join(able)} with strategy linear_scaling, got {space.task}"
+        )
     if space.budget.total is None:
         raise ValueError(
             "expected budget.total with strategy linear_scaling: its probes take a share of it, and"

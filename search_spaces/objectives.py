@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def default_objectives(task: str) -> tuple[str, ...]:
     """What a search improves where its space names nothing: the first measure of quality."""
-    return (goals.QUALITY[task][0],)
+    return (goals.quality(task)[0],)
 
 
 def require_objectives(space: SearchSpace) -> None:
@@ -25,7 +25,7 @@ def require_objectives(space: SearchSpace) -> None:
     """
     if not space.search.is_adaptive:
         return
-    allowed = figures.objectives("synthesis" if space.task == "synthesis" else "nlu")
+    allowed = figures.objectives(space.task)
     for name in space.search.objectives:
         if name not in allowed:
             raise ValueError(f"expected no objective {name} with task={space.task}")

@@ -30,6 +30,7 @@ from search_spaces.parts import (
 )
 from search_spaces.paths import set_path
 from search_spaces.search import Search
+from trainables import goals
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.old_configs import migrated
@@ -152,7 +153,7 @@ class SearchSpace(Part):
     @property
     def task(self) -> str:
         """What the trials do: the base's task, which variants and axes share."""
-        task: str = self.override.get("task", self.base.get("task", "nlu"))
+        task: str = self.override.get("task", self.base.get("task", goals.default_task()))
         return task
 
     def document(self) -> dict[str, Any]:

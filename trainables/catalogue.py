@@ -6,8 +6,14 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
+from typing import Any
+
+from pydantic import ValidationInfo
+from pydantic_core import CoreSchema, core_schema
 
 from trainables.errors import InvalidInput
 
@@ -92,3 +98,28 @@ def entry(shelf: str, name: str, *, kind: str | None = None) -> ModuleType:
         what = shelf.rpartition(".")[2]
         raise InvalidInput(f"expected {what} to be one of {', '.join(allowed)}, got {name!r}")
     return importlib.import_module(f"{_package(shelf)}.{name}")
+
+
+@dataclass(frozen=True)
+class NameOf:
+    """Of a field's type: its values are the names of a shelf's entries, of one `kind` if given."""
+
+    shelf: str
+    kind: str | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """The allowed values."""
+        return names(self.shelf, kind=self.kind)
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: Callable[[Any], CoreSchema]
+    ) -> CoreSchema:
+        def check(value: str, info: ValidationInfo) -> str:
+            if value not in self.names():
+                allowed = ", ".join(self.names())
+                raise ValueError(
+                    f"expected {info.field_name} to be one of {allowed}, got {value!r}"
+                )
+            return value
+
+        return core_schema.with_info_after_validator_function(check, handler(source))

@@ -165,7 +165,7 @@ class TrialConfig(Frozen):
     def _steps_are_counted(self) -> TrialConfig:
         if self.training.steps is None:
             return self
-        if kind_for(self.task, "generation") is not None:
+        if self.generates:
             raise ValueError(
                 "expected training.epochs with task=synthesis, whose stages count epochs, got"
                 f" training.steps={self.training.steps}"
@@ -220,9 +220,14 @@ class TrialConfig(Frozen):
         it never reads, and that may be others tomorrow.
         """
         fields: dict[str, Any] = dump(self)
-        if kind_for(self.task, "generation") is None:
+        if not self.generates:
             fields.pop("synthesis", None)
         return fields
+
+    @property
+    def generates(self) -> bool:
+        """Whether its task generates text, so that it has a section `synthesis`."""
+        return kind_for(self.task, "generation") is not None
 
     # The digest of its fields, and the id that a trial of an earlier version has on disk.
     _planned: tuple[str, str] | None = PrivateAttr(None)

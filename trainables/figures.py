@@ -18,7 +18,6 @@ from trainables import catalogue
 
 Better = Literal["lower", "higher", "neither"]
 Audience = Literal["public", "curator"]
-Task = Literal["nlu", "synthesis"]
 Written = Literal["number", "epsilon", "rate", "count", "seconds"]
 
 # Modules that register figures, beside every entry of the shelf of metrics.
@@ -53,7 +52,7 @@ class Figure:
     label: str
     better: Better = "neither"
     audience: Audience = "curator"
-    task: Task | None = None
+    task: str | None = None
     unit: str = ""
     per_epoch: bool = False
     written: Written = "number"
@@ -150,7 +149,7 @@ def cost(name: str, value: float) -> float:
     return -value if figure is not None and figure.better == "higher" else value
 
 
-def objectives(task: Task | None = None) -> tuple[str, ...]:
+def objectives(task: str | None = None) -> tuple[str, ...]:
     """Names of the figures that a search of a task may improve; of any task where it is None."""
     found = registry().values()
     return tuple(

@@ -1,25 +1,69 @@
-"""What each task is after: the figure that says how good a trial is. Pure.
+"""What each task is after: the figures that say how good a trial is, as its entry names them. Pure.
 
-A trial of intents and slots is judged by its semantic error rate, one that generates text by MAUVE
-against human text: a loss would rank methods by what they predict, not by what they write.
+A trial of intents and slots is compared by its semantic error rate, one that generates text by
+MAUVE against human text: a loss would rank methods by what they predict, not by what they write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainables.figures import label
+from trainables import catalogue
+from trainables.figures import VALIDATION, label
 
-# In order of preference: what is measured on validation records comes first where it is known,
-# because a choice by test error makes the test error optimistic.
-QUALITY: Mapping[str, tuple[str, ...]] = {
-    "nlu": ("validation_ser", "ser"),
-    "synthesis": ("mauve", "word_type_overlap"),
-}
-# What a scheduler compares after an epoch.
-AFTER_AN_EPOCH: Mapping[str, str] = {"nlu": "validation_ser", "synthesis": "validation_loss"}
-# What stands for a trial in commands, tables and file names.
-HEADLINE: Mapping[str, str] = {"nlu": "ser", "synthesis": "mauve"}
+
+def tasks() -> tuple[str, ...]:
+    """What a trial can do, the default task first."""
+    default = default_task()
+    return (default, *(t for t in catalogue.names("tasks", kind="trial") if t != default))
+
+
+def default_task() -> str:
+    """The task where a config names none."""
+    return catalogue.marked("tasks", "DEFAULT")
+
+
+def quality(task: str) -> tuple[str, ...]:
+    """Figures that trials of a task are compared by, in order of preference.
+
+    What is measured on validation records comes first where it is known, because a choice by test
+    error makes the test error optimistic.
+
+    >>> quality("nlu")
+    ('validation_ser', 'ser')
+    """
+    return tuple(
+        name
+        for constant in ("BEST_BY", "OTHERWISE_BY")
+        if (name := catalogue.constant("tasks", task, constant)) is not None
+    )
+
+
+def after_an_epoch(task: str) -> str:
+    """The figure that a scheduler compares after an epoch.
+
+    >>> after_an_epoch("synthesis")
+    'validation_loss'
+    """
+    return catalogue.constant("tasks", task, "AFTER_AN_EPOCH") or quality(task)[0]
+
+
+def headline(task: str) -> str:
+    """The figure that stands for a trial in commands, tables and file names.
+
+    >>> [headline(task) for task in tasks()]
+    ['ser', 'mauve']
+    """
+    return catalogue.constant("tasks", task, "HEADLINE") or quality(task)[0]
+
+
+def validated_tasks() -> tuple[str, ...]:
+    """Tasks whose trials are compared on validation records, which no training reads.
+
+    >>> validated_tasks()
+    ('nlu',)
+    """
+    return tuple(task for task in tasks() if quality(task)[0].startswith(VALIDATION))
 
 
 def validated(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:
@@ -28,6 +72,7 @@ def validated(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:
     >>> validated({"validation_ser": 0.25, "validation_loss": 1.5}), validated({})
     (('SER', 0.25), ('SER', None))
     """
-    known = [name for name in AFTER_AN_EPOCH.values() if metrics.get(name) is not None]
-    name = known[0] if known else AFTER_AN_EPOCH["nlu"]
+    names = [after_an_epoch(task) for task in tasks()]
+    known = [name for name in names if metrics.get(name) is not None]
+    name = known[0] if known else names[0]
     return label(name).removeprefix("validation "), metrics.get(name)

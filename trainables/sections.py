@@ -6,11 +6,11 @@ are the glossary's; the paper's letter stands in each description (Dupuy et al. 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trainables import catalogue
+from trainables.catalogue import NameOf
 from trainables.frozen import (
     MAX_EPOCHS,
     MAX_NUMBER,
@@ -61,16 +61,15 @@ class ModelConfig(Frozen):
 class NoiseDecay(Frozen):
     """d(t), the factor on the noise multiplier at epoch t."""
 
-    kind: str = Field("none", description="entry of trainables/schedules")
+    kind: Annotated[str, NameOf("schedules")] = Field(
+        "none", description="entry of trainables/schedules"
+    )
     tau: float = Field(
         0.0, ge=0, le=MAX_NUMBER, description="decay rate per epoch (training.evaluate_every)"
     )
 
     @model_validator(mode="after")
     def _known(self) -> NoiseDecay:
-        if self.kind not in catalogue.names("schedules"):
-            allowed = ", ".join(catalogue.names("schedules"))
-            raise ValueError(f"expected kind to be one of {allowed}, got {self.kind!r}")
         if self.kind == "none" and self.tau != 0:
             raise ValueError(f"expected tau=0 with kind=none, got tau={self.tau}")
         return self
@@ -91,7 +90,7 @@ class PrivacyConfig(Frozen):
     section = "privacy"
     engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
-    clipping: str = Field(
+    clipping: Annotated[str, NameOf("clipping")] = Field(
         "flat", description="entry of trainables/clipping: how a gradient is brought to norm C"
     )
     noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
@@ -147,11 +146,6 @@ class PrivacyConfig(Frozen):
         z = self.noise_multiplier
         if not isinstance(z, TargetEpsilon) and not 0 <= z <= MAX_NUMBER:
             raise ValueError(f"expected noise_multiplier >= 0 and <= {MAX_NUMBER:g}, got {z:g}")
-        allowed = catalogue.names("clipping")
-        if self.clipping not in allowed:
-            raise ValueError(
-                f"expected clipping to be one of {', '.join(allowed)}, got {self.clipping!r}"
-            )
         return self
 
 
@@ -172,11 +166,13 @@ class TrainingConfig(Frozen):
         1, ge=1, le=10_000, description="N of Algorithm 1; logical where fewer run"
     )
     learning_rate: PositiveFloat = 1e-3
-    optimizer: str = Field("adam", description="entry of trainables/optimizers")
-    learning_rate_decay: str = Field(
+    optimizer: Annotated[str, NameOf("optimizers")] = Field(
+        "adam", description="entry of trainables/optimizers"
+    )
+    learning_rate_decay: Annotated[str, NameOf("learning_rates")] = Field(
         "constant", description="entry of trainables/learning_rates: its course over the trial"
     )
-    iterate_average: str = Field(
+    iterate_average: Annotated[str, NameOf("averages")] = Field(
         "none",
         description="entry of trainables/averages: of the weights after each step; the average is"
         " what is validated and kept",
@@ -232,21 +228,6 @@ class TrainingConfig(Frozen):
                     f" steps={self.steps}, got {every}"
                 )
             object.__setattr__(self, "epochs", -(-self.steps // every))
-        return self
-
-    @model_validator(mode="after")
-    def _known(self) -> TrainingConfig:
-        for field, shelf in (
-            ("optimizer", "optimizers"),
-            ("learning_rate_decay", "learning_rates"),
-            ("iterate_average", "averages"),
-        ):
-            allowed = catalogue.names(shelf)
-            if getattr(self, field) not in allowed:
-                raise ValueError(
-                    f"expected {field} to be one of {', '.join(allowed)},"
-                    f" got {getattr(self, field)!r}"
-                )
         return self
 
 

@@ -45,7 +45,7 @@ def accounting(settings: Settings) -> Account:
     kept = FigureCache(settings.cache_dir)
 
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
-        if config.task == "synthesis":
+        if config.generates:
             _require_ready(config, settings)
         require_usable = getattr(
             catalogue.entry("models", config.model.name), "require_usable", None
@@ -84,7 +84,7 @@ def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
     Raises: InvalidData where the data must be opened and cannot be, or has far from as many records
         as are declared.
     """
-    if config.task == "synthesis":
+    if config.generates:
         return _size_of_pairs(config.data, config.synthesis, settings)
     return _size_of(config.data, settings, by_group=config.privacy.unit == "group")
 

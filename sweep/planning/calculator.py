@@ -33,9 +33,10 @@ def fields_of(config: Path | None) -> dict[str, Any]:
     fields = read_yaml(config)
     if not isinstance(fields, dict):
         raise InvalidInput(f"expected {config} to hold the fields of a trial's config")
-    whole = parse(fields).model_dump(mode="json")
+    trial = parse(fields)
+    whole = trial.model_dump(mode="json")
     names = ["engine", "data", "training", "privacy"]
-    if whole["task"] == "synthesis":  # its stages and histogram are part of the mechanism
+    if trial.generates:  # its stages and histogram are part of the mechanism
         names += ["task", "model", "synthesis"]
     return {name: whole[name] for name in names}
 
@@ -79,7 +80,7 @@ def decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
 
 def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     """The mechanism, its noise calibrated where a target is given, and the chosen accountant."""
-    if parts.get("task") == "synthesis":
+    if "synthesis" in parts:
         return _mechanism_of_synthesis(parts)
     engine, given_delta = parts["engine"], parts["privacy"].get("delta")
     if engine not in catalogue.names("engines"):

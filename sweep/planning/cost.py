@@ -53,6 +53,6 @@ def kind_of(config: dict[str, Any]) -> str:
     parts = [config[name] for name in ("engine", "data", "model")]
     parts += [config["training"].get(name) for name in _OF_TRAINING]
     parts += [config["privacy"].get(name) for name in _OF_PRIVACY]
-    if config.get("task") == "synthesis":
+    if "synthesis" in config:
         parts.append(config["synthesis"])
     return json.dumps(parts, sort_keys=True)

@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from search_spaces.space import SearchSpace
 from trainables import catalogue
+from trainables.catalogue import NameOf
 from trainables.config import SHELVES, TAGS, TrialConfig, kinds_of
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen, nearest
@@ -176,6 +177,7 @@ def _allowed(info: FieldInfo, options: list[Any]) -> str:
         for name, sign in _BOUNDS
         if getattr(each, name, None) is not None
     ]
+    said += [" | ".join(each.names()) for each in info.metadata if isinstance(each, NameOf)]
     for option in options:
         if get_origin(option) is Literal:
             said.append(" | ".join(str(value) for value in get_args(option)))

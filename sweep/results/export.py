@@ -28,16 +28,15 @@ from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
+from trainables.entries import kind_for
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
 from trainables.figures import LEAKAGE, is_public
 from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
 
 _MODEL = "model"
-_USES = {
-    "nlu": "sweep predict . < utterances",
-    "synthesis": "sweep synthesize . --to utterances.jsonl",
-}
+_PREDICT = "sweep predict . < utterances"
+_GENERATE = "sweep synthesize . --to utterances.jsonl"
 
 
 def export_trial(
@@ -213,7 +212,7 @@ def _about(
         name=record.plan.name,
         chosen_by=chosen_by,
         repeat="sweep run config.yaml",
-        predict=_USES[record.plan.task],
+        predict=_PREDICT if kind_for(record.plan.task, "generation") is None else _GENERATE,
         command=tuple(str(word) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],

@@ -21,12 +21,11 @@ from trainables.attacks import auc_of
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_epsilon
 
-WAYS = ("ser", "mauve", "leakage", "pareto")
 _CHOSEN_BY = {
-    "ser": goals.QUALITY["nlu"],
-    "mauve": goals.QUALITY["synthesis"],
+    **{goals.headline(task): goals.quality(task) for task in goals.tasks()},
     "leakage": (figures.LEAKAGE,),
 }
+WAYS = (*_CHOSEN_BY, "pareto")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +132,7 @@ def attacks_of(record: TrialRecord) -> list[str]:
 
 def headline(records: Sequence[TrialRecord]) -> str:
     """What says how good these trials are: `ser`, or `mauve` where they generate text."""
-    task = records[0].plan.task if records else "nlu"
-    return goals.HEADLINE[task]
+    return goals.headline(records[0].plan.task if records else goals.default_task())
 
 
 def front(

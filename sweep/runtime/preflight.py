@@ -83,7 +83,7 @@ def run_settings(
         memory_per_worker=packing.memory_per_worker,
         address=address,
         scheduler=space.search.scheduler,
-        metric=goals.AFTER_AN_EPOCH[space.task],
+        metric=goals.after_an_epoch(space.task),
         grace_epochs=space.search.grace_epochs,
         max_epochs=max((trial.epochs for trial in jobs), default=1),
         function=function,

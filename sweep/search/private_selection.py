@@ -90,7 +90,7 @@ def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """
     if not records:
         return None
-    names = goals.QUALITY[records[0].plan.task]
+    names = goals.quality(records[0].plan.task)
     return min(records, key=lambda record: _cost(record, names[0]))
 
 

@@ -30,7 +30,7 @@ def training_data(config: TrialConfig, settings: Settings) -> TrainingData:
 
     Raises: InvalidInput for data that cannot be used.
     """
-    if config.task == "synthesis":
+    if config.generates:
         pairs = open_pair_data(config.data, settings)
         return TrainingData(_fingerprint(pairs), pairs.name, lambda: _pair_texts(pairs))
     corpus = open_data(config.data, settings)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import SkipValidation, TypeAdapter
 
-from trainables import catalogue
+from trainables import catalogue, goals
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
 from trainables.old_configs import migrated
@@ -75,7 +75,7 @@ class PlannedTrial:
         """What the trial does, as far as its fields say."""
         if isinstance(self.origin, TrialConfig):
             return self.origin.task
-        return str(self.origin.get("task", "nlu"))
+        return str(self.origin.get("task", goals.default_task()))
 
     @cached_property
     def config(self) -> TrialConfig:

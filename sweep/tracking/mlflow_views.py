@@ -19,7 +19,7 @@ from trainables import goals
 from trainables.figures import LEAKAGE
 
 TAG = "mlflow.sharedViewState."
-_SER, _AUC = goals.HEADLINE["nlu"], metric_key(LEAKAGE)
+_SER, _AUC = goals.headline(goals.default_task()), metric_key(LEAKAGE)
 # What people look at first, in this order; params of trials come after the figures.
 COLUMNS = (
     "metrics.`ser`",

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from tests.conformance.shelves import DropIn
-from trainables import catalogue
+from trainables import catalogue, figures, goals
 from trainables.config import kind_for, kinds_of, parse
 from trainables.errors import InvalidInput
 from trainables.system.communication import Alone
@@ -61,6 +61,8 @@ from trainables.result import TrialResult
 KIND = "trial"
 DATASETS = "frames"
 MODELS = "frames"
+BEST_BY = "duplicates_dropped"
+HEADLINE = "duplicates_dropped"
 
 
 def run(config, *, folder, comm, report, data_dir, cache_dir):
@@ -98,6 +100,25 @@ def check(mechanism):
 def make(model, mechanism, setup):
     raise NotImplementedError
 '''
+
+
+def test_a_new_task_names_what_it_is_after(drop_in: DropIn) -> None:
+    drop_in("tasks", "counting", COUNTING)
+    drop_in("engines", "idle", ENGINE)
+    assert goals.tasks()[-3:] == ("nlu", "counting", "synthesis")
+    assert goals.quality("counting") == ("duplicates_dropped",)
+    assert goals.after_an_epoch("counting") == goals.headline("counting") == "duplicates_dropped"
+    made = parse({"task": "counting", "engine": "idle"})
+    assert not made.generates
+    assert "synthesis" not in made.model_dump()
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_what_a_task_is_after_is_a_registered_figure(name: str) -> None:
+    names = {*goals.quality(name), goals.after_an_epoch(name), goals.headline(name)}
+    assert all(figures.registry()[each].task in (None, name) for each in names)
+    assert figures.registry()[goals.after_an_epoch(name)].per_epoch
+    assert all(figures.registry()[each].is_public for each in names)
 
 
 def test_a_new_task_is_found_typed_and_run(drop_in: DropIn, tmp_path) -> None:

@@ -28,7 +28,7 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
 
     Raises: InvalidInput for a combination that no theorem covers.
     """
-    if config.task == "synthesis":
+    if config.generates:
         return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
     return build_from(
         config.engine,
@@ -82,7 +82,7 @@ def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
     other one, that one too.
     """
     other = config.synthesis.other_epochs
-    if config.task != "synthesis" or other is None:
+    if not config.generates or other is None:
         return mechanism
     return replace(mechanism, epochs=mechanism.epochs + other, stages=(mechanism.epochs, other))
 

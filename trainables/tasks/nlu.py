@@ -27,6 +27,11 @@ DEFAULT = True
 # The entries that it uses: those of this `KIND`.
 DATASETS = "frames"
 MODELS = "frames"
+# The figures that say how good a trial is (see `goals`).
+BEST_BY = "validation_ser"
+OTHERWISE_BY = "ser"
+AFTER_AN_EPOCH = "validation_ser"
+HEADLINE = "ser"
 _PROBED = 512  # records whose inference stands for that of all
 
 

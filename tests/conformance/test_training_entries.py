@@ -1,0 +1,158 @@
+"""Optimisers, courses of the learning rate and averages: a new file is found, can be an axis of a
+space, has a trial budgeted and shown, and is what an engine trains by.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from search_spaces import space as spaces
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from sweep.planning.fields import fields_below
+from tests.conformance.shelves import DropIn
+from tests.sweep.sweeps import settings_in
+from trainables import catalogue
+from trainables.config import parse
+from trainables.engines._toy import ChosenGradients, ChosenRecords
+from trainables.errors import InvalidInput
+from trainables.privacy.from_config import build
+from trainables.privacy.noise import public_key
+from trainables.system.communication import Alone
+from trainables.tasks._frame import engine_setup
+
+OPTIMIZER = '''"""Steps of one length: w = w - lr sign(g)."""
+
+import torch
+
+from trainables.optimizers._optimizer import Optimizer, TorchOptimizer
+
+
+class _Signs(torch.optim.Optimizer):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data -= group["lr"] * p.grad.sign()
+
+
+def make(layout, *, learning_rate) -> Optimizer:
+    return TorchOptimizer(
+        layout,
+        lambda parameters: _Signs(parameters, {"lr": learning_rate}),
+        learning_rate=learning_rate,
+    )
+'''
+COURSE = '''"""Half of the learning rate from the first step on, and then as it was."""
+
+
+def factor(done):
+    return 0.5
+'''
+AVERAGE = '''"""The first iterate, for ever."""
+
+
+def weight(step, *, steps):
+    return 1.0 if step == 1 else 0.0
+'''
+# Shelf, name and text of the new file, and the field that names it.
+NEW = [
+    ("optimizers", "signs", OPTIMIZER, "optimizer"),
+    ("learning_rates", "halved", COURSE, "learning_rate_decay"),
+    ("averages", "first", AVERAGE, "iterate_average"),
+]
+_EACH = pytest.mark.parametrize(("shelf", "name", "text", "field"), NEW)
+
+
+@_EACH
+def test_a_new_file_is_found_and_typed(
+    shelf: str, name: str, text: str, field: str, drop_in: DropIn
+) -> None:
+    with pytest.raises(InvalidInput, match=f"expected {field} to be one of .*, got '{name}'"):
+        parse({"training": {field: name}})
+    drop_in(shelf, name, text)
+    assert name in catalogue.names(shelf)
+    made = parse({"training": {field: name}})
+    assert parse(made.model_dump(mode="json")) == made
+    assert made.id != parse({}).id
+
+
+@_EACH
+def test_it_is_an_axis_whose_trials_are_budgeted(
+    shelf: str, name: str, text: str, field: str, drop_in: DropIn, tmp_path: Path
+) -> None:
+    """It changes what is learnt and nothing that is released: epsilon is that of the default."""
+    drop_in(shelf, name, text)
+    default = getattr(parse({}).training, field)
+    space = spaces.parse(
+        {
+            "name": "s",
+            "base": {"engine": "dp_sgd", "data": {"name": "atis"}, "training": {"epochs": 2}},
+            "axes": {f"training.{field}": [default, name], "privacy.noise_multiplier": [0.4, 4.0]},
+            "budget": {"epsilon": 3.0},
+        }
+    )
+    plan = planning.make(space, account=accounting(settings_in(tmp_path)))
+    assert [trial.values[f"training.{field}"] for trial in plan.to_run] == [default, name]
+    assert len({trial.epsilon for trial in plan.to_run}) == 1
+    assert [trial.refused_by for trial in plan.refused] == ["budget", "budget"]
+    assert name in plan.to_run[1].name
+
+
+@_EACH
+def test_it_is_shown_among_the_fields(
+    shelf: str, name: str, text: str, field: str, drop_in: DropIn
+) -> None:
+    drop_in(shelf, name, text)
+    (row,) = fields_below(f"training.{field}")
+    assert row.allowed == " | ".join(catalogue.names(shelf))
+    assert name in row.allowed.split(" | ")
+
+
+def _trained(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights after an epoch of two steps of plain training, and their average."""
+    fields = {"expected_batch_size": 4, "epochs": 1, "learning_rate": 0.25, **training}
+    engine = catalogue.marked("engines", "BASELINE")
+    config = parse({"engine": engine, "training": fields})
+    model = ChosenGradients([3])
+    made = catalogue.entry("engines", config.engine).make(
+        model,
+        build(config, num_records=8),
+        engine_setup(
+            config,
+            loader=ChosenRecords(torch.full((8, 3), 2.0)),
+            ids=np.arange(8),
+            comm=Alone(),
+            key=public_key(0, "a test"),
+            trial_id="a test",
+        ),
+    )
+    made.run_epoch(0)
+    last = model.groups[0].weight.detach().flatten().clone()
+    with made.averaged():
+        return last, model.groups[0].weight.detach().flatten().clone()
+
+
+def test_a_new_optimiser_takes_the_steps(drop_in: DropIn) -> None:
+    drop_in("optimizers", "signs", OPTIMIZER)
+    weights, _ = _trained(optimizer="signs")
+    torch.testing.assert_close(weights, torch.full((3,), -2 * 0.25))
+
+
+def test_a_new_course_sets_the_learning_rate(drop_in: DropIn) -> None:
+    drop_in("optimizers", "signs", OPTIMIZER)
+    drop_in("learning_rates", "halved", COURSE)
+    weights, _ = _trained(optimizer="signs", learning_rate_decay="halved")
+    torch.testing.assert_close(weights, torch.full((3,), -2 * 0.125))
+
+
+def test_a_new_average_is_what_is_validated(drop_in: DropIn) -> None:
+    drop_in("optimizers", "signs", OPTIMIZER)
+    drop_in("averages", "first", AVERAGE)
+    last, average = _trained(optimizer="signs", iterate_average="first")
+    torch.testing.assert_close(last, torch.full((3,), -2 * 0.25))
+    torch.testing.assert_close(average, torch.full((3,), -0.25))
