@@ -355,3 +355,24 @@ def test_a_fresh_key_gives_fresh_noise() -> None:
         engine.step(0, 0)
         released.append(engine.released.clone())
     checks._uncorrelated(*released)
+
+
+@pytest.mark.parametrize("sampling", ["full", "poisson"])
+@pytest.mark.parametrize("physical", [None, 3])
+def test_a_full_batch_is_collated_once(sampling: str, physical: int | None) -> None:
+    """And steps are those of an engine whose batches are made anew each time."""
+    mech = replace(mechanism("dp_sgd", records=8, batch=4, sampling=sampling), noise_multiplier=0.0)
+    engines = [
+        engine_on(mech, gradients(8), physical_batch_size=physical, optimizer="momentum")
+        for _ in range(2)
+    ]
+    asked: list[list[int]] = []
+    right = engines[0]._loader.batch
+    engines[0]._loader.batch = lambda ids: (asked.append(ids.tolist()), right(ids))[1]  # type: ignore[method-assign]
+    for epoch in range(3):
+        engines[1]._last = None
+        for engine in engines:
+            engine.step(epoch, 0)
+        assert torch.equal(engines[0].released, engines[1].released)
+    if sampling == "full":
+        assert asked == ([list(range(8))] if physical is None else asked[:3] * 3)

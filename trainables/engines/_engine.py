@@ -151,6 +151,7 @@ class Engine(ABC):
         self._average = RunningAverage(
             self.layout.parameters, setup.iterate_average, steps=mechanism.steps
         )
+        self._last: tuple[Ids, Any] | None = None  # of full batches that are one pass: no other
         self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
@@ -256,10 +257,14 @@ class Engine(ABC):
         return self._source.add(self._batch(draw.records[where]), tensor, out)
 
     def _batch(self, ids: Ids) -> Any:
-        """The loader's batch, on the model's device."""
+        """The loader's batch, on the model's device; that of the step before where it is it."""
+        if self._last is not None and np.array_equal(self._last[0], ids):
+            return self._last[1]
         batch = self._loader.batch(ids)
         if self.layout.device.type != "cpu" and hasattr(batch, "to"):
             batch = batch.to(self.layout.device)
+        if self._mechanism.sampling == "full" and self._physical is None:
+            self._last = (ids, batch)
         return batch
 
     def _tensor(self, values: np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
