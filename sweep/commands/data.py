@@ -91,7 +91,7 @@ def describe(
             print_json(facts)
             return
         for key, value in facts.items():
-            shown = "; ".join(value) if isinstance(value, list) else value
+            shown = "; ".join(value) if isinstance(value, list) else _shown(value)
             say(f"{key:20} {shown}")
         return
     from sweep.planning.own_data.findings import figures, warnings

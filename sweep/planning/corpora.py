@@ -14,15 +14,23 @@ from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
 from trainables import catalogue
 from trainables.config import DataConfig, data_config
-from trainables.data.corpus import data_path, open_corpus
+from trainables.data.corpus import Corpus, data_path, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.schema import declared_pool_size, declared_training_size, to_json
 from trainables.data.sizes import num_training_records
+from trainables.data.split import make_split
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.parse.function_types import function_types
 from trainables.parse.graph import graph
+
+_RULES = {
+    "paper": "45:5:50 over the pooled files, as in Dupuy et al. 2021",
+    "official": "the corpus' own parts; without a validation part 5 % of the training part",
+    "bernoulli": "5 % validate, 5 % test, a coin for each other record",
+    "paired": "5 % validate, 5 % test, a coin for each pair of other records",
+}
 
 
 def overview(settings: Settings) -> list[dict[str, Any]]:
@@ -61,16 +69,44 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
         "num_records": corpus.num_records,
         "num_duplicates": corpus.num_duplicates,
         "num_training": num_training_records(config, corpus),
+        **_parts(config, corpus),
         "num_tokens": int(lengths.sum()),
         "num_types": len(corpus.types),
         "mean_length": float(lengths.mean()),
         "max_length": int(lengths.max()),
         "num_intents": len(corpus.schema.intents),
         "num_slots": len(corpus.schema.slots),
+        **_label_counts(corpus),
         "num_outside_schema": int(np.asarray(corpus.outside).sum()),
         "grouped": corpus.groups is not None,
         "schema_source": corpus.schema.source,
         "undeclared": list(corpus.undeclared),
+    }
+
+
+def _parts(config: DataConfig, corpus: Corpus) -> dict[str, Any]:
+    """How many records validate and test, and by what rule."""
+    try:
+        split = make_split(config, corpus=corpus, mask_seed=0)
+    except InvalidInput as problem:
+        return {"num_validation": None, "num_test": None, "parts_because": str(problem)}
+    return {
+        "num_validation": len(split.validation),
+        "num_test": len(split.test),
+        "parts_because": f"data.split={config.split}: {_RULES[config.split]}",
+    }
+
+
+def _label_counts(corpus: Corpus) -> dict[str, Any]:
+    """Records of each intent and slots of each name, the commonest first."""
+    intents = np.bincount(np.maximum(corpus.intents, -1) + 1, minlength=1)[1:]
+    begins = np.asarray(corpus.tags)
+    tags = np.bincount(begins[begins >= 0], minlength=len(corpus.schema.tags))
+    slots = dict(zip(corpus.schema.slots, tags[1::2].tolist(), strict=True))
+    named = dict(zip(corpus.schema.intents, intents.tolist(), strict=False))
+    return {
+        "intents": dict(sorted(named.items(), key=lambda item: -item[1])),
+        "slots": dict(sorted(slots.items(), key=lambda item: -item[1])),
     }
 
 

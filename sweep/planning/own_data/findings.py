@@ -22,7 +22,8 @@ def figures(found: Inspection) -> dict[str, Any]:
         "num_records": sum(found.parts.values()),
         "num_duplicates": found.num_duplicates,
         "parts": {part: found.parts[part] for part in PARTS},
-        "declare_num_records": rounded_size(found.parts["train"]),
+        "parts_because": _why(found),
+        "declare_num_records": rounded_size(found.parts["train"]) if _is_cut(found) else None,
         "mean_length": float(lengths.mean()) if len(lengths) else None,
         "median_length": float(np.median(lengths)) if len(lengths) else None,
         "length_95": float(np.quantile(lengths, 0.95)) if len(lengths) else None,
@@ -69,6 +70,20 @@ def warnings(found: Inspection) -> list[str]:
             " signs, numbers or word order alone: scores look better than they are."
         )
     return said + _about_groups(found, total)
+
+
+def _is_cut(found: Inspection) -> bool:
+    """Whether the file says which records train, validate and test."""
+    return all(found.parts[part] for part in PARTS)
+
+
+def _why(found: Inspection) -> str:
+    if _is_cut(found):
+        return "as the file says, with data.split official"
+    return (
+        "the file lacks a part: `sweep init` cuts it from the training part, data.split paper"
+        " cuts all records 45:5:50"
+    )
 
 
 def _about_groups(found: Inspection, total: int) -> list[str]:

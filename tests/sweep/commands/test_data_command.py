@@ -88,9 +88,24 @@ def test_describe_counts_labels_by_part(place: Path, capsys: pytest.CaptureFixtu
     assert facts["labels"]["slots"] == {"what": {"train": 9, "test": 1}}
     assert (facts["num_duplicates"], facts["max_length"], facts["intents_imbalance"]) == (1, 2, 9)
     assert facts["parts"] == {"train": 9, "validation": 0, "test": 1}
+    assert facts["parts_because"].startswith("the file lacks a part")
     code, out, _ = answer(capsys, "data", "describe", path, "--spans", "tokens")
     assert code == 0
     assert "rare" in out
+
+
+def test_a_corpus_by_its_name_has_counts_too(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = ("communication", "--set", "num_utterances=1000", "--json")
+    code, out, _ = answer(capsys, "data", "describe", *made)
+    assert code == 0
+    facts = json.loads(out)
+    assert (facts["num_training"], facts["num_validation"], facts["num_test"]) == (450, 50, 500)
+    assert facts["parts_because"].startswith("data.split=paper: 45:5:50")
+    assert sum(facts["intents"].values()) == 1000
+    assert list(facts["intents"].values()) == sorted(facts["intents"].values(), reverse=True)
+    assert len(facts["slots"]) == facts["num_slots"]
 
 
 @pytest.mark.parametrize("form", ["conll", "delimited", "massive", "rasa_nlu", "hugging_face"])
