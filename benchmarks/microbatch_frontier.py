@@ -2,7 +2,7 @@
 
 sweep run search_spaces/microbatch_frontier.yaml --name frontier
 sweep show frontier --json > frontier.json
-python benchmarks/microbatch_frontier.py frontier.json docs/microbatch_frontier.svg
+python benchmarks/microbatch_frontier.py frontier.json docs/images/microbatch_frontier.svg
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sweep.planning.resources import Machine, choose_slots
 from trainables.system.footprint import Footprint
 
 # Of a step with one process, what more processes do not shorten: two took 0.70 of one's time
-# (docs/engines.md), so w of them take 0.4 + 0.6 / w.
+# (docs/notes/engines.md), so w of them take 0.4 + 0.6 / w.
 _UNDIVIDED = 0.4
 
 

@@ -1,7 +1,7 @@
 """Mutants: each breaks the privatised step in one place, and the named check must notice.
 
-A mutant that no check notices fails here. `docs/mutants.md` is this table for readers; the test at
-the end keeps the two alike.
+A mutant that no check notices fails here. `docs/notes/mutants.md` is this table for readers; the
+test at the end keeps the two alike.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def main() -> None:
     jobs.add_parser("fixed", help="run the hundred of the tests; one line of JSON")
     choose_ = jobs.add_parser("choose", help="choose the hundred anew from the results of runs")
     choose_.add_argument("--seed", type=int, default=0)
-    jobs.add_parser("doc", help="write docs/mutants.md from the results of runs")
+    jobs.add_parser("doc", help="write docs/notes/mutants.md from the results of runs")
     for job in jobs.choices.values():
         job.add_argument("--results", type=Path, default=_RESULTS)
     given = parser.parse_args()

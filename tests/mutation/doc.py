@@ -1,5 +1,5 @@
-"""`docs/mutants.md` from the rows of a run, the reviewed list of mutants that change no result, and
-the mutants by hand of `tests/engines/test_mutants.py`.
+"""`docs/notes/mutants.md` from the rows of a run, the reviewed list of mutants that change no
+result, and the mutants by hand of `tests/engines/test_mutants.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jinja2 import Template
 from .runs import all_mutants
 from .targets import ROOT
 
-DOC = ROOT / "docs" / "mutants.md"
+DOC = ROOT / "docs" / "notes" / "mutants.md"
 _REVIEWED = Path(__file__).with_name("reviewed.yaml")
 _FIELDS = ("file", "where", "operator", "before", "after")
 

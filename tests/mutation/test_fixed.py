@@ -22,4 +22,6 @@ def test_a_hundred_fixed_mutants_are_noticed() -> None:
     missed = [row["key"] for row in rows if row["outcome"] == "survived"]
     assert not missed, "no longer noticed:\n" + "\n".join(missed)
     killed = sum(row["outcome"] == "killed" for row in rows)
-    assert killed >= WANTED, f"{killed} are left of the list: choose it anew (docs/mutants.md)"
+    assert killed >= WANTED, (
+        f"{killed} are left of the list: choose it anew (docs/notes/mutants.md)"
+    )

@@ -188,7 +188,7 @@ def test_settings_that_cannot_work_are_refused(fields, message):
 
 @pytest.mark.slow
 def test_the_small_parser_learns_smcalflow():
-    """A floor far below what it reaches (see docs/parsing.md), far above the commonest program."""
+    """A floor far below what it reaches (docs/guides/parsing.md), far above the commonest one."""
     if not (DATA / "smcalflow2").exists():
         pytest.skip(f"smcalflow2 is not in SWEEP_DATA_DIR={DATA}")
     torch.set_num_threads(1)

@@ -57,7 +57,7 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     by its Rényi divergences alone, and so is then everything beside it. Couples of records, alone
     or beside records: for one record replaced, as that replaces its couple and nothing else,
     however often the records are coupled anew. Groups beside records: infinite, because a record
-    that is replaced may carry another group's key, which changes two groups (docs/privacy.md).
+    that is replaced may carry another group's key: two groups change (docs/guides/privacy.md).
     `exact` composes more loss distributions before it settles for an upper bound.
 
     Raises: InvalidInput unless 0 < delta < 1.

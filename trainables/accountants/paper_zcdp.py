@@ -1,6 +1,6 @@
 """The paper's figure: zCDP with one Gaussian release an epoch (Dupuy et al. 2021, section 3.4;
 Yu et al. 2019), in closed form. It reads the noise schedule and nothing else: not a guarantee of
-what runs (docs/privacy.md), reported beside the epsilon that is.
+what runs (docs/guides/privacy.md), reported beside the epsilon that is.
 """
 
 from __future__ import annotations

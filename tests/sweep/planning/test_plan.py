@@ -40,7 +40,7 @@ def plan_of(settings: Settings, **fields: Any) -> Plan:
 
 
 def test_the_papers_algorithm_has_both_its_epsilons(settings: Settings) -> None:
-    """Check values of docs/privacy.md: N = 8, z0 = 1, 30 epochs, delta 5e-4."""
+    """Check values of docs/guides/privacy.md: N = 8, z0 = 1, 30 epochs, delta 5e-4."""
     (trial,) = plan_of(settings).trials
     assert trial.epsilon == pytest.approx(581.0, abs=0.05)
     assert trial.epsilon_paper == pytest.approx(36.355, abs=0.001)

@@ -1,0 +1,74 @@
+"""Documentation: links lead somewhere, the index lists every page, paths in the source exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_PATH = re.compile(r"\bdocs/[\w/.-]+\.(?:md|svg|png)\b")
+
+
+def headings(text: str) -> set[str]:
+    """Anchors of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken(page: Path) -> list[str]:
+    """Links of a page that lead nowhere; addresses on the network are not tried."""
+    found = []
+    for link in _LINK.findall(page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        there = target.exists()
+        if not there or (anchor and anchor not in headings(target.read_text(encoding="utf-8"))):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text("utf-8"))}
+    assert linked == set((ROOT / "docs").rglob("*.md")) - {index}
+    assert {page.parent.name for page in linked} == {"guides", "reference", "notes"}
+
+
+def test_paths_of_pages_in_the_source_exist() -> None:
+    files = subprocess.run(
+        ["git", "ls-files", "*.py", "*.yaml", "*.template", "*.toml", "*.j2"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    texts = {name: (ROOT / name).read_text("utf-8") for name in files if (ROOT / name).exists()}
+    lost = {
+        f"{name}: {path}"
+        for name, text in texts.items()
+        for path in _PATH.findall(text)
+        if not (ROOT / path).exists()
+    }
+    assert lost == set()
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# What is there?\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](there.md) [b](gone.md) [c](there.md#what-is-there) [d](there.md#gone) [e](#here)\n"
+        "[f](https://example.org/x)\n## Here\n"
+    )
+    assert broken(page) == ["gone.md", "there.md#gone"]
