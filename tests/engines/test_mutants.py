@@ -510,7 +510,9 @@ def test_the_mutant_is_noticed(mutant: Mutant, monkeypatch: Patch) -> None:
 
 
 def test_the_table_for_readers_lists_every_mutant() -> None:
-    table = (Path(__file__).parents[2] / "docs" / "mutants.md").read_text(encoding="utf-8")
+    table = (Path(__file__).parents[2] / "docs" / "notes" / "mutants.md").read_text(
+        encoding="utf-8"
+    )
     by_hand = table.split("## By hand")[1]
     rows = [line for line in by_hand.splitlines() if line.startswith("| ")][2:]
     assert rows == [f"| {mutant.what} | `{mutant.noticed_by}` |" for mutant in MUTANTS]

@@ -47,7 +47,9 @@ def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
 
 def test_the_table_of_private_files_names_every_file_of_a_trial(tmp_path: Path) -> None:
     folder = nlu_home(tmp_path / "a", corpus(), unit="record", engine="edp_sgd")
-    table = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text(encoding="utf-8")
+    table = (Path(__file__).parents[3] / "docs" / "guides" / "privacy.md").read_text(
+        encoding="utf-8"
+    )
     [record] = folder.records()
     names = {path.name for path in folder.trial_folder(record.plan.id).iterdir()}
     assert {"signals.npz", "manifest.json"} <= names
