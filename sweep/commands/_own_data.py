@@ -56,7 +56,8 @@ Separator = Annotated[
     typer.Option("--intent-separator", metavar="SIGN", help="Between several intents of a record."),
 ]
 Header = Annotated[
-    bool, typer.Option("--header/--no-header", help="Whether the first line names the columns.")
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names the columns."),
 ]
 
 
@@ -78,7 +79,7 @@ def source(
     tokenize: Tokenize,
     spans: Spans | None,
     intent_separator: str | None,
-    header: bool,
+    header: bool | None,
 ) -> Source:
     """The file or folder, ready to be read.
 

@@ -81,7 +81,7 @@ def describe(
     tokenize: own.TokenizeOption = own.Tokenize.SPACE,
     spans: own.SpansOption = None,
     intent_separator: own.Separator = None,
-    header: own.Header = True,
+    header: own.Header = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a corpus and show its sizes, lengths and label counts; never a text."""
@@ -123,7 +123,7 @@ def check(
     tokenize: own.TokenizeOption = own.Tokenize.SPACE,
     spans: own.SpansOption = None,
     intent_separator: own.Separator = None,
-    header: own.Header = True,
+    header: own.Header = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a corpus whole and name what is damaged by file and line, never by its text.
@@ -186,7 +186,7 @@ def convert(
     tokenize: own.TokenizeOption = own.Tokenize.SPACE,
     spans: own.SpansOption = None,
     intent_separator: own.Separator = None,
-    header: own.Header = True,
+    header: own.Header = None,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -40,7 +40,7 @@ def init(
     tokenize: own.TokenizeOption = own.Tokenize.SPACE,
     spans: own.SpansOption = None,
     intent_separator: own.Separator = None,
-    header: own.Header = True,
+    header: own.Header = None,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:

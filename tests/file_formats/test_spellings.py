@@ -151,6 +151,9 @@ def test_columns_by_number_and_without_names(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--text COLUMN") as caught:
         only(path)
     assert SECRET not in str(caught.value)
+    with pytest.raises(InvalidInput, match="--header or --no-header") as caught:
+        only(path, text="1", intent="3")
+    assert SECRET not in str(caught.value)
     (found,) = only(path, text="1", intent="3", header=False)
     assert found == Utterance((SECRET,), ("O",), "phone")
     with pytest.raises(InvalidInput, match="--intent to be a column's name or its number from 1"):

@@ -27,7 +27,8 @@ PARTS: dict[str, Part] = {
 class Options:
     """How a file is to be read: the fields (or columns, by name or number) of text, intent, tags,
     slots, part and group where their names are not the usual ones; how a text is cut into tokens;
-    what spans count; what separates several intents of a record; whether columns have names.
+    what spans count; what separates several intents of a record; whether columns have names
+    (None: as the usual names tell).
     """
 
     text: str | None = None
@@ -39,7 +40,7 @@ class Options:
     tokenize: Tokenization = "space"
     spans: SpanUnit | None = None
     intent_separator: str | None = None
-    header: bool = True
+    header: bool | None = None
 
 
 class Span(NamedTuple):

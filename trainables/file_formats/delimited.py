@@ -52,11 +52,12 @@ def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
         if not any(cell.strip() for cell in row):
             continue
         if names is None:
-            names = _names(row, options)
+            has_names = _has_names(row, options, path)
+            names = _names(row) if has_names else [str(n) for n in range(1, len(row) + 1)]
             options = _by_name(options, names)
             if not has_text(dict.fromkeys(names), options):
-                raise InvalidInput(_unknown(path, len(names), options))
-            if options.header:
+                raise InvalidInput(_unknown(path, len(names)))
+            if has_names:
                 continue
         where = f"{path} line {rows.line_num}"
         if len(row) != len(names):
@@ -89,10 +90,25 @@ def _delimiter(path: Path, first: str) -> str:
     return max(_DELIMITERS, key=first.count) if any(d in first for d in _DELIMITERS) else ","
 
 
-def _names(row: list[str], options: Options) -> list[str]:
-    """The columns' names, or their numbers from 1 where there is no header."""
-    if not options.header:
-        return [str(number) for number in range(1, len(row) + 1)]
+def _has_names(row: list[str], options: Options, path: Path) -> bool:
+    """Whether the first line has the columns' names.
+
+    Raises: InvalidInput where only its reader can tell: a record must not be taken for names, which
+        are printed.
+    """
+    if options.header is not None:
+        return options.header
+    if any(_usual(cell) for cell in row) or options.text in row:
+        return True
+    if options.text is not None:
+        raise InvalidInput(
+            f"expected --header or --no-header for {path}: no column of its first line has a usual"
+            " name"
+        )
+    raise InvalidInput(_unknown(path, len(row)))
+
+
+def _names(row: list[str]) -> list[str]:
     return [cell.strip().lower() if _usual(cell) else cell.strip() for cell in row]
 
 
@@ -128,10 +144,10 @@ def _by_name(options: Options, names: list[str]) -> Options:
     return replace(options, **changed)  # type: ignore[arg-type]
 
 
-def _unknown(path: Path, count: int, options: Options) -> str:
+def _unknown(path: Path, count: int) -> str:
     # The first line may be a private record: it is not quoted.
-    hint = "" if not options.header else "; --no-header where the first line is a record"
     return (
         f"expected --text COLUMN (a name, or a number from 1 to {count}) for {path}, none of whose"
-        f" columns is named text, utterance or the like (--intent, --tags and --slots{hint})"
+        " columns is named text, utterance or the like (--intent, --tags and --slots; --no-header"
+        " where the first line is a record)"
     )
