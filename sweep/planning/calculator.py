@@ -13,9 +13,9 @@ from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrainingConfig, engine_config, parse
-from trainables.documents import read_yaml
+from trainables.documents import read_yaml, shown
 from trainables.errors import InvalidInput
-from trainables.frozen import first_problem
+from trainables.frozen import MAX_RECORDS, first_problem
 from trainables.privacy.from_config import build_from
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -101,6 +101,8 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     num_records = parts["data"].get("num_records")
     if num_records is None and "name" in parts["data"]:
         parts["data"]["num_records"] = num_records = _size(parts["data"])
+    if num_records is not None and not 1 <= num_records <= MAX_RECORDS:
+        raise InvalidInput(f"expected 1 <= num_records <= {MAX_RECORDS}, got {shown(num_records)}")
     if num_records is None:
         sampled = privacy.sampling not in (None, "shuffle")
         if sampled or privacy.delta is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import pytest
 from _mechanisms import mechanism
@@ -208,3 +209,23 @@ def test_more_noise_never_costs_more_under_sampling(z: float, louder: float, rat
         return account(built, exact=False).epsilon
 
     assert figure(z * louder) <= figure(z) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "full", "random_allocation"])
+def test_a_thousand_epochs_of_decaying_noise_are_answered_in_seconds(sampling: str) -> None:
+    """From above: their noise is rounded down to a hundred sizes."""
+    built = mechanism("dp_sgd", decay="exponential", tau=1e-6, epochs=1_000, sampling=sampling)
+    constant = mechanism("dp_sgd", epochs=1_000, sampling=sampling)
+    begun = time.process_time()
+    found = account(built)
+    assert time.process_time() - begun < 5
+    assert account(constant).epsilon < found.epsilon < account(constant).epsilon * 1.06
+    assert found.tight == (sampling == "full")
+
+
+def test_one_epoch_more_than_a_hundred_costs_no_less() -> None:
+    built = mechanism(
+        "dp_sgd", decay="linear", tau=0.01, epochs=102, noise_multiplier=3.0, sampling="poisson"
+    )
+    hundred, more, last = (epsilon_after(built, epochs) for epochs in (100, 101, 102))
+    assert hundred < more < last < hundred * 1.06

@@ -22,6 +22,7 @@ from trainables.privacy.summary import PrivacySummary
 Effort = Literal["plan", "running", "exact"]
 _USUAL = {"shuffle": "gaussian", "poisson": "pld", "random_allocation": "rdp"}
 _NOISE_GRID, _FINE_NOISE_GRID = 64, 256  # steps of the noise grid in a factor of 2
+_MANY_PHASES, _FINEST_NOISE_GRID = 100, 1 << 14
 
 
 def account(
@@ -35,14 +36,15 @@ def account(
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
     """
-    what, delta = release(mechanism), mechanism.delta
+    exactly, delta = release(mechanism), mechanism.delta
+    what = _within_reach(exactly)
     effort: Effort = "exact" if exact else "plan"
     if accountant is None:
         value, name, tight = best(what, delta=delta, effort=effort)
     else:
         module, name = bounding(accountant), accountant
         value = float(module.of_release(what, delta=delta))
-        tight = bool(getattr(module, "is_exact", _never)(what))
+        tight = bool(getattr(module, "is_exact", _never)(what)) and what is exactly
     profile = _profile(what, name, delta=delta) if exact else ()
     return PrivacySummary(
         epsilon=value,
@@ -76,6 +78,7 @@ def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
 @lru_cache(maxsize=16_384)
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
     """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""
+    exactly, what = what, _within_reach(what)
     full = what.sampling == "poisson" and what.sample_rate >= 1
     if what.sampling == "shuffle" or full or not what.is_finite or not what.phases:
         name = "gaussian" if full else _USUAL[what.sampling]
@@ -84,7 +87,7 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
         few = len(what.phases) <= pld.FEW_PHASES
         if effort != "plan":
             points = pld.MEDIUM if few and effort == "running" else pld.points_for(what)
-            return pld.of_release(what, delta=delta, points=points), "pld", True
+            return pld.of_release(what, delta=delta, points=points), "pld", what is exactly
         if few:
             return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
     if what.sampling == "poisson":
@@ -135,8 +138,9 @@ def _rdp(what: Release, delta: float, *, exact: bool) -> float:
 
 
 def _one_gaussian(what: Release) -> Release:
-    """Shuffled epochs as the single Gaussian mechanism they are: one vector, not one an epoch."""
-    if what.sampling != "shuffle" or not what.is_finite or not what.everything:
+    """Epochs on all records as the single Gaussian mechanism they are: one vector, not one each."""
+    summed = what.sampling == "shuffle" or what.sample_rate >= 1
+    if not summed or not what.is_finite or not what.everything:
         return what
     return replace(what, phases=((1 / composed_mu(what.everything), 1),), unsampled=())
 
@@ -145,13 +149,35 @@ def _on_noise_grid(what: Release, fineness: int = _NOISE_GRID) -> Release:
     """Noise rounded down by at most 1.1 percent, so that thousands of configs share vectors."""
     if len(what.phases) <= pld.FEW_PHASES or not what.is_finite:
         return what
+    return _rounded(what, fineness)
+
+
+@lru_cache(maxsize=1_024)
+def _within_reach(what: Release) -> Release:
+    """A release of at most 100 phases, whose figure takes seconds: noise of more epochs than that,
+    where it decays, is rounded down, by as little as makes them so few. Gaussian mechanisms on all
+    records need no rounding: their figure is a sum.
+    """
+    summed = what.sampling == "shuffle" or what.sample_rate >= 1
+    if summed or len(what.phases) <= _MANY_PHASES or not what.is_finite:
+        return what
+    fineness: float = _FINEST_NOISE_GRID
+    while len((found := _rounded(what, fineness)).phases) > _MANY_PHASES:
+        fineness /= 2  # of nested grids, so that one more epoch never costs less
+    return found
+
+
+def _rounded(what: Release, fineness: float) -> Release:
+    """Noise rounded down to `fineness` steps in a factor of 2."""
     counts: dict[int, int] = {}
     for sigma, count in what.phases:
         step = math.floor(math.log2(sigma) * fineness)
         counts[step] = counts.get(step, 0) + count
     return replace(
         what,
-        phases=tuple((2 ** (step / fineness), count) for step, count in sorted(counts.items())),
+        phases=tuple(
+            (2 ** (step / fineness), count) for step, count in sorted(counts.items(), reverse=True)
+        ),
     )
 
 
@@ -164,8 +190,8 @@ def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> f
     bound = participation_epsilon(terms_of(what, shift=2.0), delta=delta)
     if what.sampling == "random_allocation":
         return min(bound, _renyi.to_epsilon(_renyi.replaced(_renyi.curve(what)), delta=delta))
-    if pld.is_dear(what, delta=delta):
-        return bound
+    if pld.is_dear(what, delta=delta) or what.sample_rate >= 1:
+        return bound  # which is the figure itself where every record is in every step
     points = pld.points_for(what)
     return min(bound, pld.of_release(what, delta=delta, points=points, replace_one=True))
 

@@ -28,6 +28,7 @@ FINE, MEDIUM, QUICK, COARSE = (
 )  # points of the grid up to epsilon, about
 FEW_PHASES = 3  # as many distributions as are composed on the finest grid
 _FINEST = 1e-8
+_DEEP = 100  # phases that are composed by one function in another
 _STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
 
@@ -140,6 +141,8 @@ def composed(
     phase, so that a running total costs one composition an epoch.
     """
     (sigma, count), before = phases[-1], phases[:-1]
+    for some in range(_DEEP, len(before), _DEEP):  # Python's stack holds a thousand calls
+        composed(before[:some], q, interval, replace_one)
     last = _step(sigma, q, interval, replace_one)
     if count > 1:
         last = last.self_compose(count)
