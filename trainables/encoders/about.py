@@ -11,18 +11,19 @@ from typing import Any
 from trainables.errors import InvalidData, InvalidInput
 
 ABOUT = "encoder.json"
-_FORMAT = 1
+_FORMAT = 2
 _SHIPPED = Path(__file__).with_name("shipped")
 
 
 @dataclass(frozen=True, eq=False)
 class About:
     """`model` are the fields of a config's model part, as plain data; `card` says what the encoder
-    was made from."""
+    was made from. `layers` are those whose states are features."""
 
     place: Path
     model: Mapping[str, Any]
     card: Mapping[str, Any]
+    layers: tuple[int, ...]
 
     @property
     def corpora(self) -> tuple[str, ...]:
@@ -47,8 +48,10 @@ def read_about(name: str) -> About:
         raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
     try:
         fields = json.loads((place / ABOUT).read_text(encoding="utf-8"))
-        found = About(place, dict(fields["model"]), dict(fields["card"]))
-        if fields["format"] != _FORMAT or not found.corpora:
+        found = About(
+            place, dict(fields["model"]), dict(fields["card"]), tuple(map(int, fields["layers"]))
+        )
+        if fields["format"] != _FORMAT or not found.corpora or not found.layers:
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
         raise InvalidData(
@@ -57,7 +60,9 @@ def read_about(name: str) -> About:
     return found
 
 
-def write_about(place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any]) -> None:
+def write_about(
+    place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any], layers: tuple[int, ...]
+) -> None:
     """Write what `read_about` reads; the last file of a folder, so that it is whole then."""
-    about = {"format": _FORMAT, "model": dict(model), "card": dict(card)}
+    about = {"format": _FORMAT, "model": dict(model), "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -25,15 +25,15 @@ from trainables.errors import InvalidData
 
 Rows = Mapping[str, Tensor]
 _TOKENS_AT_ONCE = 2_048
-_KEPT_BYTES = 1 << 28  # a batch that comes again, full batches say, is kept up to this size
+_KEPT_BYTES = 1 << 30  # a batch that comes again, full batches say, is kept up to this size
 
 
 @dataclass(frozen=True, eq=False)
 class CachedRows:
-    """`tokens` float16[total tokens, D] and `records` float16[n, E], maps of files."""
+    """Maps of files by name: float16[total tokens, .] in `tokens`, float16[n, .] in `records`."""
 
-    tokens: NDArray[np.float16]
-    records: NDArray[np.float16]
+    tokens: Mapping[str, NDArray[np.float16]]
+    records: Mapping[str, NDArray[np.float16]]
 
 
 def rows_of(
@@ -45,6 +45,8 @@ def rows_of(
     cache_dir: Path,
 ) -> CachedRows:
     """The rows of all records; `compute` makes them of the loader's batches at the first call.
+
+    Names that begin with `token` are of tokens, the others of records.
 
     `recipe` names all that they depend on beside the corpus: the encoder's content and settings.
 
@@ -63,35 +65,46 @@ def _write(
     folder: Path, corpus: Corpus, loader: Loader, compute: Callable[[PackedBatch], Rows]
 ) -> None:
     out: dict[str, np.memmap[Any, Any]] = {}
-    sizes = {"tokens": corpus.num_tokens, "records": corpus.num_records}
     ids = np.arange(corpus.num_records, dtype=np.int64)
     for places, batch in loader.evaluation_batches(ids, max_tokens=_TOKENS_AT_ONCE):
         found = compute(batch)
         starts = corpus.offsets[places]
-        where = {
-            "tokens": token_places(starts, corpus.offsets[places + 1] - starts),
-            "records": places,
-        }
+        of_tokens = token_places(starts, corpus.offsets[places + 1] - starts)
         for name, rows in found.items():
             if name not in out:
                 out[name] = np.lib.format.open_memmap(
                     folder / f"{name}.npy",
                     mode="w+",
                     dtype=np.float16,
-                    shape=(sizes[name], rows.shape[1]),
+                    shape=(
+                        corpus.num_tokens if _is_of_tokens(name) else corpus.num_records,
+                        rows.shape[1],
+                    ),
                 )
-            out[name][where[name]] = rows.numpy().astype(np.float16)
+            where = of_tokens if _is_of_tokens(name) else places
+            out[name][where] = rows.numpy().astype(np.float16)
     for mapped in out.values():
         mapped.flush()
 
 
+def _is_of_tokens(name: str) -> bool:
+    return name.startswith("token")
+
+
 def _read(folder: Path, corpus: Corpus) -> CachedRows:
+    found: dict[str, NDArray[np.float16]] = {}
     try:
-        tokens = np.load(folder / "tokens.npy", mmap_mode="r")
-        records = np.load(folder / "records.npy", mmap_mode="r")
+        for file in sorted(folder.glob("*.npy")):
+            found[file.stem] = np.load(file, mmap_mode="r")
     except (OSError, ValueError):
-        tokens = records = np.empty((0, 0), dtype=np.float16)
-    if len(tokens) != corpus.num_tokens or len(records) != corpus.num_records:
+        found = {}
+    tokens = {name: rows for name, rows in found.items() if _is_of_tokens(name)}
+    records = {name: rows for name, rows in found.items() if name not in tokens}
+    if not (
+        {"tokens", "records"} <= found.keys()
+        and all(len(rows) == corpus.num_tokens for rows in tokens.values())
+        and all(len(rows) == corpus.num_records for rows in records.values())
+    ):
         raise InvalidData(
             f"expected whole features in the cache folder {folder}, got damaged ones; delete it"
             " and they are computed again"
@@ -108,16 +121,18 @@ class CachedTable:
     _last: tuple[bytes, dict[str, Tensor]] = field(default=(b"", {}))
 
     def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
-        """`tokens` float32[T, D] and `records` float32[B, E] of these records."""
+        """All kinds of rows of these records, float32 [T, .] and [B, .], by name."""
         key = records.tobytes()
         if self._last[0] == key:
             return self._last[1]
         starts = self.offsets[records]
         where = token_places(starts, self.offsets[records + 1] - starts)
-        found = {
-            "tokens": torch.from_numpy(self.rows.tokens[where].astype(np.float32)),
-            "records": torch.from_numpy(self.rows.records[records].astype(np.float32)),
-        }
+        found = {name: _read_rows(rows, where) for name, rows in self.rows.tokens.items()}
+        found |= {name: _read_rows(rows, records) for name, rows in self.rows.records.items()}
         if sum(tensor.nbytes for tensor in found.values()) <= _KEPT_BYTES:
             self._last = (key, found)
         return found
+
+
+def _read_rows(rows: NDArray[np.float16], where: NDArray[np.int64]) -> Tensor:
+    return torch.from_numpy(rows[where].astype(np.float32))

@@ -3,7 +3,8 @@
     encoder.json         the fields of `model`, the card (corpora, licences, counts), the format
     weights.safetensors  in 32, 16 or 8 bits, our names; heads left out (a bert: model.safetensors
                          and config.json, as `transformers` names them)
-    moments.safetensors  mean and covariance of all layers' joined rows, of tokens and of records
+    moments.safetensors  mean and covariance of the layers' joined rows, of tokens and of records
+    names.safetensors    how label names score tokens and records, learnt on the public corpora
     words.npz            the word table of a clc, where it has one
     tokenizer files      of a bert
 
@@ -26,10 +27,13 @@ from torch import Tensor
 
 from trainables.encoders import tensors
 from trainables.encoders.about import read_about, write_about
+from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
 from trainables.errors import InvalidData
 
-WEIGHTS, MOMENTS, WORDS = "weights.safetensors", "moments.safetensors", "words.npz"
+WEIGHTS, MOMENTS, NAMES = "weights.safetensors", "moments.safetensors", "names.safetensors"
+WORDS = "words.npz"
+_SCORES = ("projection", "tokens", "records")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,9 @@ class EncoderFolder:
     model: Mapping[str, Any]
     card: Mapping[str, Any]
     weights: Mapping[str, Tensor] | None  # None: `model` names where they are
+    layers: tuple[int, ...]  # those that `moments` are of
     moments: tuple[Moments, Moments] | None  # of tokens, of records
+    names: NameScores | None
     digest: str  # SHA-256 of the files
 
 
@@ -50,7 +56,9 @@ def write(
     model: Mapping[str, Any],
     card: Mapping[str, Any],
     weights: Mapping[str, Tensor] | None,
+    layers: tuple[int, ...],
     moments: tuple[Moments, Moments],
+    names: NameScores,
     bits: tensors.Bits,
 ) -> None:
     """Write all but the files of words and pieces, and the weights of a bert, which are there."""
@@ -61,7 +69,9 @@ def write(
     for kind, each in zip(("tokens", "records"), moments, strict=True):
         packed |= _packed(kind, each)
     save_file(packed, str(place / MOMENTS))
-    write_about(place, model=model, card=card)
+    scores = {key: getattr(names, key) for key in _SCORES}
+    tensors.save(scores, place / NAMES, bits=16 if bits == 32 else bits)
+    write_about(place, model=model, card=card, layers=layers)
 
 
 def read(name: str) -> EncoderFolder:
@@ -77,13 +87,18 @@ def read(name: str) -> EncoderFolder:
         if (place / MOMENTS).is_file():
             packed = load_file(str(place / MOMENTS))
             moments = (_unpacked("tokens", packed), _unpacked("records", packed))
+        names = None
+        if (place / NAMES).is_file():
+            names = NameScores(**tensors.load(place / NAMES))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
     if "word_vectors" in model and (place / WORDS).is_file():
         model["word_vectors"] = str(place / WORDS)
     if model.get("encoder") == ".":
         model["encoder"] = str(place)
-    return EncoderFolder(place, model, about.card, weights, moments, _digest(place))
+    return EncoderFolder(
+        place, model, about.card, weights, about.layers, moments, names, _digest(place)
+    )
 
 
 def _digest(place: Path) -> str:

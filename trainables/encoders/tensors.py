@@ -1,6 +1,6 @@
 """Tensors on disk in 32, 16 or 8 bits; read back as float32.
 
-In 8 bits a matrix keeps one float16 scale a row: an entry is off by at most 1/254 of the largest of
+In 8 bits a matrix keeps one float32 scale a row: an entry is off by at most 1/254 of the largest of
 its row. Vectors keep 16 bits.
 """
 
@@ -41,16 +41,14 @@ def load(file: Path) -> dict[str, Tensor]:
     scales = {name: found.pop(name) for name in list(found) if name.endswith(_SCALE)}
     for name, scale in scales.items():
         rows = found[name.removesuffix(_SCALE)]
-        found[name.removesuffix(_SCALE)] = rows.float() * _beside(scale.float(), rows)
+        found[name.removesuffix(_SCALE)] = rows.float() * _beside(scale, rows)
     return {k: t.float() if t.is_floating_point() else t for k, t in found.items()}
 
 
 def _rounded(tensor: Tensor) -> tuple[Tensor, Tensor]:
     largest = tensor.float().abs().flatten(1).amax(1)
-    # The scale is rounded to float16 first, so that reading multiplies by what divided.
-    scale = (largest / _LARGEST).half()
-    divisor = _beside(scale.float().clamp(min=torch.finfo(torch.float16).tiny), tensor)
-    rows = (tensor.float() / divisor).round().clamp(-_LARGEST, _LARGEST)
+    scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+    rows = (tensor.float() / _beside(scale, tensor)).round().clamp(-_LARGEST, _LARGEST)
     return rows.to(torch.int8), scale
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trainables.models.bert import Config
 
 _ADAPTED = ("qkv", "attention_out", "inner", "outer")
+_FEW_POSITIONS = 128  # of an encoder with fewer pieces
 _SITES = 3  # places of dropout in a layer
 
 
@@ -116,7 +117,8 @@ class Bert(NluModel):
         )
 
     def keep_pieces(self, count: int) -> None:
-        """Forget all pieces but `count`: see `encoders.vocabulary`.
+        """Forget all pieces but `count` (see `encoders.vocabulary`) and all but the first
+        positions.
 
         Raises: InvalidInput for an encoder without a vocabulary, or with a smaller one.
         """
@@ -126,7 +128,11 @@ class Bert(NluModel):
             word.weight.copy_(self.word.weight[kept])
         word.weight.requires_grad_(self.word.weight.requires_grad)
         self.word = word
-        self.sizes = replace(self.sizes, vocabulary=count)
+        positions = min(self.sizes.positions, _FEW_POSITIONS)
+        self.position.weight = nn.Parameter(self.position.weight.detach()[:positions].clone())
+        self.position.num_embeddings = positions
+        self.position.weight.requires_grad_(word.weight.requires_grad)
+        self.sizes = replace(self.sizes, vocabulary=count, positions=positions)
 
     def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
         """Top layer's rows [P, width], one a piece."""

@@ -16,7 +16,9 @@ from trainables.config import model_part
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache, folder
-from trainables.encoders.rows import Whitening, features, joined, whitening, with_neighbors
+from trainables.encoders.names import tag_names
+from trainables.encoders.recipe import Recipe, default_recipe
+from trainables.encoders.rows import Moments, Whitening, whitening
 from trainables.encoders.tags import bio_scores, tag_parts
 from trainables.errors import InvalidData, InvalidInput
 from trainables.layers.linear import Linear
@@ -48,36 +50,52 @@ class FixedEncoder:
         self.encoder.eval().requires_grad_(False)
         self.place = found.place
         self.card = found.card
-        self.neighbors = config.neighbors
         if found.moments is None:
             raise InvalidData(f"expected the moments of an encoder in {found.place}, got none")
-        tokens, records = found.moments
-        count = len(tokens.widths)
-        self.layers = config.layers or tuple(range(count))
-        if any(not 0 <= layer < count for layer in self.layers):
+        self.own = self._recipe(config, found.layers, found.moments)
+        self.names = found.names if config.prior == "names" else None
+        if config.prior == "names" and found.names is None:
             raise InvalidInput(
-                f"expected model.layers from 0 to {count - 1} with model.encoder="
-                f"{config.encoder}, got {list(self.layers)}"
+                f"expected model.prior=none with model.encoder={config.encoder}: it has learnt no"
+                " names"
             )
-        chosen = [each.of(self.layers) for each in (tokens, records)]
-        self.white: list[Whitening | None] = [None, None]
+        self.reads_names = default_recipe(self.encoder, found.layers, found.moments)
+        self.recipe = {
+            "encoder": found.digest,
+            **config.model_dump(
+                mode="json",
+                include={"layers", "neighbors", "whitening", "components", "prior"},
+            ),
+        }
+        sizes = [
+            len(moments.of(self._places).mean) if white is None else white.root.shape[1]
+            for moments, white in zip(found.moments, self.own.white, strict=True)
+        ]
+        self.token_width = sizes[0] * (3 if config.neighbors else 1)
+        self.record_width = sizes[1]
+
+    def _recipe(
+        self, config: Config, there: tuple[int, ...], moments: tuple[Moments, Moments]
+    ) -> Recipe:
+        """Raises: InvalidInput for a layer or components that the encoder lacks."""
+        layers = config.layers or there
+        if not set(layers) <= set(there):
+            raise InvalidInput(
+                f"expected model.layers among {list(there)} with model.encoder={config.encoder},"
+                f" got {list(layers)}"
+            )
+        self._places = [there.index(layer) for layer in layers]
+        chosen = [each.of(self._places) for each in moments]
+        white: list[Whitening | None] = [None, None]
         if config.whitening is not None:
             size = min(len(each.mean) for each in chosen)
             if config.components is not None and config.components > size:
                 raise InvalidInput(f"expected model.components <= {size}, got {config.components}")
-            self.white = [
+            white = [
                 whitening(each, shrinkage=config.whitening, components=config.components)
                 for each in chosen
             ]
-        sizes = [config.components or len(each.mean) for each in chosen]
-        self.recipe = {
-            "encoder": found.digest,
-            **config.model_dump(
-                mode="json", include={"layers", "neighbors", "whitening", "components"}
-            ),
-        }
-        self.token_width = sizes[0] * (3 if config.neighbors else 1)
-        self.record_width = sizes[1]
+        return Recipe(self.encoder, layers, (white[0], white[1]), config.neighbors)
 
     @property
     def provenance(self) -> str:
@@ -88,15 +106,26 @@ class FixedEncoder:
             f" on {corpora} ({self.card.get('starts_from', 'unknown start')})"
         )
 
-    @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder."""
-        states: LayerStates = self.encoder.layer_states(batch)
-        tokens = features(joined([states.tokens[k] for k in self.layers]), self.white[0])
-        if self.neighbors:
-            tokens = with_neighbors(tokens, batch.lengths)
-        records = features(joined([states.records[k] for k in self.layers]), self.white[1])
-        return {"tokens": tokens, "records": records}
+        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder; with
+        names what they are scored by, `token_names` [T, 3 + N] and `record_names` [B, N]."""
+        own = self.own.of_batch(batch)
+        found = {"tokens": own.tokens, "records": own.records}
+        if self.names is not None:
+            read = self.reads_names.of_batch(batch)
+            found["token_names"] = self.names.of_tokens(read.tokens)
+            found["record_names"] = self.names.of_records(read.records)
+        return found
+
+    def name_vectors(self, schema: LabelSchema) -> tuple[Tensor, Tensor] | None:
+        """[intents, N] and [tags, 3 + N] by which rows of names become scores; None without."""
+        if self.names is None:
+            return None
+        intents = self.names.vectors(self.reads_names.of_names(schema.intents))
+        if not schema.slots:
+            return intents, tag_names(schema, intents[:0])
+        slots = self.names.vectors(self.reads_names.of_names(schema.slots))
+        return intents, tag_names(schema, slots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +153,8 @@ class Features(NluModel):
     """See `features`. Packed inputs: `tokens` [T, D] and `records` [B, E] of norm 1."""
 
     parts: Tensor
+    intent_names: Tensor | None
+    tag_names: Tensor | None
 
     def __init__(self, config: Config, schema: LabelSchema) -> None:
         fixed = FixedEncoder(config)
@@ -140,6 +171,9 @@ class Features(NluModel):
         self.provenance = fixed.provenance
         parts = tag_parts(schema, factored=config.tag_head == "factored")
         self.register_buffer("parts", torch.from_numpy(parts), persistent=False)
+        of_intents, of_tags = fixed.name_vectors(schema) or (None, None)
+        self.register_buffer("intent_names", of_intents, persistent=False)
+        self.register_buffer("tag_names", of_tags, persistent=False)
         self.intent_head = Linear(fixed.record_width + 1, len(schema.intents), bias=False)
         self.tag_head = Linear(fixed.token_width + 1, parts.shape[1], bias=False)
         for head in (self.intent_head, self.tag_head):
@@ -163,10 +197,26 @@ class Features(NluModel):
         return Loader(corpus, cache.CachedTable(rows, corpus.offsets))
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The rows of a batch."""
+        """The rows of a batch; behind each what the names score it."""
         layout = time_major(batch.lengths)
-        tokens = batch.inputs["tokens"].float().index_select(0, layout.source)
-        return Encoded(tokens, batch.inputs["records"].float(), layout)
+        of_tokens, of_records = self._of_names(batch)
+        return Encoded(
+            torch.cat([batch.inputs["tokens"].float(), of_tokens], 1).index_select(
+                0, layout.source
+            ),
+            torch.cat([batch.inputs["records"].float(), of_records], 1),
+            layout,
+        )
+
+    def _of_names(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
+        """Scores by the names: [T, tags] and [B, intents]; of width 0 without names."""
+        if self.tag_names is None or self.intent_names is None:
+            tokens, records = batch.inputs["tokens"], batch.inputs["records"]
+            return tokens.new_zeros(len(tokens), 0), records.new_zeros(len(records), 0)
+        return (
+            batch.inputs["token_names"].float() @ self.tag_names.t(),
+            batch.inputs["record_names"].float() @ self.intent_names.t(),
+        )
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The rows are the only layer."""
@@ -179,8 +229,10 @@ class Features(NluModel):
         Unlike the models with learnt transitions, tokens are trained one by one.
         """
         record = np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
-        tags = self._tag_logits(batch.inputs["tokens"].float(), Rows(record, batch.num_records))
-        intents = self._intent_logits(batch.inputs["records"].float())
+        of_tokens, of_records = self._of_names(batch)
+        rows = Rows(record, batch.num_records)
+        tags = self._tag_logits(batch.inputs["tokens"].float(), of_tokens, rows)
+        intents = self._intent_logits(batch.inputs["records"].float(), of_records)
         each = F.cross_entropy(tags, batch.tags.clamp(min=0), reduction="none")
         each = each.masked_fill(batch.tags < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
@@ -188,18 +240,22 @@ class Features(NluModel):
         return self._intent_losses(intents, batch, 0.0) + self.tag_weight * summed
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        widths = self.fixed.record_width, self.fixed.token_width
+        records, of_records = encoded.sentence.tensor_split([widths[0]], dim=1)
+        tokens, of_tokens = encoded.tokens.tensor_split([widths[1]], dim=1)
         return (
-            self._intent_logits(encoded.sentence),
-            self._tag_logits(encoded.tokens, encoded.layout.rows),
+            self._intent_logits(records, of_records),
+            self._tag_logits(tokens, of_tokens, encoded.layout.rows),
         )
 
-    def _intent_logits(self, rows: Tensor) -> Tensor:
-        logits: Tensor = self.intent_head(self._with_bias(rows), one_row_each(rows.shape[0]))
-        return logits
+    def _intent_logits(self, records: Tensor, start: Tensor) -> Tensor:
+        scores: Tensor = self.intent_head(self._with_bias(records), one_row_each(records.shape[0]))
+        return scores + start if start.shape[1] else scores
 
-    def _tag_logits(self, tokens: Tensor, rows: Rows) -> Tensor:
-        scores: Tensor = self.tag_head(self._with_bias(tokens), rows)
-        return scores @ self.parts.t()
+    def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
+        found: Tensor = self.tag_head(self._with_bias(tokens), rows)
+        scores = found @ self.parts.t()
+        return scores + start if start.shape[1] else scores
 
     def _with_bias(self, rows: Tensor) -> Tensor:
         return F.pad(rows, (0, 1), value=self.bias)

@@ -3,7 +3,8 @@
 The encoder is public and never trained here; its features are computed once for a corpus. A tag
 head reads a token's row, an intent head the record's. The noise of a logit then grows with the norm
 of a row, not with the number of weights (Tramèr and Boneh 2021).
-No transitions are learnt; decoding obeys the BIO rules.
+No transitions are learnt; decoding obeys the BIO rules. With `prior: names` the heads learn what
+the names of the labels do not say already (see `encoders.names`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ class Config(ModelConfig):
         description="weight of the tokens' losses beside the intent's; it shares out C",
     )
     bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="the constant entry of every row")
+    prior: Literal["names", "none"] = Field(
+        "names",
+        description="what scores start from: the names of the labels, as the encoder's public"
+        " corpora taught to read them, or nothing",
+    )
 
     def unread(self) -> frozenset[str]:
         """Without whitening there are no components."""

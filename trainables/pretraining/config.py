@@ -51,6 +51,9 @@ class PretrainingConfig(Frozen):
         le=MAX_ROWS,
         description="keep this many words of a clc's vectors, or pieces of a loaded bert",
     )
+    layers: tuple[int, ...] | None = Field(
+        None, min_length=1, description="whose states are features, 0 the lowest; default: all"
+    )
     epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="over all corpora together")
     batch_size: int = Field(64, ge=1, le=MAX_RECORDS, description="records of one corpus a step")
     learning_rate: PositiveFloat = Field(1e-4, description="of the encoder, at the first step")

@@ -41,9 +41,11 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """The result: encoder, corpora, and for each corpus its held-out (intent, tag) accuracy."""
+    """The result: encoder, the layers whose states are features, corpora, and for each corpus its
+    held-out (intent, tag) accuracy."""
 
     encoder: NluModel
+    layers: tuple[int, ...]
     corpora: tuple[PublicCorpus, ...]
     accuracy: tuple[tuple[float, float], ...]
     seconds: float
@@ -64,13 +66,24 @@ def pretrain(
     encoder = _encoder(config, folder)
     corpora = open_corpora(config, encoder, data_dir=data_dir, cache_dir=cache_dir)
     width = encoder.intent_head.in_features
+    layers = _layers(config, encoder, corpora[0])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(config.seed, "pretraining heads"))
         model = MultiCorpus(encoder, [each.corpus.schema for each in corpora], width=width)
     seconds = _train(model, corpora, config, folder=folder, report=report)
     model.eval()
     accuracy = tuple(_accuracy(model, each, k) for k, each in enumerate(corpora))
-    return Pretrained(encoder, corpora, accuracy, seconds)
+    return Pretrained(encoder, layers, corpora, accuracy, seconds)
+
+
+@torch.no_grad()
+def _layers(config: PretrainingConfig, encoder: NluModel, first: PublicCorpus) -> tuple[int, ...]:
+    """Raises: InvalidInput for a layer that the encoder lacks."""
+    count = len(encoder.layer_states(first.loader.batch(first.train[:1])).tokens)
+    layers = config.layers or tuple(range(count))
+    if any(not 0 <= layer < count for layer in layers):
+        raise InvalidInput(f"expected layers from 0 to {count - 1}, got {list(layers)}")
+    return layers
 
 
 def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:

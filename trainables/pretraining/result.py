@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from trainables.encoders import folder as encoder_folder
+from trainables.encoders.recipe import default_recipe
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.encoders.tensors import Bits
 from trainables.models._bert_weights import save_encoder
@@ -17,6 +18,7 @@ from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus
 from trainables.pretraining.loop import Pretrained
+from trainables.pretraining.names import learn_names
 from trainables.seeding import generator
 
 _ROWS_FROM = 4_000  # public records that the moments are computed from
@@ -39,20 +41,25 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
         fields["encoder"] = "."
     elif config.vocabulary is not None:
         fields["word_vectors"] = encoder_folder.WORDS
+    found = moments(encoder, done.corpora, done.layers, seed=config.seed)
     encoder_folder.write(
         place,
         model=fields,
         card=card(done, config),
         weights=None if tokenizer is not None else weights,
-        moments=moments(encoder, done.corpora, seed=config.seed),
+        layers=done.layers,
+        moments=found,
+        names=learn_names(
+            default_recipe(encoder, done.layers, found), done.corpora, seed=config.seed
+        ),
         bits=bits,
     )
 
 
 def moments(
-    encoder: NluModel, corpora: tuple[PublicCorpus, ...], *, seed: int
+    encoder: NluModel, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
 ) -> tuple[Moments, Moments]:
-    """Those of tokens and of records, over records drawn alike from all corpora."""
+    """Those of the tokens and records of `layers`, over records drawn alike from all corpora."""
     tokens, records = MomentSums(), MomentSums()
     total = sum(len(each.train) for each in corpora)
     with torch.no_grad():
@@ -61,8 +68,8 @@ def moments(
             drawn = generator(seed, "moments", number).permutation(each.train)[:share]
             for _, batch in each.loader.evaluation_batches(np.sort(drawn), max_tokens=2_048):
                 states = encoder.layer_states(batch)
-                tokens.add(states.tokens)
-                records.add(states.records)
+                tokens.add([states.tokens[k] for k in layers])
+                records.add([states.records[k] for k in layers])
     return tokens.moments(), records.moments()
 
 

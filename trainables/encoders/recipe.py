@@ -1,0 +1,77 @@
+"""How an encoder's states become features: which layers, whitened by which public moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.data.batches import PackedBatch
+from trainables.encoders.names import batches_of_names
+from trainables.encoders.rows import (
+    Moments,
+    Whitening,
+    features,
+    joined,
+    whitening,
+    with_neighbors,
+)
+from trainables.models._nlu import NluModel
+
+SHRINKAGE = 0.3  # of the public covariance, where nothing else is said
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOf:
+    """Features of norm 1: `tokens` [T, D] and `records` [B, E]."""
+
+    tokens: Tensor
+    records: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """An encoder, its layers and the whitening of tokens and of records."""
+
+    encoder: NluModel
+    layers: tuple[int, ...]
+    white: tuple[Whitening | None, Whitening | None]
+    neighbors: bool = False
+
+    @torch.no_grad()
+    def of_batch(self, batch: PackedBatch) -> RowsOf:
+        """Those of a batch of the encoder."""
+        states = self.encoder.layer_states(batch)
+        tokens = features(joined([states.tokens[k] for k in self.layers]), self.white[0])
+        if self.neighbors:
+            tokens = with_neighbors(tokens, batch.lengths)
+        records = features(joined([states.records[k] for k in self.layers]), self.white[1])
+        return RowsOf(tokens, records)
+
+    def of_names(self, names: Sequence[str]) -> Tensor:
+        """[n, E]: the records' rows of names, each read as an utterance of its words."""
+        types, places = batches_of_names(names)
+        table = self.encoder.feature_table(types)
+        lengths = torch.tensor([len(each) for each in places])
+        tokens = np.array([place for each in places for place in each], dtype=np.int32)
+        nothing = torch.zeros(len(places), dtype=torch.int64)
+        batch = PackedBatch(
+            inputs=table.collate(tokens, lengths.numpy()),
+            lengths=lengths,
+            intents=nothing,
+            tags=torch.zeros(len(tokens), dtype=torch.int64),
+            text_keys=nothing,
+        )
+        return self.of_batch(batch).records
+
+
+def default_recipe(
+    encoder: NluModel, layers: tuple[int, ...], moments: tuple[Moments, Moments]
+) -> Recipe:
+    """All layers that the moments are of, whitened with the usual shrinkage: what the scores of
+    names were learnt on."""
+    tokens, records = (whitening(each, shrinkage=SHRINKAGE) for each in moments)
+    return Recipe(encoder, layers, (tokens, records))
