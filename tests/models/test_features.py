@@ -86,7 +86,7 @@ def test_kept_rows_are_those_computed_anew(tmp_path: Path) -> None:
 
 def test_rows_of_another_recipe_are_others(tmp_path: Path) -> None:
     corpus = made(tmp_path)
-    for fields in ({}, {"whitening": 1.0}, {"layers": (1, 2)}):
+    for fields in ({}, {"whitening": 1.0}, {"layers": (2,)}):
         model(**fields).loader(corpus, cache_dir=tmp_path)
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("rows-")]) == 3
 
@@ -102,7 +102,7 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"model\.layers from 0 to 2"):
+    with pytest.raises(InvalidInput, match=r"model\.layers among \[1, 2\]"):
         model(layers=(0, 7))
     with pytest.raises(InvalidInput, match="small, a folder"):
         model(encoder="nowhere")
@@ -110,10 +110,10 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     about = tmp_path / "mine" / "encoder.json"
     fields = json.loads(about.read_text())
     about.write_text(json.dumps(fields | {"format": 99}))
-    with pytest.raises(InvalidData, match="format 1"):
+    with pytest.raises(InvalidData, match="format 2"):
         model(encoder=str(tmp_path / "mine"))
     about.write_text(json.dumps(fields))
-    (tmp_path / "mine" / "weights.safetensors").write_bytes(b"")
+    (tmp_path / "mine" / "model.safetensors").write_bytes(b"")
     with pytest.raises(InvalidData, match="whole encoder"):
         model(encoder=str(tmp_path / "mine"))
 
@@ -127,3 +127,28 @@ def test_an_encoder_never_meets_its_own_corpus() -> None:
     with pytest.raises(InvalidInput, match="without sgd_dialogues among its public corpora"):
         require_usable(config, data_config(name="sgd_dialogues"))
     require_usable(config, data_config(name="atis"))
+
+
+def test_heads_at_zero_say_what_the_names_say() -> None:
+    """Before the first step the scores are those of the names alone; without them all are equal."""
+    with_names, without = model(), model(prior="none")
+    batch = random_batch(with_names, 6, seed=2)
+    said = with_names.predict(batch)
+    vectors = with_names.fixed.name_vectors(SCHEMA)
+    assert vectors is not None
+    scores = batch.inputs["record_names"] @ vectors[0].t()
+    torch.testing.assert_close(said.intent_log_probs, scores.log_softmax(1))
+    assert said.intent_log_probs.std(dim=1).min() > 1e-3
+    silent = without.predict(random_batch(without, 6, seed=2))
+    assert torch.equal(silent.intent_log_probs.std(dim=1), torch.zeros(6))
+
+
+def test_names_change_no_gradient_of_another_record() -> None:
+    """The start is a constant: the heads' gradients by record are those of the rows alone."""
+    found = model()
+    batch = random_batch(found, 5, seed=3)
+    (whole,) = torch.autograd.grad(found.losses(batch).sum(), found.intent_head.weight)
+    rows = torch.nn.functional.pad(batch.inputs["records"], (0, 1), value=0.3)
+    start = batch.inputs["record_names"] @ found.intent_names.t()
+    wrong = start.softmax(1) - torch.nn.functional.one_hot(batch.intents, start.shape[1])
+    torch.testing.assert_close(whole, wrong.t() @ rows)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from trainables.encoders import tensors
 from trainables.encoders.about import ABOUT
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:
     from trainables.models.bert import Config
@@ -116,14 +116,14 @@ def load_encoder(place: str, layers: int, provenance: str) -> Source:
                 f" model.encoder={place!r}, got {layers} and {found.hidden_act}"
             )
         if (Path(place) / ABOUT).is_file():
-            weights = tensors.load(Path(place) / _FILE)
+            weights = _own_weights(Path(place))
         else:
             with _quiet():
                 weights = BertModel.from_pretrained(
                     place, num_hidden_layers=layers, add_pooling_layer=False, dtype=torch.float32
                 ).state_dict()
         tokenizer = AutoTokenizer.from_pretrained(place)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidInput(
             "expected model.encoder to be scratch, minilm, a folder or a hub name that can be"
             f" loaded, got {place!r}"
@@ -139,6 +139,14 @@ def load_encoder(place: str, layers: int, provenance: str) -> Source:
         eps=found.layer_norm_eps,
     )
     return Source(sizes, provenance, weights, tokenizer)
+
+
+def _own_weights(place: Path) -> dict[str, Tensor]:
+    """Those that `sweep pretrain` left in `place`."""
+    try:
+        return tensors.load(place / _FILE)
+    except (OSError, ValueError, SafetensorError):
+        raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
 
 
 @contextmanager
