@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.data.batches import PackedBatch
+from trainables.data.batches import FeatureTable, PackedBatch
 from trainables.encoders.names import batches_of_names
 from trainables.encoders.rows import (
     Moments,
@@ -19,9 +20,30 @@ from trainables.encoders.rows import (
     whitening,
     with_neighbors,
 )
-from trainables.models._nlu import NluModel
 
 SHRINKAGE = 0.3  # of the public covariance, where nothing else is said
+
+
+class States(Protocol):
+    """See `models`: what each layer makes of a batch."""
+
+    @property
+    def tokens(self) -> tuple[Tensor, ...]:
+        """[T, D_k] of layer k."""
+
+    @property
+    def records(self) -> tuple[Tensor, ...]:
+        """[B, E_k] of layer k."""
+
+
+class Encoder(Protocol):
+    """The part of a model that features come from."""
+
+    def feature_table(self, types: Sequence[str]) -> FeatureTable:
+        """What it needs of each distinct token."""
+
+    def layer_states(self, batch: PackedBatch) -> States:
+        """What every layer makes of a batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +58,7 @@ class RowsOf:
 class Recipe:
     """An encoder, its layers and the whitening of tokens and of records."""
 
-    encoder: NluModel
+    encoder: Encoder
     layers: tuple[int, ...]
     white: tuple[Whitening | None, Whitening | None]
     neighbors: bool = False
@@ -69,7 +91,7 @@ class Recipe:
 
 
 def default_recipe(
-    encoder: NluModel, layers: tuple[int, ...], moments: tuple[Moments, Moments]
+    encoder: Encoder, layers: tuple[int, ...], moments: tuple[Moments, Moments]
 ) -> Recipe:
     """All layers that the moments are of, whitened with the usual shrinkage: what the scores of
     names were learnt on."""
