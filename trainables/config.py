@@ -98,13 +98,6 @@ __all__ = [
     "synthesis_config",
 ]
 
-# Fields that were added later: no part of an id where they are at their default.
-_LATER = {
-    "training": ("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"),
-    "privacy": ("clipping",),
-    "model": ("trained",),
-}
-
 
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
@@ -254,11 +247,11 @@ class TrialConfig(Frozen):
         fields = self.model_dump(mode="json")
         # How the work is cut into pieces changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")
-        for section, names in _LATER.items():  # an id from before there was a choice stays
-            known = type(getattr(self, section)).model_fields
-            for name in names:
-                if name in known and fields[section].get(name) == known[name].default:
-                    fields[section].pop(name, None)
+        for section, part in fields.items():  # an id from before there was a choice stays
+            own = getattr(self, section)
+            for name in own.later if isinstance(own, Frozen) else ():
+                if name in part and part[name] == type(own).model_fields[name].default:
+                    part.pop(name)
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

@@ -81,10 +81,12 @@ def migrated_part(section: str, fields: Any, *, whole: dict[str, Any] | None = N
     if known is None:
         return fields
     own = catalogue.entry(SHELVES[section], entry).Config
+    # What an entry has got since then it did not read.
+    read = {name for name in known if name not in own.later}
     kept = {
         name: value
         for name, value in fields.items()
-        if name not in old or (name in known and value != old[name])
+        if name not in old or (name in read and value != old[name])
     }
     unread = own.model_construct(**kept).unread()
     return {name: value for name, value in kept.items() if name not in unread or name not in old}

@@ -88,6 +88,7 @@ class PrivacyConfig(Frozen):
     """
 
     section = "privacy"
+    later = frozenset({"clipping"})
     engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
     clipping: Annotated[str, NameOf("clipping")] = Field(
@@ -152,6 +153,7 @@ class PrivacyConfig(Frozen):
 class TrainingConfig(Frozen):
     """The optimiser's side of a trial."""
 
+    later = frozenset({"precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"})
     epochs: int = Field(30, ge=1, le=MAX_EPOCHS, description="E; with full batches a step each")
     expected_batch_size: int = Field(
         64, ge=1, le=MAX_RECORDS, description="B, over all workers together"

@@ -13,20 +13,21 @@ FIXED = "encoder"
 
 def write_encoder(model_folder: Path) -> Path | None:
     """Write `model_folder`/transformers, from which `BertModel.from_pretrained` loads the encoder
-    (without its pooler), or `model_folder`/encoder, the public encoder that heads read; None for
-    other models.
+    (without its pooler), or `model_folder`/encoder, the public encoder that heads read or a clc
+    starts from; None for other models.
 
     Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
     """
     about = json.loads((model_folder / "model.json").read_text(encoding="utf-8"))
-    if about["model"]["name"] == "features":
+    name, encoder = about["model"]["name"], about["model"].get("encoder", "scratch")
+    if name != "bert":
+        if encoder == "scratch":
+            return None
         from trainables.encoders.about import read_about
 
         fixed = model_folder / FIXED
-        shutil.copytree(read_about(about["model"]["encoder"]).place, fixed)
+        shutil.copytree(read_about(encoder).place, fixed)
         return fixed
-    if about["model"]["name"] != "bert":
-        return None
     from safetensors.torch import load_file, save_file
 
     from trainables.models._bert_weights import source_of, to_transformers, transformers_config

@@ -25,6 +25,7 @@ _LATER = frozenset({"top_layers"})
 class EncoderConfig(ModelConfig):
     """The fields of a model whose encoder may be trained in part. `num_layers` is its own."""
 
+    later = frozenset({"trained"})
     trained: Literal["all", "heads", "biases"] = Field(
         "all",
         description="heads: those alone; biases: heads, and biases and norms of top_layers (BitFit,"
@@ -38,12 +39,18 @@ class EncoderConfig(ModelConfig):
         """Layers are chosen where a part of them is trained."""
         return _LATER if self.trained in ("all", "heads") else frozenset()
 
+    @property
+    def layers(self) -> int | None:
+        """How many there are; None where a file says so."""
+        found: int = self.num_layers  # type: ignore[attr-defined]  # each model has its own
+        return found
+
     @model_validator(mode="after")
     def _layers_exist(self) -> Any:
-        layers: int = self.num_layers  # type: ignore[attr-defined]  # each model has its own
-        if self.top_layers is not None and self.top_layers > layers:
+        if self.layers is not None and (self.top_layers or 0) > self.layers:
             raise ValueError(
-                f"expected model.top_layers <= model.num_layers={layers}, got {self.top_layers}"
+                f"expected model.top_layers <= model.num_layers={self.layers}, got"
+                f" {self.top_layers}"
             )
         return self
 

@@ -8,16 +8,19 @@ layers of MiniLM-L6, an extra), a local folder or a hub name.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
+from trainables.models._public import about_of, refuse_learnt, words
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
+    from trainables.config import DataConfig
     from trainables.data.records import LabelSchema
     from trainables.models._bert import Bert
 
@@ -64,6 +67,16 @@ class Config(EncoderConfig):
         return found if self.trained == "all" else found | {"freeze_embeddings"}
 
 
+def require_usable(config: Config, data: DataConfig) -> None:
+    """Refuse an encoder of `sweep pretrain` that has learnt from the records themselves.
+
+    Raises: InvalidInput for such an encoder.
+    """
+    about = about_of(config.encoder)
+    if about is not None:
+        refuse_learnt(about, config.encoder, data)
+
+
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     """A BERT; what is not loaded is drawn from `seed`.
 
@@ -76,6 +89,9 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     from trainables.models._bert_weights import source_of
 
     source = source_of(config)
+    about = about_of(config.encoder)
+    if about is not None:
+        source = replace(source, provenance=f"{words(about)}, first {config.num_layers} layers")
     if source.sizes.width % source.sizes.heads:
         raise InvalidInput(
             f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"

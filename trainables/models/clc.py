@@ -7,27 +7,48 @@ ASCII; word vectors are hashed unless a public file is named.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from trainables.encoders.about import About, read_about
+from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH
+from trainables.models._public import load_weights, refuse_learnt, words
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from trainables.config import DataConfig
     from trainables.data.records import LabelSchema
     from trainables.models._clc import Clc
 
 KIND = "frames"
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 DEFAULT = True
+_OF_SCRATCH = frozenset(
+    {
+        *("word_vectors", "word_buckets", "word_dim", "char_dim", "char_filters", "char_kernel"),
+        *("hidden_size", "num_layers", "freeze_embeddings"),
+    }
+)
 
 
 class Config(EncoderConfig):
     """The fields of `model` with `name: clc`. The sizes are the paper's by default."""
 
     name: Literal["clc"] = "clc"
+    later = EncoderConfig.later | {"encoder"}
+    encoder: str = Field(
+        "scratch",
+        description="scratch | one that ships | a folder of `sweep pretrain`, whose words and sizes"
+        " it has",
+    )
     word_vectors: str = Field("hashed", description="hashed | glove (extra) | a .vec or GloVe file")
     word_buckets: int = Field(
         8_192,
@@ -45,22 +66,80 @@ class Config(EncoderConfig):
     freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
 
     def unread(self) -> frozenset[str]:
-        """A file of vectors has its own width, and trains no rows where it is frozen."""
+        """A file of vectors has its own width, and trains no rows where it is frozen; an encoder
+        has all sizes."""
         found = super().unread()
+        if self.encoder != "scratch":
+            return found | _OF_SCRATCH
         if self.word_vectors == "hashed":
             return found
         return found | {"word_dim"} | ({"word_buckets"} if self.freeze_embeddings else set())
 
+    @property
+    def layers(self) -> int | None:
+        """None where the encoder's folder says so."""
+        return self.num_layers if self.encoder == "scratch" else None
+
+
+def require_usable(config: Config, data: DataConfig) -> None:
+    """Refuse an encoder of `sweep pretrain` that has learnt from the records themselves.
+
+    Raises: InvalidInput for such an encoder, and for one that is not there.
+    """
+    if config.encoder != "scratch":
+        refuse_learnt(read_about(config.encoder), config.encoder, data)
+
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
-    """A CLC with random weights drawn from `seed`.
+    """A CLC; what is not loaded is drawn from `seed`.
 
-    Raises: InvalidInput where `config.word_vectors` names nothing that is there.
+    Raises: InvalidInput where `config` names word vectors or an encoder that is not there, one that
+        is no CLC, or more layers than it has; InvalidData where its folder is damaged.
     """
     import torch
 
     from trainables.models._clc import Clc
 
+    start = None if config.encoder == "scratch" else _start_of(config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "clc"))
-        return Clc(config, num_intents=len(schema.intents), num_tags=len(schema.tags), seed=seed)
+        model = Clc(
+            config if start is None else start.config,
+            num_intents=len(schema.intents),
+            num_tags=len(schema.tags),
+            seed=seed,
+        )
+    if start is not None:
+        load_weights(model, start.weights, place=start.about.place)
+        model.provenance = f"{words(start.about)}; {model.provenance}"
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """An encoder's own fields and weights."""
+
+    config: Config
+    weights: Mapping[str, Tensor]
+    about: About
+
+
+def _start_of(config: Config) -> _Start:
+    from trainables.encoders import folder
+
+    found = folder.read(config.encoder)
+    if found.model.get("name") != "clc" or found.weights is None:
+        raise InvalidInput(
+            f"expected model.encoder to be a clc with model.name=clc, got {config.encoder}, a"
+            f" {found.model.get('name')}"
+        )
+    own = Config.model_validate(dict(found.model))
+    if (config.top_layers or 0) > own.num_layers:
+        raise InvalidInput(
+            f"expected model.top_layers <= {own.num_layers}, the layers of {config.encoder}, got"
+            f" {config.top_layers}"
+        )
+    chosen = {name: getattr(config, name) for name in ("dropout", "trained", "top_layers")}
+    return _Start(
+        own.model_copy(update=chosen), found.weights, About(found.place, found.model, found.card)
+    )
