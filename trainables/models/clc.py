@@ -140,6 +140,4 @@ def _start_of(config: Config) -> _Start:
             f" {config.top_layers}"
         )
     chosen = {name: getattr(config, name) for name in ("dropout", "trained", "top_layers")}
-    return _Start(
-        own.model_copy(update=chosen), found.weights, About(found.place, found.model, found.card)
-    )
+    return _Start(own.model_copy(update=chosen), found.weights, read_about(config.encoder))
