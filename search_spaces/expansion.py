@@ -95,7 +95,12 @@ def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tu
 
     Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
     """
-    return tuple(_with_seeds(space, variant, values))
+    return tuple(points_at(space, variant, values))
+
+
+def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> Iterator[Point]:
+    """The points of `point_at`, each made when it is asked for."""
+    return _with_seeds(space, variant, values)
 
 
 def _variants(space: SearchSpace) -> tuple[Variant, ...]:

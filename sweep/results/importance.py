@@ -22,6 +22,7 @@ from sweep.store.sweeps import TrialRecord
 FEWEST = 6  # configurations below which nothing can be said
 _TREES = 200
 _SHUFFLES = 20
+_MOST = 500  # configurations that a forest is grown from: by chance, where there are more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,9 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
         return None
     name = metric or select.chosen_by(finished)
     rows = [(g, s.mean) for g in groups if (s := g.spread(name)) and math.isfinite(s.mean)]
+    if len(rows) > _MOST:
+        chosen = np.random.default_rng(0).choice(len(rows), _MOST, replace=False)
+        rows = [rows[place] for place in sorted(chosen)]
     paths = varied_axes([group.records[0] for group, _ in rows])
     if len(rows) < FEWEST or not paths:
         return None

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from dashboards import roc_charts
-from dashboards.render import png
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
@@ -94,6 +92,9 @@ def draw(place: Path, title: str) -> None:
         picture.exists() and picture.stat().st_mtime_ns >= data.stat().st_mtime_ns
     ):
         return
+    from dashboards import roc_charts
+    from dashboards.render import png  # Matplotlib, which no sweep should wait for at its start
+
     fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two may draw it at once
     fresh.write_bytes(png(roc_charts.roc_of_trial(evidence.read_curves(place), title=title)))
     fresh.replace(picture)

@@ -90,9 +90,9 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
 def interval_of(record: TrialRecord) -> tuple[float, float] | None:
     """The 95 % bootstrap interval of a trial's test SER; None where none was made."""
     low, high = record.metrics.get("ser_low"), record.metrics.get("ser_high")
-    if record.plan.config.evaluation.bootstrap_samples == 0:
+    if low is None or high is None or record.plan.config.evaluation.bootstrap_samples == 0:
         return None
-    return None if low is None or high is None else (low, high)
+    return low, high
 
 
 def _told_apart(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from search_spaces.domains import Branch, branches
-from search_spaces.expansion import Point, point_at
+from search_spaces.expansion import Point, point_at, points_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.search import linear_scaling
@@ -266,7 +266,7 @@ def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
                 p.fields if p.config is None else p.config.model_dump(mode="json"),
                 record.plan.fields,
             )
-            for p in point_at(space, branch.variant, values)
+            for p in points_at(space, branch.variant, values)
         ):
             return Suggestion(variant=branch.variant, values=values)
     return None

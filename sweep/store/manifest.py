@@ -7,6 +7,7 @@ written after a trial has ended (its comparison with other trials) is left out.
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -62,9 +63,10 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     found = []
     for name, mark in _read(place).files.items():
         path = folder / name
-        if not path.is_file():
+        size = _size_of(path)
+        if size is None:
             found.append(f"{name} is missing")
-        elif path.stat().st_size != mark.size:
+        elif size != mark.size:
             found.append(f"{name} has another size")
         elif (thorough or name in _LOOKED_AT) and _mark_of(path) != mark:
             found.append(f"{name} has another content")
@@ -99,6 +101,15 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
         top = name.parts[0]
         if path.is_file() and top not in _LATER and not top.startswith(_TRANSIENT):
             yield name.as_posix(), path
+
+
+def _size_of(path: Path) -> int | None:
+    """Bytes of a file; None where there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _mark_of(path: Path) -> FileMark:

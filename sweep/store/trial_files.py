@@ -135,7 +135,7 @@ class TrialFiles:
         except FileNotFoundError:
             names = []
         if _RESULT_FILE in names and (result := self.result(trial_id)) is not None:
-            return TrialStatus.STOPPED if result["stopped_early"] else TrialStatus.DONE
+            return _status_of(result)
         if not runs:
             return TrialStatus.REFUSED
         if _FAILED in names:
@@ -148,31 +148,48 @@ class TrialFiles:
 
     def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
         """What the disk says of a trial; `running`: whether the sweep has a live process."""
-        rows, result = self.epochs(trial.id), self.result(trial.id)
+        result = self.result(trial.id)
+        if result is not None:
+            return self._finished(trial, result)
+        rows = self.epochs(trial.id)
         status = self.status(trial.id, runs=trial.runs, running=running)
         place = self.trial_folder(trial.id)
         reason = trial.reason
-        if result is not None:
-            reason = result["reason"]
-        elif status is TrialStatus.FAILED:
+        if status is TrialStatus.FAILED:
             reason = read_json(place / _FAILED)["reason"]
         elif trial.runs and (place / _DENIED).exists():
             reason = read_json(place / _DENIED)["reason"]
-        metrics = result["metrics"] if result else (rows[-1]["metrics"] if rows else {})
-        times = result["seconds"] if result else {}
-        panel = self.panel(trial.id) if result else {}
         return TrialRecord(
             plan=trial,
             status=status,
-            epochs_done=result["epochs_done"] if result else len(rows),
-            metrics=with_leakage({**metrics, **panel.get("metrics", {})}),
-            seconds=float(times.get("total") or sum(row["seconds"] for row in rows)),
+            epochs_done=len(rows),
+            metrics=with_leakage(rows[-1]["metrics"] if rows else {}),
+            seconds=float(sum(row["seconds"] for row in rows)),
             reason=reason,
-            notes=(*result["notes"], *panel.get("notes", ())) if result else (),
-            privacy=result["privacy"] if result else None,
-            violation=panel.get("violation"),
-            ended_at=metric(result.get("time")) if result else None,
         )
+
+    def _finished(self, trial: plans.PlannedTrial, result: dict[str, Any]) -> TrialRecord:
+        """The record of a trial that has a result."""
+        panel = self.panel(trial.id)
+        seconds = result["seconds"].get("total")
+        if not seconds:
+            seconds = sum(row["seconds"] for row in self.epochs(trial.id))
+        return TrialRecord(
+            plan=trial,
+            status=_status_of(result),
+            epochs_done=result["epochs_done"],
+            metrics=with_leakage({**result["metrics"], **panel.get("metrics", {})}),
+            seconds=float(seconds),
+            reason=result["reason"],
+            notes=(*result["notes"], *panel.get("notes", ())),
+            privacy=result["privacy"],
+            violation=panel.get("violation"),
+            ended_at=metric(result.get("time")),
+        )
+
+
+def _status_of(result: Mapping[str, Any]) -> TrialStatus:
+    return TrialStatus.STOPPED if result["stopped_early"] else TrialStatus.DONE
 
 
 def with_leakage(metrics: Mapping[str, Any]) -> dict[str, float | None]:
