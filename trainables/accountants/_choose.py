@@ -40,7 +40,7 @@ def account(
     what = _within_reach(exactly)
     effort: Effort = "exact" if exact else "plan"
     if accountant is None:
-        value, name, tight = best(what, delta=delta, effort=effort)
+        value, name, tight = best(exactly, delta=delta, effort=effort)
     else:
         module, name = bounding(accountant), accountant
         value = float(module.of_release(what, delta=delta))
@@ -156,11 +156,12 @@ def _on_noise_grid(what: Release, fineness: int = _NOISE_GRID) -> Release:
 def _within_reach(what: Release) -> Release:
     """A release of at most 100 phases, whose figure takes seconds: noise of more epochs than that,
     where it decays, is rounded down, by as little as makes them so few. Gaussian mechanisms on all
-    records need no rounding: their figure is a sum.
+    records are one, without rounding.
     """
-    summed = what.sampling == "shuffle" or what.sample_rate >= 1
-    if summed or len(what.phases) <= _MANY_PHASES or not what.is_finite:
+    if len(what.phases) <= _MANY_PHASES or not what.is_finite:
         return what
+    if what.sampling == "shuffle" or what.sample_rate >= 1:
+        return _one_gaussian(what)
     fineness: float = _FINEST_NOISE_GRID
     while len((found := _rounded(what, fineness)).phases) > _MANY_PHASES:
         fineness /= 2  # of nested grids, so that one more epoch never costs less
