@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,52 @@ def built(**fields: Any) -> NluModel:
     return made
 
 
-def test_a_clc_has_the_weights_of_the_encoder_and_heads_of_its_own() -> None:
-    found = folder.read("small")
-    model = built(name="clc", encoder="small")
-    assert found.weights is not None
+SIZES: dict[str, Any] = {"hidden_size": 8, "char_filters": 5, "word_buckets": 30, "word_dim": 6}
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """The folder of a small CLC that has learnt from two corpora."""
+    place = tmp_path / "mine"
+    place.mkdir()
+    model = built(name="clc", **SIZES)
+    torch.manual_seed(7)
+    kept = {}
+    for name, value in model.state_dict().items():
+        if not name.startswith(("intent_head", "tag_head", "crf")):
+            kept[name] = torch.randn_like(value)
+    save_file(kept, str(place / folder.WEIGHTS))
+    card = {"name": "mine", "corpora": [{"name": "health"}, {"name": "video"}]}
+    write_about(place, model={"name": "clc", **SIZES}, card=card, layers=(0, 1, 2))
+    return place
+
+
+def test_a_clc_has_the_weights_of_the_encoder_and_heads_of_its_own(mine: Path) -> None:
+    found = folder.read(str(mine))
+    model = built(name="clc", encoder=str(mine))
+    assert found.weights
     state = model.state_dict()
     for name, value in found.weights.items():
-        assert torch.equal(state[name], value.float()), name
+        assert torch.equal(state[name], value), name
     assert model.intent_head.out_features == len(SCHEMA.intents)
-    assert "public encoder small, pretrained on" in model.provenance
-    assert all(corpus in model.provenance for corpus in read_about("small").corpora)
+    assert model.provenance.startswith(
+        "starts from the public encoder mine, pretrained on health, video;"
+    )
     model.feature_table(TYPES)
 
 
-def test_a_part_of_it_is_trained() -> None:
-    model = built(name="clc", encoder="small", trained="biases", top_layers=1)
+def test_a_bert_has_the_weights_of_the_one_that_ships() -> None:
+    model = built(name="bert", encoder="small", num_layers=2, trained="lora", lora_rank=2)
+    plain = built(name="bert", encoder="small", num_layers=2)
+    state = plain.state_dict()
+    same = {name.replace(".base", ""): value for name, value in model.state_dict().items()}
+    assert all(torch.equal(same[name], state[name]) for name in state)
+    assert "public encoder small, pretrained on" in plain.provenance
+    assert all(corpus in plain.provenance for corpus in read_about("small").corpora)
+
+
+def test_a_part_of_it_is_trained(mine: Path) -> None:
+    model = built(name="clc", encoder=str(mine), trained="biases", top_layers=1)
     moving = {name for name, p in model.named_parameters() if p.requires_grad}
     assert {name for name in moving if "head" not in name and "crf" not in name} == {
         "layers.1.bias"
@@ -50,32 +80,25 @@ def test_a_part_of_it_is_trained() -> None:
     assert "trained: heads, biases and norms of the top 1 layers" in model.provenance
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"name": "clc", "encoder": "nowhere"}, "model.encoder to be one of small, .* 'nowhere'"),
-        ({"name": "clc", "encoder": "small", "trained": "biases", "top_layers": 3},
-         "model.top_layers <= 2, the layers of small, got 3"),
-    ],
-)  # fmt: skip
-def test_what_is_not_there_is_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        built(**fields)
+def test_what_is_not_there_is_refused(mine: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"model\.encoder to be one of small, .* 'nowhere'"):
+        built(name="clc", encoder="nowhere")
+    with pytest.raises(InvalidInput, match=r"a clc with model\.name=clc, got small, a bert"):
+        built(name="clc", encoder="small")
+    with pytest.raises(InvalidInput, match=r"top_layers <= 2, the layers of .*, got 3"):
+        built(name="clc", encoder=str(mine), trained="biases", top_layers=3)
 
 
-def test_a_damaged_encoder_is_told(tmp_path: Path) -> None:
-    place = tmp_path / "mine"
-    shutil.copytree(read_about("small").place, place)
-    save_file({"nothing": torch.zeros(1)}, str(place / folder.WEIGHTS))
-    with pytest.raises(InvalidData, match=r"fit its encoder\.json|damaged"):
-        built(name="clc", encoder=str(place))
+def test_a_damaged_encoder_is_told(mine: Path) -> None:
+    save_file({"nothing": torch.zeros(1)}, str(mine / folder.WEIGHTS))
+    with pytest.raises(InvalidData, match=r"fit its encoder\.json"):
+        built(name="clc", encoder=str(mine))
 
 
 @pytest.mark.parametrize("name", ["clc", "bert"])
 def test_an_encoder_that_learnt_from_the_corpus_is_refused(name: str, tmp_path: Path) -> None:
-    about = read_about("small")
-    card = {**about.card, "corpora": [{"name": "snips"}]}
-    write_about(tmp_path, model={**about.model, "name": name}, card=card)
+    card = {"name": "mine", "corpora": [{"name": "snips"}]}
+    write_about(tmp_path, model={"name": name}, card=card, layers=(0,))
     module = catalogue.entry("models", name)
     chosen = model_part(name=name, encoder=str(tmp_path))
     with pytest.raises(InvalidInput, match="it has learnt from the records themselves"):
@@ -92,19 +115,19 @@ def test_sizes_are_the_encoder_s_and_the_default_is_no_part_of_an_id() -> None:
     assert of_small.id != usual.id
 
 
-def test_an_export_has_the_encoder_that_it_starts_from(tmp_path: Path) -> None:
+def test_an_export_has_the_encoder_that_it_starts_from(mine: Path, tmp_path: Path) -> None:
     """So it is read where no such encoder is installed."""
-    model = built(name="clc", encoder="small", trained="heads")
-    place = tmp_path / "model"
-    place.mkdir()
+    model = built(name="clc", encoder=str(mine), trained="heads")
+    place = tmp_path / "export" / "model"
+    place.mkdir(parents=True)
     save_file({n: t.contiguous().clone() for n, t in model.state_dict().items()},
               str(place / "weights.safetensors"))  # fmt: skip
-    fields = model_part(name="clc", encoder="small", trained="heads").model_dump(mode="json")
+    fields = model_part(name="clc", encoder=str(mine), trained="heads").model_dump(mode="json")
     about = {"model": fields, "intents": SCHEMA.intents, "slots": SCHEMA.slots}
     about |= {"schema_source": SCHEMA.source, "provenance": ""}
     (place / "model.json").write_text(json.dumps(about), encoding="utf-8")
     assert write_encoder(place) == place / "encoder"
-    said = load(tmp_path)
+    said = load(tmp_path / "export")
     assert getattr(said.config, "encoder", "") == str(place / "encoder")
     for one, other in zip(said.model.parameters(), model.parameters(), strict=True):
         assert torch.equal(one, other)

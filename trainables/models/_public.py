@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.encoders.about import ABOUT, About, read_about
+from trainables.encoders.about import ABOUT, About, read_about, shipped
 from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:
@@ -20,8 +20,11 @@ _HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
 def about_of(encoder: str) -> About | None:
-    """What a folder of `sweep pretrain` says of itself; None for any other place."""
-    return read_about(encoder) if (Path(encoder).expanduser() / ABOUT).is_file() else None
+    """What an encoder that ships, or a folder of `sweep pretrain`, says of itself; None for any
+    other place.
+    """
+    is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped()
+    return read_about(encoder) if is_one else None
 
 
 def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:

@@ -35,7 +35,8 @@ class Config(EncoderConfig):
 
     name: Literal["bert"] = "bert"
     encoder: str = Field(
-        "scratch", description="scratch | minilm (extra) | a local directory | a hub name"
+        "scratch",
+        description="scratch | one that ships | minilm (extra) | a local directory | a hub name",
     )
     num_layers: int = Field(
         4, ge=1, le=1_000, description="encoder layers, the first of a loaded one"
@@ -88,8 +89,8 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
     from trainables.models._bert import Bert
     from trainables.models._bert_weights import source_of
 
-    source = source_of(config)
     about = about_of(config.encoder)
+    source = source_of(config)
     if about is not None:
         source = replace(source, provenance=f"{words(about)}, first {config.num_layers} layers")
     if source.sizes.width % source.sizes.heads:
