@@ -30,6 +30,10 @@ def init(
         int | None,
         typer.Option(min=1, help="Public number of training records; default: rounded."),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Label schema; default: the labels that records have."),
+    ] = None,
     form: own.Form = None,
     text: own.Text = None,
     intent: own.Intent = None,
@@ -50,6 +54,7 @@ def init(
     none is given.
     """
     from sweep.planning.own_data.start import SPACE, start
+    from trainables.data.schema import read_schema
     from trainables.errors import InvalidInput
 
     source = own.source(
@@ -71,12 +76,14 @@ def init(
         epsilon = typer.prompt("epsilon", default=8.0) if interactive else 8.0
     if not 0 < epsilon < float("inf"):
         raise InvalidInput(f"expected --epsilon above 0 and finite, got {epsilon}")
+    labels = None if schema is None else read_schema(schema)
     begun = start(
         source,
         to or Path(data.stem if data.is_file() else f"{data.name}-sweep"),
         epsilon=epsilon,
         num_records=num_records,
         skip_invalid=skip_invalid,
+        schema=labels,
     )
     if as_json:
         print_json(begun.facts())

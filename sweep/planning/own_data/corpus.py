@@ -29,7 +29,13 @@ class Counted:
     slots: Counter[str] = field(default_factory=Counter)
     num_duplicates: int = 0
     num_invalid: int = 0
+    outside: Counter[Part] = field(default_factory=Counter)  # with a label that the schema lacks
     why: str = ""  # of the parts
+
+    @property
+    def num_training(self) -> int:
+        """Records that a model can be trained on."""
+        return self.parts["train"] - self.outside["train"]
 
     @property
     def num_rare(self) -> int:
@@ -42,15 +48,22 @@ class Counted:
         return LabelSchema(intents, tuple(sorted(self.slots)), source=source, tokenize=tokenize)
 
 
-def write_corpus(source: Source, path: Path, *, form: str, skip_invalid: bool) -> Counted:
+def write_corpus(
+    source: Source,
+    path: Path,
+    *,
+    form: str,
+    schema: LabelSchema | None = None,
+    skip_invalid: bool = False,
+) -> Counted:
     """Write all records of a source in a form of the shelf; a part that the source lacks is cut
-    from its training part.
+    from its training part. A label outside of a `schema` is counted.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped.
     """
     parts = _parts_of(source)
     counted = Counted(why=_why(parts))
-    records = _counted(source, counted, parts, skip_invalid=skip_invalid)
+    records = _counted(source, counted, parts, schema, skip_invalid=skip_invalid)
     catalogue.entry("file_formats", form).write(path, records, slots=source.has_slots)
     if not counted.parts:
         raise InvalidInput(f"expected utterances in {source.path}, got none that can be read")
@@ -72,7 +85,12 @@ def _why(parts: frozenset[Part]) -> str:
 
 
 def _counted(
-    source: Source, counted: Counted, parts: frozenset[Part], *, skip_invalid: bool
+    source: Source,
+    counted: Counted,
+    parts: frozenset[Part],
+    schema: LabelSchema | None,
+    *,
+    skip_invalid: bool,
 ) -> Iterator[Utterance]:
     seen: set[int] = set()
     first: InvalidData | None = None
@@ -82,7 +100,7 @@ def _counted(
             counted.num_invalid += 1
             continue
         utterance = found if found.part != "train" else _with_part(found, parts)
-        _count(utterance, counted, seen)
+        _count(utterance, counted, seen, schema)
         yield utterance
     if first is not None and not skip_invalid:
         more = counted.num_invalid - 1
@@ -96,7 +114,9 @@ def _with_part(utterance: Utterance, parts: frozenset[Part]) -> Utterance:
     return replace(utterance, part=part_of(utterance, validation=validation, test=test))
 
 
-def _count(utterance: Utterance, counted: Counted, seen: set[int]) -> None:
+def _count(
+    utterance: Utterance, counted: Counted, seen: set[int], schema: LabelSchema | None
+) -> None:
     key = text_hash(utterance.tokens)
     if key in seen:  # a corpus has equal texts once
         counted.num_duplicates += 1
@@ -105,4 +125,8 @@ def _count(utterance: Utterance, counted: Counted, seen: set[int]) -> None:
     counted.parts[utterance.part] += 1
     if utterance.intent != NO_INTENT:
         counted.intents[utterance.intent] += 1
-    counted.slots.update({name for name, _, _ in slots_lenient(utterance.tags)})
+    slots = {name for name, _, _ in slots_lenient(utterance.tags)}
+    counted.slots.update(slots)
+    if schema is not None:
+        known = utterance.intent in schema.intents and slots <= set(schema.slots)
+        counted.outside[utterance.part] += not known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.file_formats import Source
 
+_SOURCE = "declared public by its owner (sweep init)"
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 
@@ -45,6 +46,7 @@ class Begun:
             "num_snapped": self.num_snapped,
             "num_duplicates": self.counted.num_duplicates,
             "num_invalid": self.counted.num_invalid,
+            "num_outside_schema": self.counted.outside.total(),
             "parts": {part: self.counted.parts[part] for part in PARTS},
             "parts_because": self.counted.why,
             "num_intents": len(schema.intents) if schema.has_intents else 0,
@@ -73,6 +75,12 @@ class Begun:
             f" {self.num_records} records train (data.num_records). No epsilon covers either:"
             " strike out a label, or round the number, where it would say something of one record.",
         ]
+        if facts["num_outside_schema"]:
+            found.append(
+                f"{facts['num_outside_schema']} records have a label that the schema lacks: they"
+                f" are kept, and train nothing (`sweep data check {folder / UTTERANCES} --schema"
+                f" {folder / SCHEMA}`)."
+            )
         if facts["num_rare_labels"]:
             found.append(
                 f"{facts['num_rare_labels']} labels have fewer than {FEW} records"
@@ -98,8 +106,10 @@ def start(
     epsilon: float,
     num_records: int | None,
     skip_invalid: bool,
+    schema: LabelSchema | None = None,
 ) -> Begun:
-    """Write corpus, schema and space into a new folder, which appears whole or not at all.
+    """Write corpus, schema and space into a new folder, which appears whole or not at all. The
+    labels are those of a `schema`, or all that the records have.
 
     Raises: InvalidInput where the folder is there, or records cannot be read.
     """
@@ -110,13 +120,18 @@ def start(
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         counted = write_corpus(
-            source, partial / UTTERANCES, form="json_lines", skip_invalid=skip_invalid
+            source,
+            partial / UTTERANCES,
+            form="json_lines",
+            schema=schema,
+            skip_invalid=skip_invalid,
         )
-        schema = counted.schema(
-            source="declared public by its owner (sweep init)", tokenize=source.options.tokenize
-        )
+        tokenize = source.options.tokenize
+        if schema is None:
+            schema = counted.schema(source=_SOURCE, tokenize=tokenize)
+        schema = replace(schema, tokenize=tokenize)
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
-        declared = num_records or rounded_size(counted.parts["train"])
+        declared = num_records or max(1, rounded_size(counted.num_training))
         space = Start(
             name=name_of(folder.name),
             file=folder / SPACE,

@@ -106,6 +106,21 @@ def test_invalid_records_can_be_left_out(place: Path, capsys: pytest.CaptureFixt
     assert json.loads(out)["num_invalid"] == 1
 
 
+def test_labels_that_were_public_before(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "public.json").write_text('{"intents": ["play", "sing"], "slots": []}')
+    chosen = ("--schema", "public.json", "--tokenize", "punctuation")
+    code, out, _ = answer(capsys, "init", str(csv_in(place)), *chosen)
+    assert code == 0
+    assert "100 records have a label that the schema lacks" in out
+    schema = json.loads(Path("mine/schema.json").read_text())
+    assert (schema["intents"], schema["tokenize"]) == (["play", "sing"], "punctuation")
+    code, out, err = answer(
+        capsys, "data", "check", "mine/utterances.jsonl", "--schema", "mine/schema.json"
+    )
+    assert (code, out.count("expected an intent of the schema")) == (2, 20)
+    assert "got 100 problems in 300 records" in err
+
+
 def test_a_part_hangs_on_the_record_alone() -> None:
     """Shares of a hash: 10,000 texts, bounds of 5 standard deviations (false alarm below 1e-6)."""
     texts = [Utterance((f"text{n}",), ("O",), "x") for n in range(10_000)]
