@@ -16,7 +16,8 @@ def require_executor(settings: RunSettings) -> None:
     """What can be known of the executor before anything is started.
 
     Raises: InvalidInput for a scheduler where trials run one after another, so that nothing runs
-    beside one that it could be compared with; where nothing answers at the cluster's address.
+    beside one that it could be compared with; where nothing answers at the cluster's address; where
+    a local cluster would take calls without a token.
     """
     if settings.executor == "local":
         if settings.scheduler != "none":
@@ -25,6 +26,8 @@ def require_executor(settings: RunSettings) -> None:
             )
     elif settings.address is not None:
         ray_session.require_answer(settings.address)
+    else:
+        ray_session.require_token()
 
 
 def require_room(

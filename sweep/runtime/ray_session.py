@@ -47,6 +47,15 @@ _ENVIRONMENT = {
     # Its handler of SIGTERM prints a stack and ends the process before ours is called.
     "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
 }
+# A cluster of this machine is for its owner alone: every port on loopback, every call with a token.
+_LOOPBACK = "127.0.0.1"
+_LOCAL_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    # Ray takes loopback for its address where it is told that it can have no other nodes.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it would go with us
+}
 
 
 @contextmanager
@@ -59,6 +68,9 @@ def session(settings: RunSettings) -> Iterator[None]:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if settings.address is None:
+        require_token()
+        os.environ.update(_LOCAL_ENVIRONMENT)
 
     import ray  # after the environment: Ray reads it when imported
 
@@ -68,6 +80,7 @@ def session(settings: RunSettings) -> Iterator[None]:
         yield
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
+    logging.getLogger("ray._private.services").setLevel(logging.CRITICAL)  # pages on a dashboard
     _keep_off_stdout()
     packages = _packages()
     if settings.address is not None:
@@ -90,14 +103,15 @@ def session(settings: RunSettings) -> Iterator[None]:
         ours = str(packages[0].parent)
         # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
         os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
-        os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # it would go with us
         cpus = settings.cpus or machine_cpus()
         try:
             _start_local(
                 num_cpus=cpus,
                 resources={TRIAL_SLOT: _TRIAL_SLOTS},
                 namespace=NAMESPACE,
-                include_dashboard=settings.dashboard,
+                # None: it may fail to come up, which costs a sweep nothing but the view.
+                include_dashboard=None if settings.dashboard else False,
+                _node_ip_address=_LOOPBACK,
                 object_store_memory=_OBJECT_STORE_BYTES,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -210,6 +224,19 @@ def _find_daemons() -> None:
         with suppress(psutil.Error):
             if child.name() in ("raylet", "gcs_server"):
                 _daemons[child.name()] = child
+
+
+def require_token() -> None:
+    """Check that nobody had Ray's calls go unchecked on this machine.
+
+    Raises: InvalidInput where somebody did.
+    """
+    mode = os.environ.get("RAY_AUTH_MODE", "token")
+    if mode.lower() != "token":
+        raise InvalidInput(
+            "expected RAY_AUTH_MODE to be token, or not set, for a Ray of this machine (any of its"
+            f" users could run code as you), got {mode!r}"
+        )
 
 
 def require_answer(address: str, *, timeout: float = 5.0) -> None:

@@ -15,6 +15,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def not_in_the_background() -> None:
+    """A shell starts background jobs with Ctrl-C ignored, which programs below inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 READY = "print('ready', flush=True)\n"
 
 

@@ -97,6 +97,8 @@ def write_space(folder: Path, *, executor: str) -> Path:
 
 def interrupt(case: Case, folder: Path) -> Ending:
     """Run a sweep in `folder`, which is new, and interrupt it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited; so would the sweep
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder.mkdir(parents=True, exist_ok=True)
     space = write_space(folder, executor=case.executor)
     mark = f"INTERRUPTED_{os.getpid()}_{time.monotonic_ns()}"

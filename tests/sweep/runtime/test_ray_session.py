@@ -102,3 +102,10 @@ def test_an_address_that_answers_is_tried(silent_port: int) -> None:
     with socket.create_server(("127.0.0.1", silent_port)):
         ray_session.require_answer(f"127.0.0.1:{silent_port}")
     ray_session.require_answer("auto")  # Ray looks for it
+
+
+def test_a_local_ray_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(InvalidInput, match=r"RAY_AUTH_MODE to be token.*got 'disabled'"):
+        require_executor(RunSettings())
+    require_executor(RunSettings(executor="local"))

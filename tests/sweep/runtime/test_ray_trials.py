@@ -133,6 +133,28 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     assert list((tmp_path / "gang" / ".ray").iterdir()) == [], "Ray's own files are gone"
 
 
+def test_nothing_listens_beyond_this_machine(cluster: None, tmp_path: Path) -> None:
+    """Asked while two workers of a trial speak with each other: Ray's daemons, driver, actors and
+    agents, and what `torch.distributed` opens.
+    """
+    found: dict[str, set[str]] = {}
+
+    def events(event: TrialEvent) -> Verdict:
+        if event.kind == "epoch":
+            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+                with suppress(psutil.Error):
+                    sockets = process.net_connections(kind="inet")
+                    places = {str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN}
+                    found.setdefault(process.name().split(".")[0], set()).update(places)
+        return GO_ON
+
+    run_trials(make_jobs(tmp_path, count=1, epochs=2), events=events, settings=SETTINGS)
+    assert {"gcs_server", "raylet"} <= {name for name, places in found.items() if places}
+    own = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    assert {name: places - own for name, places in found.items() if places - own} == {}
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
 def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Path) -> None:
     jobs, diary = make_jobs(tmp_path, count=3, workers=1, epochs=8), Diary()
     for index, rate in enumerate((1e-3, 1e-1, 1.0)):
