@@ -11,6 +11,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep import interrupts
@@ -49,6 +50,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     import typer
 
     from trainables.errors import InvalidInput, SweepError
+    from trainables.system import disk
 
     # What the parser raises for a wrong option; the library exports its subclasses only.
     parser_error: type[Exception] = typer.BadParameter.__mro__[2]
@@ -65,6 +67,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         return _refuse(str(stopped) or "interrupted", code=130)
     except OSError as problem:
+        if (failure := disk.failure_of(problem, Path.cwd())) is not None:
+            return _refuse(f"{failure}: the same command can be given again", code=1)
         where = f" ({problem.filename})" if problem.filename else ""
         return _refuse(f"{problem.strerror or type(problem).__name__}{where}", code=1)
     except parser_error as problem:
@@ -72,6 +76,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = words() if words is not None else str(problem)
         # Without arguments the help has been printed already.
         return _refuse(message, code=2) if message else 2
+    except Exception as problem:
+        failure = disk.failure_of(problem, Path.cwd())
+        if failure is None:
+            raise
+        return _refuse(f"{failure}: the same command can be given again", code=1)
     return code if isinstance(code, int) else 0
 
 

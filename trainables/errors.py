@@ -4,7 +4,8 @@
     ├── InvalidInput      what a person wrote or pointed at is not usable (exit code 2)
     │   ├── InvalidData   a data file that is missing or damaged; the message never quotes its text
     │   └── CannotAnalyze an accountant was given a mechanism that it has no theorem for
-    └── TrialFailed       a trial broke while it ran (exit code 1)
+    ├── TrialFailed       a trial broke while it ran (exit code 1)
+    └── StorageFailed     a disk that is full, read-only or gone: no trial's fault (exit code 1)
 
 Each message is one sentence that names the field, the value and what is allowed.
 """
@@ -38,3 +39,9 @@ class CannotAnalyze(InvalidInput):
 
 class TrialFailed(SweepError):
     """A trial that broke while it ran; what it had reported is kept."""
+
+
+class StorageFailed(SweepError):
+    """A disk that does not take what has to be kept. The trials of the moment are paused by it, not
+    failed.
+    """

@@ -21,6 +21,7 @@ from sweep.spending.verdict import GO_ON, Verdict
 from sweep.store.status import TrialStatus
 from sweep.tracking.delivery import Delivery
 from trainables import goals
+from trainables.errors import StorageFailed
 from trainables.result import EpochReport
 
 
@@ -45,7 +46,11 @@ class Driver:
         self._lock = threading.RLock()
 
     def __call__(self, event: TrialEvent) -> Verdict:
-        """Write the event down and answer it."""
+        """Write the event down and answer it.
+
+        Raises: StorageFailed where a trial was paused by its disk, or the sweep's folder is gone.
+        """
+        self._journal.require_folder()
         with self._lock:
             verdict = self._answer(event)
             self._journal.keep_time(self._gate.time)
@@ -54,6 +59,8 @@ class Driver:
         return verdict
 
     def _answer(self, event: TrialEvent) -> Verdict:
+        if event.is_of_disk:
+            raise StorageFailed(event.reason.partition(": ")[2])
         priced = self._gate.priced(event.trial_id)
         if event.kind == "started":
             return self._start(priced, event)

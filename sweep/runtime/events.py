@@ -25,6 +25,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from sweep.spending.verdict import Verdict
 from trainables.config import TrialConfig
+from trainables.errors import StorageFailed
 from trainables.result import EpochReport, TrialResult
 
 EventKind = Literal["started", "epoch", "finished", "failed"]
@@ -58,7 +59,8 @@ class TrialEvent:
     epoch     `report` is set; the verdict says whether the next epoch may be spent. With a `reason`
               the scheduler has stopped the trial: the epoch is written down, no other is paid for
     finished  `result` is set; `reason` says why it stopped early, empty where it did not
-    failed    `reason` is one line without private text; what was reported before is kept
+    failed    `reason` is one line without private text; what was reported before is kept. One that
+              begins with StorageFailed is of the disk: the trial is paused, and goes on later
     """
 
     kind: EventKind
@@ -68,6 +70,11 @@ class TrialEvent:
     report: EpochReport | None = None
     result: TrialResult | None = None
     reason: str = ""
+
+    @property
+    def is_of_disk(self) -> bool:
+        """Whether it failed by a cause that is not its own."""
+        return self.kind == "failed" and self.reason.startswith(StorageFailed.__name__)
 
 
 class JobSource(Protocol):

@@ -23,6 +23,7 @@ from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
 from sweep.runtime.ray_metrics import recorded
 from sweep.runtime.search_jobs import ChosenJobs, workers_of
+from sweep.runtime.storage_faults import storage_faults
 from sweep.search.source import earlier_records
 from sweep.settings import Settings
 from sweep.spending.gate import SpendGate
@@ -54,10 +55,14 @@ def execute(
     where it is.
 
     Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
-    left; Interrupted.
+    left; StorageFailed where the disk does; Interrupted.
     """
     watch = recorded(watch, folder)
-    with folder.locked(), interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked:
+    with (
+        storage_faults(folder),
+        folder.locked(),
+        interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked,
+    ):
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
         pricing = partial(price, settings=settings, ledger=ledger, packing=packing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from sweep.results import leakage
 from sweep.results.privacy_cards import write_card
@@ -12,6 +13,7 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
+from trainables.errors import StorageFailed
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -29,6 +31,11 @@ class Journal:
         self._figures = figures
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
         self._clock_written = time.monotonic()
+
+    def require_folder(self) -> None:
+        """Raises: StorageFailed where somebody has removed the sweep's folder."""
+        if not self._folder.is_there:
+            raise StorageFailed(f"the folder {self._folder.path} is gone")
 
     def begin(self, trial: PlannedTrial) -> int:
         """Make the trial's folder; epochs that it has done and whose checkpoint is there."""
@@ -85,6 +92,9 @@ class Journal:
             self._folder.write_seconds_run(spent.seconds)
 
     def close(self, spent: TimeSpent) -> None:
-        """Write the wall-clock down; what the thread has not begun is left."""
+        """Write the wall-clock down, where the disk takes it; what the thread has not begun is
+        left.
+        """
         self._background.shutdown(wait=False, cancel_futures=True)
-        self._folder.write_seconds_run(spent.seconds)
+        with suppress(OSError):
+            self._folder.write_seconds_run(spent.seconds)

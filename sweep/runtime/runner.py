@@ -20,6 +20,7 @@ from sweep.runtime.events import RunSettings
 from sweep.runtime.execution import Watch, execute
 from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
+from sweep.runtime.storage_faults import require_storage
 from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.training_data import training_data
@@ -166,7 +167,11 @@ def resume(
 def _started(
     settings: Settings, executed: RunSettings, away: Callable[[str], None] | None = None
 ) -> AbstractContextManager[Any]:
-    """The tracker, and Ray where the trials need it."""
+    """The tracker, and Ray where the trials need it.
+
+    Raises: StorageFailed where the disk takes nothing; as they do.
+    """
+    require_storage(settings)
     if executed.executor == "local":
         return tracking(settings, away=away)
     return tracking_and_ray(settings, executed, away=away)

@@ -19,7 +19,7 @@ from sweep.spending.verdict import Verdict
 from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
-from trainables.system import checkpoint
+from trainables.system import checkpoint, disk
 from trainables.system.communication import Communicator
 
 
@@ -144,7 +144,7 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
             cache_dir=place.cache_dir,
         )
     except Exception as error:  # noqa: BLE001  whatever a trial raises becomes a recorded reason
-        reason = one_line(error)
+        reason = one_line(disk.failure_of(error, job.folder) or error)
         desk.last_words(job.trial_id, attempt, reason)
         try:
             team.regroup()

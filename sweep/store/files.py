@@ -4,6 +4,7 @@ owner. JSON that holds infinities as text.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -17,12 +18,17 @@ from trainables.privacy.summary import plain
 def write_text(path: Path, text: str) -> None:
     """Replace a file by `text` at once: a reader sees the old file or the new one, whole."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:  # half a file takes room on a disk that has none
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
     flush_folder(path.parent)
 
 

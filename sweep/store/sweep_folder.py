@@ -65,6 +65,11 @@ class SweepFolder(TrialFiles):
             )
         return found[0]
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the sweep exists: nobody has removed its folder."""
+        return (self.path / "sweep.json").exists()
+
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions."""
         about: dict[str, Any] = read_json(self.path / "sweep.json")

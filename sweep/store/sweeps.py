@@ -40,7 +40,8 @@ from sweep.store.sweep_folder import SweepFolder as SweepFolder
 from sweep.store.sweep_folder import running_already as running_already
 from sweep.store.trial_files import TrialRecord as TrialRecord
 from sweep.store.trial_files import to_yaml
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData, InvalidInput, StorageFailed
+from trainables.system import disk
 
 # What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus")
@@ -52,28 +53,39 @@ def create(
 ) -> SweepFolder:
     """A new sweep's folder, whole or not at all.
 
-    Raises: InvalidInput for a name that exists already.
+    Raises: InvalidInput for a name that exists already, or a home that cannot be written to;
+    StorageFailed where the disk does not take it.
     """
     place = require_free(home, space.name)
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
-        fresh.mkdir(mode=0o700)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
-    (fresh / "trials").mkdir(mode=0o700)
-    write_text(fresh / "space.yaml", to_yaml(space.document()))
-    plan_files.write_plan(fresh, plan)
+    fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
     # A name can be used again after a deletion; the id cannot.
     about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
-    write_json(fresh / "sweep.json", about)
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh.mkdir(mode=0o700)
+        (fresh / "trials").mkdir(mode=0o700)
+        write_text(fresh / "space.yaml", to_yaml(space.document()))
+        plan_files.write_plan(fresh, plan)
+        write_json(fresh / "sweep.json", about)
+        _publish(fresh, place)
+        flush_folder(home)
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if (failure := disk.failure_of(error, home)) is not None:
+            raise StorageFailed(f"{failure}: {how_to_go_on(home, space.name)}") from None
+        raise InvalidInput(f"cannot write to SWEEP_HOME={home}: {error.strerror}") from None
+    return SweepFolder(place)
+
+
+def _publish(fresh: Path, place: Path) -> None:
+    """Raises: InvalidInput where another process has taken the name meanwhile."""
     try:
         fresh.rename(place)
     except OSError:
+        if not place.exists():
+            raise
         shutil.rmtree(fresh)
-        raise _taken(home, space.name) from None
-    flush_folder(home)
-    return SweepFolder(place)
+        raise _taken(place.parent, place.name) from None
 
 
 def require_free(home: Path, name: str) -> Path:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from sweep.store.sweeps import SweepFolder
+from trainables.errors import SweepError
 
 if TYPE_CHECKING:
     from sweep.tracking.mlflow_store import Tracker
@@ -61,10 +62,12 @@ class Delivery:
                 last_try = self._closing
             if not taken:
                 return
+            # A folder that was removed under the sweep is its driver's to tell of.
+            expected: tuple[type[Exception], ...] = (*self._tracker.away, SweepError)
             try:
                 self._tracker.deliver(self._folder, sorted(taken), running=True)
                 self._problem, wait = None, _FIRST_WAIT
-            except self._tracker.away as problem:
+            except expected as problem:
                 lines = str(problem).splitlines() or [type(problem).__name__]
                 self._problem = lines[0][:200]
                 with self._changed:

@@ -15,7 +15,8 @@ from sweep.store.files import number
 from sweep.tracking.connection import require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
 from sweep.tracking.text import metric_key
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, StorageFailed
+from trainables.system import disk
 from trainables.system.locks import alone
 
 EXPERIMENT = "sweeps"
@@ -49,7 +50,7 @@ class Store:
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
 
-        Raises: InvalidInput where it does not answer.
+        Raises: InvalidInput where it does not answer, StorageFailed where its disk does not.
         """
         require_answer(settings.tracking_uri)
         # A server that goes away must not hold the sweep up: few retries, the rest is caught up.
@@ -60,15 +61,20 @@ class Store:
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
+        from sqlalchemy.exc import SQLAlchemyError  # which MlflowClient lets through
 
         self._error = MlflowException
+        self._away = (MlflowException, SQLAlchemyError, OSError)
         self._settings = settings
         self._runs: dict[tuple[str, str], str] = {}
         try:
             with _alone(settings):
                 self.client = MlflowClient(tracking_uri=settings.tracking_uri)
                 self.experiment_id = self._experiment()
-        except (MlflowException, OSError) as problem:
+        except self._away as problem:
+            failure = disk.failure_of(problem, settings.home)
+            if failure is not None and settings.tracking_uri.startswith("sqlite:"):
+                raise StorageFailed(f"{failure}: the same command can be given again") from None
             reason = str(problem).splitlines()[0][:200]
             raise InvalidInput(
                 f"tracking store {settings.tracking_uri} does not answer ({reason})"
@@ -77,7 +83,7 @@ class Store:
     @property
     def away(self) -> tuple[type[Exception], ...]:
         """What a call raises while the store does not answer."""
-        return (self._error, OSError)
+        return self._away
 
     def find(self, sweep_id: str, trial_id: str) -> str | None:
         """The run of a trial ("" for the sweep itself), None where there is none."""

@@ -42,17 +42,14 @@ class Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Replace the checkpoint of `folder` by this one, atomically."""
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = folder / f".{_CURRENT}.{os.getpid()}"
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(mode=0o700)
-    tensors = {name: tensor.detach().contiguous() for name, tensor in checkpoint.tensors.items()}
-    save_file(tensors, str(fresh / "tensors.safetensors"))
-    (fresh / "state.json").write_text(json.dumps(checkpoint.state), encoding="utf-8")
-    for file in fresh.iterdir():
-        _flush(file)
+    try:
+        _write(fresh, checkpoint)
+    except Exception:  # half a checkpoint takes room on a disk that has none
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     previous = folder / _PREVIOUS
     current = folder / _CURRENT
     shutil.rmtree(previous, ignore_errors=True)
@@ -60,6 +57,17 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         current.rename(previous)
     fresh.rename(current)
     shutil.rmtree(previous, ignore_errors=True)
+
+
+def _write(fresh: Path, checkpoint: Checkpoint) -> None:
+    from safetensors.torch import save_file
+
+    fresh.mkdir(mode=0o700)
+    tensors = {name: tensor.detach().contiguous() for name, tensor in checkpoint.tensors.items()}
+    save_file(tensors, str(fresh / "tensors.safetensors"))
+    (fresh / "state.json").write_text(json.dumps(checkpoint.state), encoding="utf-8")
+    for file in fresh.iterdir():
+        _flush(file)
 
 
 def is_there(folder: Path) -> bool:

@@ -25,6 +25,7 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, RunSettings
 from sweep.runtime.execution import Watch, deliver_all, run_pending
 from sweep.runtime.journal import Journal
+from sweep.runtime.storage_faults import storage_faults
 from sweep.search import private_selection as search
 from sweep.settings import Settings
 from sweep.spending import selection_entry
@@ -152,7 +153,11 @@ def _prepare(
 def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str | None:
     assert prepared.price is not None
     vault, ledger = Vault(folder), Ledger(means.settings.home / FILE)
-    with folder.locked(), interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked:
+    with (
+        storage_faults(folder),
+        folder.locked(),
+        interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked,
+    ):
         if not vault.is_sealed:
             _draw(folder, vault, prepared, means.settings)
         data = training_data(prepared.plan.to_run[0].config, means.settings)

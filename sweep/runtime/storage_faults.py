@@ -1,0 +1,50 @@
+"""A disk that fails under a sweep: one sentence with the cause and the way on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sweep.settings import Settings
+from sweep.store.sweeps import SweepFolder
+from trainables.errors import InvalidInput, StorageFailed
+from trainables.system import disk
+
+
+@contextmanager
+def storage_faults(folder: SweepFolder) -> Iterator[None]:
+    """Raises: StorageFailed in the place of whatever the disk of a running sweep has caused."""
+    was_there = folder.is_there
+    try:
+        yield
+    except Exception as error:
+        failure = disk.failure_of(error, folder.path)
+        if was_there and not folder.is_there:
+            shutil.rmtree(folder.path, ignore_errors=True)  # trials had made parts of it again
+            raise StorageFailed(
+                f"the folder {folder.path} was removed while the sweep ran: nothing is left to go"
+                " on with, and the ledger keeps what was spent"
+            ) from None
+        if failure is None:
+            raise
+        raise StorageFailed(
+            f"{failure}: what was saved is whole, its trials are paused, and once the disk is"
+            f" mended `sweep resume {folder.name}` goes on"
+        ) from None
+
+
+def require_storage(settings: Settings) -> None:
+    """Check that the folders of all sweeps can be written to, before anything is started.
+
+    Raises: StorageFailed where the disk does not take it; InvalidInput for any other reason.
+    """
+    for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
+        try:
+            disk.require_writable(folder)
+        except OSError as error:
+            raise InvalidInput(f"cannot write to {name}={folder}: {error.strerror}") from None
+        except StorageFailed as failure:
+            raise StorageFailed(
+                f"{failure}: nothing was started, and the same command can be given again"
+            ) from None

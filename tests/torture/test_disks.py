@@ -1,0 +1,208 @@
+"""A disk that is full, read-only or gone is one line with the cause and the way on. The trials of
+the moment are paused, none is failed, and the sweep goes on once the disk is mended.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import zeros
+
+from sweep import cli
+from sweep.planning.prepare import prepare_space
+from sweep.runtime import runner
+from sweep.store import sweeps as store
+from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
+from tests.sweep.untracked import without_mlflow
+from tests.torture.disks import remount_read_only, small_disk
+from tests.torture.interrupts import SPACE, write_space
+from trainables.errors import StorageFailed
+from trainables.system import disk
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+WORDS = {errno.ENOSPC: "is full", errno.EROFS: "is read-only", errno.EIO: "does not answer"}
+
+
+@contextmanager
+def failing_flushes(number: int, *, after: int) -> Iterator[list[int]]:
+    """Every flush to the disk fails, but for the first `after`; their count."""
+    calls = [0]
+    flush = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        calls[0] += 1
+        if calls[0] > after:
+            raise OSError(number, os.strerror(number))
+        flush(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        yield calls
+
+
+def num_flushes(folder: Path) -> int:
+    with without_mlflow(), failing_flushes(0, after=10_000) as calls:
+        run_toy(folder)
+    return calls[0]
+
+
+@pytest.mark.parametrize(("number", "every"), [(errno.ENOSPC, 4), (errno.EROFS, 13)])
+def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(
+    number: int, every: int, tmp_path: Path
+) -> None:
+    """At the flushes of the store in turn: files, lines, ledger, checkpoints."""
+    (tmp_path / "whole").mkdir()
+    total = num_flushes(tmp_path / "whole")
+    assert total > 30
+    begun = 0
+    for after in range(0, total - 2, every):
+        folder = tmp_path / f"after-{after}"
+        folder.mkdir()
+        with (
+            without_mlflow(),
+            failing_flushes(number, after=after),
+            pytest.raises(StorageFailed, match=WORDS[number]) as told,
+        ):
+            run_toy(folder)
+        home = settings_in(folder).home
+        if not store.names(home):
+            continue
+        begun += 1
+        assert "`sweep resume toy` goes on" in str(told.value)
+        sweep = store.open_sweep(home, "toy")
+        statuses = {record.status for record in sweep.records()}
+        assert statuses <= {"done", "interrupted", "planned"}, after
+        with without_mlflow():
+            runner.resume(sweep, settings_in(folder), function=TOY)
+        assert {record.status for record in sweep.records()} == {"done"}, after
+    assert begun > 30 / every
+
+
+def test_the_words_of_libraries_are_understood(tmp_path: Path) -> None:
+    """safetensors, SQLite and zip have errors of their own, without a number."""
+    for text, word in (
+        ("Error: IoError(Os { code: 28, message: 'No space left on device' })", "is full"),
+        ("(sqlite3.OperationalError) database or disk is full [SQL: INSERT ...]", "is full"),
+        ("attempt to write a readonly database", "is read-only"),
+    ):
+        failure = disk.failure_of(ValueError(text), tmp_path)
+        assert failure is not None
+        assert f"the disk of {tmp_path} {word} (" in str(failure)
+        hidden = RuntimeError("something else")
+        hidden.__context__ = ValueError(text)
+        assert disk.failure_of(hidden, tmp_path) is not None
+    assert disk.failure_of(OSError(errno.EACCES, "Permission denied"), tmp_path) is None
+    assert disk.failure_of(FileNotFoundError(2, "No such file"), tmp_path) is None
+
+
+def test_a_folder_that_is_removed_under_the_sweep_is_one_sentence(tmp_path: Path) -> None:
+    home = settings_in(tmp_path).home
+
+    def watch(trial_id: str, progress: Any) -> None:
+        if progress.epochs_done == 2 and (home / "toy").exists():
+            shutil.rmtree(home / "toy")
+
+    settings = settings_in(tmp_path)
+    prepared = prepare_space(space_in(tmp_path), settings=settings)
+    with without_mlflow(), pytest.raises(StorageFailed, match="was removed while the sweep ran"):
+        runner.start(prepared, settings, function=TOY, watch=watch)
+    assert store.names(home) == []
+    assert not (home / "toy").exists()
+
+
+def mounted(place: Path, megabytes: int) -> Any:
+    try:
+        context = small_disk(place, megabytes=megabytes)
+        context.__enter__()
+    except PermissionError as reason:
+        pytest.skip(f"a file system cannot be mounted here: {reason}")
+    return context
+
+
+def _test_a_small_disk(
+    megabytes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch
+) -> None:
+    context = mounted(tmp_path / "home", megabytes)
+    try:
+        patch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+        patch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        code = cli.run(["run", str(write_space(tmp_path, executor="local")), "--json"])
+        out, err = capsys.readouterr()
+        if code == 0:
+            statuses = {trial["status"] for trial in json.loads(out)["trials"]}
+            assert statuses == {"done"}
+            return
+        assert code == 1
+        assert err.startswith("error: the disk of ")
+        assert " is full (" in err
+        assert err.count("\n") == 1
+        assert f"`sweep resume {SPACE}` goes on" in err or "the same command" in err
+        for name in store.names(tmp_path / "home"):
+            for record in store.open_sweep(tmp_path / "home", name).records():
+                assert record.status in ("done", "interrupted", "planned")
+    finally:
+        context.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("megabytes", [1, 3])
+def test_a_disk_that_fills_up_is_one_line(
+    megabytes: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _test_a_small_disk(megabytes, tmp_path, capsys, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [2, 4, 5, 6, 8, 10, 12, 14, 16])
+def test_so_is_one_of_any_size(
+    megabytes: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _test_a_small_disk(megabytes, tmp_path, capsys, monkeypatch)
+
+
+def test_nothing_starts_on_a_read_only_disk(tmp_path: Path) -> None:
+    context = mounted(tmp_path / "home", 8)
+    try:
+        settings = settings_in(tmp_path)
+        prepared = prepare_space(space_in(tmp_path), settings=settings)
+        remount_read_only(settings.home)
+        with without_mlflow(), pytest.raises(StorageFailed, match=r"is read-only.*same command"):
+            runner.start(prepared, settings, function=TOY)
+        remount_read_only(settings.home, read_only=False)
+        with without_mlflow():
+            sweep = runner.start(prepared, settings, function=TOY).folder
+        assert {record.status for record in sweep.records()} == {"done"}
+    finally:
+        context.__exit__(None, None, None)
+
+
+def test_tensors_on_a_full_disk_are_told_so(tmp_path: Path) -> None:
+    context = mounted(tmp_path / "small", 1)
+    try:
+        with pytest.raises((SafetensorError, OSError)) as error:
+            save_file({"x": zeros(1_000_000)}, str(tmp_path / "small" / "x.safetensors"))
+        failure = disk.failure_of(error.value, tmp_path / "small")
+        assert "is full" in str(failure)
+    finally:
+        context.__exit__(None, None, None)
