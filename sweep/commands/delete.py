@@ -1,13 +1,16 @@
-"""`sweep delete`: remove a sweep from disk and from MLflow."""
+"""`sweep delete`: remove a sweep from disk and from MLflow, or the cache of corpora."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.commands._options import Name, TrackingUri
+from sweep.commands._options import TrackingUri
 from sweep.commands._output import say
+
+if TYPE_CHECKING:
+    from sweep.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -16,19 +19,37 @@ def register(app: typer.Typer) -> None:
 
 
 def delete(
-    name: Name,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Name of a sweep; left out with --cache."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     keep_tracking: Annotated[
         bool, typer.Option("--keep-tracking", help="Leave its MLflow runs as they are.")
     ] = False,
+    cache: Annotated[
+        bool,
+        typer.Option("--cache", help="Remove what is kept of corpora, for all sweeps; says what."),
+    ] = False,
     tracking_uri: TrackingUri = None,
 ) -> None:
-    """Remove a sweep and all that it made. What it spent stays in the ledger."""
-    from sweep.runtime.start_up import tracking
+    """Remove a sweep and all that it made, or the cache. What was spent stays in the ledger."""
     from sweep.settings import from_environment
-    from sweep.store import sweeps as store
+    from trainables.errors import InvalidInput
 
     settings = from_environment(tracking_uri=tracking_uri)
+    if (name is None) != cache:
+        raise InvalidInput("expected either the NAME of a sweep or --cache")
+    if name is None:
+        _delete_cache(settings, yes=yes)
+    else:
+        _delete_sweep(settings, name, yes=yes, keep_tracking=keep_tracking)
+
+
+def _delete_sweep(settings: Settings, name: str, *, yes: bool, keep_tracking: bool) -> None:
+    from sweep.runtime.start_up import tracking
+    from sweep.store import sweeps as store
+
     folder = store.open_sweep(settings.home, name)
     if not yes:
         typer.confirm(f"Delete {folder.path} and its results?", abort=True)
@@ -38,3 +59,21 @@ def delete(
             tracker.delete(folder)
     folder.delete()
     say(f"{name} is deleted; the ledger keeps what it spent.")
+
+
+def _delete_cache(settings: Settings, *, yes: bool) -> None:
+    from sweep.store import caches
+
+    found = caches.cached(settings.cache_dir)
+    for entry in found:
+        say(f"{entry.path}: {entry.holds}, {entry.bytes / 1e6:.1f} MB")
+    if not found:
+        say(f"{settings.cache_dir} is empty.")
+        return
+    if not yes:
+        typer.confirm("Delete all of this? It is made again where it is needed.", abort=True)
+    caches.remove(found, home=settings.home)
+    say(
+        f"{len(found)} entries are deleted. Private text and its features also lie in each sweep's"
+        " folder (`sweep delete NAME`) and in the corpora themselves."
+    )

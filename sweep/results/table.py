@@ -159,10 +159,22 @@ def markdown(records: Sequence[TrialRecord]) -> str:
     for record in records:
         known = [(name, select.value(record, name)) for name in names]
         cells = ["" if value is None else formats.figure(name, value) for name, value in known]
-        name = record.plan.name.replace("|", "/")
+        name = escaped(record.plan.name)
         name = f"**{name}**" if record.plan.id in best else name
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    """A person's words without what Markdown or HTML would take for their own signs.
+
+    >>> escaped("a|b *c* <img src=x>")
+    'a/b \\\\*c\\\\* &lt;img src=x&gt;'
+    """
+    text = " ".join(text.replace("|", "/").split())
+    for sign in "\\`*_[]#!~":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _status(record: TrialRecord) -> Text:

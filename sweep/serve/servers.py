@@ -71,7 +71,10 @@ def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Itera
     command += ["--backend-store-uri", settings.tracking_uri, "--workers", "1"]
     command += ["--artifacts-destination", artifacts]
     # Without this it starts about ten processes for jobs that nobody here submits.
-    environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     with _process("mlflow-server", command, settings.home, environment) as (server, log):
         _until_it_answers(server, f"{address}/health", log=log, wait=wait, what="MLflow's server")
         yield address

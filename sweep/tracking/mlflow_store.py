@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sweep.results import select
+from sweep.results.table import escaped
 from sweep.settings import Settings
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -123,7 +124,7 @@ class Tracker:
             started=about["created"],
             tags={
                 "sweep": folder.name,
-                "mlflow.note.content": space.description,
+                "mlflow.note.content": escaped(space.description or ""),
                 "mlflow.source.name": "sweep",
                 "source": space.source,
                 **version_tags(about),

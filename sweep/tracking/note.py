@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sweep.results import select
-from sweep.results.table import markdown
+from sweep.results.table import escaped, markdown
 from sweep.store.sweeps import TrialRecord
 from trainables import figures, formats
 
@@ -30,7 +30,7 @@ def note(
     `links` are (words, address).
     """
     finished = [record for record in records if record.status.is_finished]
-    parts = [" ".join((description or "").split()), *_best(finished)]
+    parts = [escaped(" ".join((description or "").split())), *_best(finished)]
     if links:
         parts.append(" · ".join(f"[{words}]({address})" for words, address in links))
     parts.append(_failures(records))
@@ -53,7 +53,7 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
     lines = [
         f"* epsilon {formats.epsilon(select.value(r, 'epsilon'))}: **{figures.label(main)}"
         f" {formats.figure(main, select.value(r, main))}**,"
-        f" {_words(r.plan.name)}, {formats.duration(r.seconds)}"
+        f" {escaped(r.plan.name)}, {formats.duration(r.seconds)}"
         for r in ordered
     ]
     return ["**What a budget buys**\n\n" + "\n".join(lines[:12])]
@@ -65,18 +65,6 @@ def _failures(records: Sequence[TrialRecord]) -> str:
     }
     said = [f"{count} {word}" for word, count in counts.items() if count]
     return f"Of {len(records)} trials: {', '.join(said)}." if said else ""
-
-
-def _words(name: str) -> str:
-    """A trial's name without what Markdown would take for its own signs.
-
-    >>> _words("a|b *c*")
-    'a/b \\\\*c\\\\*'
-    """
-    text = name.replace("|", "/")
-    for sign in "*_`[]<":
-        text = text.replace(sign, f"\\{sign}")
-    return text
 
 
 def _fitting(parts: Sequence[str]) -> str:

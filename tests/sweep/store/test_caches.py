@@ -1,0 +1,70 @@
+"""The cache of corpora: it is listed by what private text it holds, and removed as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweep import cli
+from sweep.planning.prepare import prepare_space
+from sweep.store import caches
+from sweep.store import sweeps as store
+from sweep.store.data_sets import open_data
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.config import parse
+from trainables.errors import InvalidInput
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose cache holds a corpus that was really read, and more."""
+    settings = settings_in(tmp_path)
+    monkeypatch.setenv("SWEEP_HOME", str(settings.home))
+    monkeypatch.delenv("SWEEP_CACHE_DIR", raising=False)
+    settings.cache_dir.mkdir(parents=True)
+    config = parse({"data": space_in(tmp_path).base["data"]})
+    open_data(config.data, settings)
+    (settings.cache_dir / "rows-1.npz").write_bytes(b"x" * 1000)
+    (settings.cache_dir / "shadows").mkdir()
+    (settings.cache_dir / "something").write_text("else")
+    return tmp_path
+
+
+def test_each_entry_says_what_private_text_it_holds(place: Path) -> None:
+    found = {e.path.name.split("-")[0]: e for e in caches.cached(settings_in(place).cache_dir)}
+    assert found["json_lines"].holds == "a corpus: its distinct words, tokens and labels"
+    assert found["json_lines"].bytes > 100
+    assert found["rows"].holds == "features of private utterances"
+    assert "taken for private" in found["something"].holds
+
+
+def test_delete_with_cache_says_what_lay_where_and_leaves_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = settings_in(place).cache_dir
+    assert cli.run(["delete", "--cache", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert f"{cache / 'rows-1.npz'}: features of private utterances, 0.0 MB" in out
+    assert "`sweep delete NAME`" in out
+    assert caches.cached(cache) == []
+    assert cli.run(["delete", "--cache", "--yes"]) == 0
+    assert "is empty" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["delete"], ["delete", "toy", "--cache"]])
+def test_a_name_or_the_cache(
+    arguments: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert "expected either the NAME of a sweep or --cache" in capsys.readouterr().err
+
+
+def test_the_cache_of_a_running_sweep_stays(place: Path) -> None:
+    settings = settings_in(place)
+    prepared = prepare_space(space_in(place), settings=settings)
+    folder = store.create(settings.home, prepared.space, prepared.plan, about={})
+    found = caches.cached(settings.cache_dir)
+    with folder.locked(), pytest.raises(InvalidInput, match="toy is running"):
+        caches.remove(found, home=settings.home)
+    assert caches.cached(settings.cache_dir) == found
