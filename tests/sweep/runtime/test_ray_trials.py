@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,25 +135,31 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
 
 
 def test_nothing_listens_beyond_this_machine(cluster: None, tmp_path: Path) -> None:
-    """Asked while two workers of a trial speak with each other: Ray's daemons, driver, actors and
-    agents, and what `torch.distributed` opens.
+    """Ray's daemons, driver, actors, agents and workers, asked while a trial trains. The one
+    exception is known: two processes of a trial find each other by torch's rendezvous, whose port
+    cannot be bound to an address.
     """
-    found: dict[str, set[str]] = {}
-
-    def events(event: TrialEvent) -> Verdict:
-        if event.kind == "epoch":
-            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-                with suppress(psutil.Error):
-                    sockets = process.net_connections(kind="inet")
-                    places = {str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN}
-                    found.setdefault(process.name().split(".")[0], set()).update(places)
-        return GO_ON
-
-    run_trials(make_jobs(tmp_path, count=1, epochs=2), events=events, settings=SETTINGS)
-    assert {"gcs_server", "raylet"} <= {name for name, places in found.items() if places}
     own = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-    assert {name: places - own for name, places in found.items() if places - own} == {}
+    expected: dict[int, dict[str, set[str]]] = {1: {}, 2: {"ray::RayTrainWorker": {"::"}}}
+    for workers, beyond in expected.items():
+        found: dict[str, set[str]] = {}
+        jobs = make_jobs(tmp_path / str(workers), count=1, epochs=2, workers=workers)
+        run_trials(jobs, events=partial(_note_listeners, found), settings=SETTINGS)
+        assert {"gcs_server", "raylet"} <= {name for name, places in found.items() if places & own}
+        assert {name: places - own for name, places in found.items() if places - own} == beyond
     assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
+def _note_listeners(found: dict[str, set[str]], event: TrialEvent) -> Verdict:
+    """Where this process and those below it listen, by their names."""
+    if event.kind == "epoch":
+        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            with suppress(psutil.Error):
+                sockets = process.net_connections(kind="inet")
+                places = {str(s.laddr.ip) for s in sockets if s.status == psutil.CONN_LISTEN}
+                name = (process.cmdline() or [""])[0].rpartition("/")[2]
+                found.setdefault(name.partition(".")[0], set()).update(places)
+    return GO_ON
 
 
 def test_a_scheduler_stops_the_losers_even_the_last(cluster: None, tmp_path: Path) -> None:
