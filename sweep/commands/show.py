@@ -56,7 +56,7 @@ def _best(where: Standing | None) -> dict[str, Any] | None:
         "group": where.best.key,
         "trial": where.best.middle(where.metric).plan.id,
         "by": where.metric,
-        "cannot_be_told_apart_from": [group.key for group in where.untold],
+        "indistinguishable_from": [group.key for group in where.indistinguishable],
         "compared": list(where.ways),
     }
 

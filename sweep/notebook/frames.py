@@ -108,7 +108,7 @@ class Sweep:
         return series
 
     def standing(self) -> Standing | None:
-        """Which trials cannot be told apart from the best, as `sweep show` says."""
+        """Which trials are indistinguishable from the best, as `sweep show` says."""
         from sweep.results.comparison import standing_of
 
         return standing_of(self.folder, self.records)

@@ -1,6 +1,6 @@
-"""Which trials cannot be told apart from the best one: like with like, on test records. Pure.
+"""Which trials are indistinguishable from the best one: like with like, on test records. Pure.
 
-The best is chosen by validation, as everywhere; whether another one is really worse is asked of the
+The best is chosen by validation, as everywhere; whether another one is really worse is read off the
 test figure on both sides, which no choice went by. Repeated configurations are compared by their
 means over seeds (Welch 1947), others by whether their own intervals overlap and, where they do and
 both were tested on the same records, by a paired interval, which is the finer one.
@@ -26,14 +26,15 @@ _NAMED = 4
 @dataclass(frozen=True, kw_only=True)
 class Standing:
     """`best` and the groups that were compared with it by the test figure `figure`: those that
-    cannot be told apart, in their order, and how many can. `ways` says how it was compared.
+    are indistinguishable from it, in their order, and how many differ significantly. `ways` says
+    how they were compared.
     """
 
     metric: str
     figure: str
     best: Group
-    untold: tuple[Group, ...]
-    num_told: int
+    indistinguishable: tuple[Group, ...]
+    num_significant: int
     ways: tuple[str, ...]
 
     def sentence(self) -> str:
@@ -45,14 +46,16 @@ class Standing:
         if not self.ways:
             return text
         word, how = figures.label(self.figure), f"(95 %, {' or '.join(self.ways)})"
-        if not self.untold:
-            others = "the other" if self.num_told == 1 else f"all {self.num_told} others"
-            return f"{text}; its test {word} is told apart from that of {others} {how}"
-        named = [group.records[0].plan.name for group in self.untold]
+        if not self.indistinguishable:
+            others = (
+                "the other" if self.num_significant == 1 else f"all {self.num_significant} others"
+            )
+            return f"{text}; its test {word} differs significantly from that of {others} {how}"
+        named = [group.records[0].plan.name for group in self.indistinguishable]
         shown = "; ".join(named[:_NAMED])
         if len(named) > _NAMED:
             shown += f"; and {len(named) - _NAMED} others"
-        return f"{text}; by test {word} it cannot be told apart {how} from: {shown}"
+        return f"{text}; by test {word} it is indistinguishable {how} from: {shown}"
 
 
 def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> Standing | None:
@@ -68,21 +71,21 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
     metric, main = select.chosen_by(finished), select.headline(finished)
     best, *others = select.ranked(select.groups(finished), metric)
     ways: list[str] = []
-    untold: list[Group] = []
+    indistinguishable: list[Group] = []
     for other in others:
-        found = _told_apart(best, other, metric=metric, main=main, pair=pair)
+        found = _is_significant(best, other, metric=metric, main=main, pair=pair)
         if found is None:
             continue
-        told, way = found
+        is_significant, way = found
         ways.append(way)
-        if not told:
-            untold.append(other)
+        if not is_significant:
+            indistinguishable.append(other)
     return Standing(
         metric=metric,
         figure=main,
         best=best,
-        untold=tuple(untold),
-        num_told=len(ways) - len(untold),
+        indistinguishable=tuple(indistinguishable),
+        num_significant=len(ways) - len(indistinguishable),
         ways=tuple(way for way in (SEEDS, PAIRED, OWN) if way in ways),
     )
 
@@ -95,7 +98,7 @@ def interval_of(record: TrialRecord) -> tuple[float, float] | None:
     return low, high
 
 
-def _told_apart(
+def _is_significant(
     best: Group, other: Group, *, metric: str, main: str, pair: Pair
 ) -> tuple[bool, str] | None:
     """Whether the two differ at 95 %, and by which comparison; None where none can be made."""

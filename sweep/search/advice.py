@@ -11,7 +11,7 @@ from sweep.results import select
 from sweep.results.importance import Importance, varied_axes
 from sweep.results.standing import Standing, standing
 from sweep.search import suggest as search
-from sweep.search.source import told_of
+from sweep.search.source import observations_of
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import label, short
 from trainables import catalogue
@@ -35,7 +35,7 @@ def advice(
         return []
     metric = select.chosen_by(finished)
     groups = select.ranked(select.groups(finished), metric)
-    said = [*_edges(groups), *_weights(found), *_untold(where or standing(records))]
+    said = [*_edges(groups), *_weights(found), *_indistinguishable(where or standing(records))]
     proposal = _proposal(space, records)
     return [*said, proposal] if proposal else said
 
@@ -46,7 +46,7 @@ def _edges(groups: Sequence[select.Group]) -> list[str]:
     kin = [g.records[0] for g in groups if g.records[0].plan.variant == best.plan.variant]
     for path in varied_axes(kin):
         ranks = [r for record in kin if (r := rank(record.plan.values.get(path))) is not None]
-        # A target epsilon is a price, which nobody needs to be told to raise.
+        # A target epsilon is a price, which needs no raise.
         mine = rank(best.plan.values.get(path))
         if mine is None or len(set(ranks)) < 2 or isinstance(best.plan.values[path], dict):
             continue
@@ -75,13 +75,13 @@ def _weights(found: Importance | None) -> list[str]:
     return said
 
 
-def _untold(found: Standing | None) -> list[str]:
-    """The best ones cannot be told apart: more seeds, before more configurations."""
-    if found is None or not found.untold:
+def _indistinguishable(found: Standing | None) -> list[str]:
+    """The best ones are indistinguishable: more seeds, before more configurations."""
+    if found is None or not found.indistinguishable:
         return []
-    first, second = found.best, found.untold[0]
+    first, second = found.best, found.indistinguishable[0]
     return [
-        f"{first.records[0].plan.name} and {second.records[0].plan.name} cannot be told apart"
+        f"{first.records[0].plan.name} and {second.records[0].plan.name} are indistinguishable"
         f" (95 %, {' or '.join(found.ways)}): repeat both over seeds (`repeats: 5`)"
     ]
 
@@ -96,11 +96,14 @@ def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
         branches(asked)
     except InvalidInput:
         return None
-    told = told_of(asked, records)
-    if not any(one.state == "done" for one in told):
+    observations = observations_of(asked, records)
+    if not any(one.state == "done" for one in observations):
         return None
-    next_one = search.suggest(asked, told, draw=len(told))
-    if any(one.variant == next_one.variant.name and one.values == next_one.values for one in told):
+    next_one = search.suggest(asked, observations, draw=len(observations))
+    if any(
+        one.variant == next_one.variant.name and one.values == next_one.values
+        for one in observations
+    ):
         return None
     values = ", ".join(f"{label(path)}={short(value)}" for path, value in next_one.values.items())
     return f"TPE would try {next_one.variant.name}, {values}"

@@ -16,24 +16,27 @@ from collections.abc import Callable, Sequence
 from search_spaces.domains import Branch, Domain, branches
 from search_spaces.linear_scaling import LEARNING_RATE, STAGES
 from search_spaces.space import SearchSpace
-from sweep.search.suggest import Suggestion, Told
+from sweep.search.suggest import Observation, Suggestion
 from trainables.errors import InvalidInput
 
 
 def suggest(
-    space: SearchSpace, told: Sequence[Told], *, epsilon_of: Callable[[Branch], float]
+    space: SearchSpace,
+    observations: Sequence[Observation],
+    *,
+    epsilon_of: Callable[[Branch], float],
 ) -> Suggestion:
-    """What to try next after `told`; `epsilon_of` gives what a trial of a stage costs.
+    """What to try next after `observations`; `epsilon_of` gives what a trial of a stage costs.
 
     Raises: InvalidInput where no probe of a stage has a result that the last run could go by.
     """
     stages = {branch.variant.name: branch for branch in branches(space)}
     probes = ((space.search.num_samples or 0) - 1) // 2
     for name in STAGES[:2]:
-        done = sum(one.variant == name for one in told)
+        done = sum(one.variant == name for one in observations)
         if done < probes:
             return _at(stages[name], _domain(stages[name]).at((done + 0.5) / probes))
-    points = [(epsilon_of(stages[name]), _best(told, stage=name)) for name in STAGES[:2]]
+    points = [(epsilon_of(stages[name]), _best(observations, stage=name)) for name in STAGES[:2]]
     last = stages[STAGES[2]]
     return _at(last, _within(_domain(last), line(points, at=epsilon_of(last))))
 
@@ -48,9 +51,9 @@ def line(points: Sequence[tuple[float, float]], *, at: float) -> float:
     return low + (high - low) * (at - first) / (second - first)
 
 
-def _best(told: Sequence[Told], *, stage: str) -> float:
+def _best(observations: Sequence[Observation], *, stage: str) -> float:
     """The learning rate of a stage's best probe."""
-    done = [one for one in told if one.variant == stage and one.state == "done"]
+    done = [one for one in observations if one.variant == stage and one.state == "done"]
     if not done:
         raise InvalidInput(
             f"expected a finished trial of {stage}, got none: the last run has nothing to go by"

@@ -18,7 +18,7 @@ from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.search import linear_scaling
 from sweep.search import suggest as search
-from sweep.search.suggest import Suggestion, Told
+from sweep.search.suggest import Observation, Suggestion
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.status import TrialStatus
@@ -51,7 +51,7 @@ class SearchSource:
         self._space = folder.space()
         self._plan_of = plan_of
         self._admits = admits
-        self._warm = told_of(self._space, earlier)
+        self._warm = observations_of(self._space, earlier)
         variants = {branch.variant.name: branch.variant for branch in branches(self._space)}
         self._warm_groups = {
             _group(point_at(self._space, variants[one.variant], one.values)[0])
@@ -60,7 +60,9 @@ class SearchSource:
         self._waiting: list[PlannedTrial] = []
         self._plan = folder.plan()  # which this process alone changes while it runs the sweep
         self._final: dict[str, TrialRecord] = {}  # records that will not change
-        self._told: dict[str, Told | None] = {}  # of configurations whose records are all final
+        self._observed: dict[
+            str, Observation | None
+        ] = {}  # of configurations whose records are all final
         self.exhausted = False
 
     @property
@@ -90,9 +92,9 @@ class SearchSource:
     def _choose(self) -> list[PlannedTrial]:
         """The trials of a new configuration, one a seed; none where nothing new is permitted."""
         records = [self._record(trial) for trial in self._plan.trials]
-        told = [*self._warm, *told_of(self._space, records, known=self._told)]
+        observations = [*self._warm, *observations_of(self._space, records, known=self._observed)]
         known = {trial.group for trial in self._plan.trials} | self._warm_groups
-        full, asked_before = 0, len(told)
+        full, asked_before = 0, len(observations)
         # A search by linear scaling has one answer.
         patience = 1 if self._space.search.is_linear_scaling else _PATIENCE + _LAST_PATIENCE
         for attempt in range(patience):
@@ -101,7 +103,9 @@ class SearchSource:
             if full == _FULL + _CHEAP:
                 break
             by_chance = attempt >= _PATIENCE or full >= _FULL
-            suggestion = self._suggest(told, draw=asked_before + attempt, at_random=by_chance)
+            suggestion = self._suggest(
+                observations, draw=asked_before + attempt, at_random=by_chance
+            )
             points = point_at(self._space, suggestion.variant, suggestion.values)
             group = _group(points[0])
             if group in known:
@@ -117,7 +121,7 @@ class SearchSource:
             self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
             if trials[0].runs:
                 return trials
-            told.append(_refused(suggestion, trials[0], self._space))
+            observations.append(_refused(suggestion, trials[0], self._space))
         return []
 
     def _record(self, trial: PlannedTrial) -> TrialRecord:
@@ -129,10 +133,12 @@ class SearchSource:
             self._final[trial.id] = record
         return record
 
-    def _suggest(self, told: Sequence[Told], *, draw: int, at_random: bool) -> Suggestion:
+    def _suggest(
+        self, observations: Sequence[Observation], *, draw: int, at_random: bool
+    ) -> Suggestion:
         if self._space.search.is_linear_scaling:
-            return linear_scaling.suggest(self._space, told, epsilon_of=self._epsilon_of)
-        return search.suggest(self._space, told, draw=draw, at_random=at_random)
+            return linear_scaling.suggest(self._space, observations, epsilon_of=self._epsilon_of)
+        return search.suggest(self._space, observations, draw=draw, at_random=at_random)
 
     def _epsilon_of(self, branch: Branch) -> float:
         """What a trial of a branch costs; the values of its axes do not matter."""
@@ -182,12 +188,12 @@ def earlier_records(
     return found
 
 
-def told_of(
+def observations_of(
     space: SearchSpace,
     records: Sequence[TrialRecord],
     *,
-    known: dict[str, Told | None] | None = None,
-) -> list[Told]:
+    known: dict[str, Observation | None] | None = None,
+) -> list[Observation]:
     """What the records of a space's points say, in order, a configuration's seeds together.
 
     `known` is filled with, and asked for, what no longer changes, by the configuration's group.
@@ -196,17 +202,17 @@ def told_of(
     for record in records:
         if not record.plan.baseline:
             groups.setdefault(record.plan.group, []).append(record)
-    told = []
+    observations = []
     kept = {} if known is None else known
     for key, members in groups.items():
         if key in kept:
-            told.append(kept[key])
+            observations.append(kept[key])
             continue
         place = _place(space, members[0])
-        told.append(None if place is None else _told(space, place, members))
+        observations.append(None if place is None else _observation(space, place, members))
         if not any(r.status.is_pending or r.status is TrialStatus.FAILED for r in members):
-            kept[key] = told[-1]
-    return [one for one in told if one is not None]
+            kept[key] = observations[-1]
+    return [one for one in observations if one is not None]
 
 
 def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] | None:
@@ -223,7 +229,9 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
     return tuple(found)
 
 
-def _told(space: SearchSpace, place: Suggestion, members: Sequence[TrialRecord]) -> Told:
+def _observation(
+    space: SearchSpace, place: Suggestion, members: Sequence[TrialRecord]
+) -> Observation:
     known = [
         objectives
         for record in members
@@ -234,19 +242,19 @@ def _told(space: SearchSpace, place: Suggestion, members: Sequence[TrialRecord])
     if members[0].status is TrialStatus.REFUSED:
         return _refused(place, members[0].plan, space)
     if any(record.status.is_pending for record in members):
-        return Told(variant=name, values=values, state="running")
+        return Observation(variant=name, values=values, state="running")
     if not known:
-        return Told(variant=name, values=values, state="failed")
+        return Observation(variant=name, values=values, state="failed")
     mean = tuple(math.fsum(column) / len(column) for column in zip(*known, strict=True))
-    return Told(variant=name, values=values, state="done", objectives=mean)
+    return Observation(variant=name, values=values, state="done", objectives=mean)
 
 
-def _refused(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Told:
+def _refused(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
         # How far over the budget: so the sampler learns on which side of it to look.
         violation = min(max(math.log(trial.epsilon_budget / limit), 0.01), 30.0)
-    return Told(
+    return Observation(
         variant=place.variant.name, values=place.values, state="refused", violation=violation
     )
 

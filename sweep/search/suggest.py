@@ -1,5 +1,5 @@
 """The next configuration of an adaptive search, by Optuna's samplers. Pure: a function of the space
-and of what is told. Nothing is kept between two calls: a resumed search goes on as it would have.
+and of the observations. Nothing is kept between two calls, so a resumed search goes on as before.
 
 TPE: Bergstra et al. 2011, multivariate and grouped (Falkner et al. 2018); GP: Optuna's expected
 improvement over a Gaussian process; NSGA-II: Deb et al. 2002.
@@ -26,7 +26,7 @@ _CONSTRAINT = "refused"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Observation:
     """What is known of one configuration: `values` of its axes, and how it went.
 
     done     `objectives` has a number for each objective of the search, smaller is better
@@ -51,10 +51,10 @@ class Suggestion:
 
 
 def suggest(
-    space: SearchSpace, told: Sequence[Told], *, draw: int, at_random: bool = False
+    space: SearchSpace, observations: Sequence[Observation], *, draw: int, at_random: bool = False
 ) -> Suggestion:
-    """What to try next after `told`. `draw` numbers the calls: the same number, space and `told`
-    give the same answer. `at_random`: without regard to what is told.
+    """What to try next after `observations`. `draw` numbers the calls: the same number, space and
+    observations give the same answer. `at_random`: without regard to the observations.
 
     Raises: InvalidInput where the space leaves nothing to choose.
     """
@@ -64,7 +64,7 @@ def suggest(
     strategy = catalogue.entry(STRATEGIES, space.search.strategy, kind="adaptive")
     with _quietly():
         seed = stream_seed(space.search.seed, "suggest", draw) % 2**31
-        num_done = sum(one.state == "done" for one in told)
+        num_done = sum(one.state == "done" for one in observations)
         if not at_random and num_done < num_startup(space.search):
             return _spread(space.search, found, draw)
         if at_random:
@@ -75,7 +75,7 @@ def suggest(
             directions=["minimize"] * len(space.search.objectives), sampler=sampler
         )
         by_name = {branch.variant.name: branch for branch in found}
-        _tell(study, told, by_name, found, replay=strategy.REPLAYS)
+        _replay(study, observations, by_name, found, replay=strategy.REPLAYS)
         return _ask(study.ask(), found)
 
 
@@ -100,22 +100,22 @@ def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
     return Suggestion(variant=branch.variant, values=values)
 
 
-def _tell(
+def _replay(
     study: Any,
-    told: Sequence[Told],
+    observations: Sequence[Observation],
     by_name: dict[str, Branch],
     found: tuple[Branch, ...],
     *,
     replay: bool,
 ) -> None:
-    """Make the study what it would be, had it suggested all that is told.
+    """Make the study what it would be, had it suggested all observations.
 
     `replay` asks the sampler for each in turn (NSGA-II counts its generations while asked).
     """
     import optuna
 
-    dummy = _dummy(told, count=len(study.directions))
-    for one in told:
+    dummy = _dummy(observations, count=len(study.directions))
+    for one in observations:
         branch = by_name.get(one.variant)
         params = None if branch is None else branch.params(one.values)
         if branch is None or params is None:
@@ -152,9 +152,9 @@ def _tell(
         )
 
 
-def _dummy(told: Sequence[Told], *, count: int) -> tuple[float, ...]:
+def _dummy(observations: Sequence[Observation], *, count: int) -> tuple[float, ...]:
     """Objectives of what was refused, which has none: neither good nor bad, the middle."""
-    done = [one.objectives for one in told if one.state == "done"]
+    done = [one.objectives for one in observations if one.state == "done"]
     if not done:
         return (1.0,) * count
     return tuple(sorted(column)[len(column) // 2] for column in zip(*done, strict=True))

@@ -13,7 +13,7 @@ from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
-from sweep.search.suggest import Told, suggest
+from sweep.search.suggest import Observation, suggest
 from tests.conformance.shelves import DropIn
 from trainables import catalogue
 from trainables.errors import InvalidInput
@@ -71,14 +71,16 @@ def test_a_space_has_as_many_points_as_are_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", names("adaptive"))
 def test_an_adaptive_one_proposes_points_of_the_space_that_its_seed_determines(name: str) -> None:
-    space, told = space_of(name, num_samples=12, num_startup=3), []
+    space, observations = space_of(name, num_samples=12, num_startup=3), []
     for draw in range(5):
-        found = suggest(space, told, draw=draw)
-        assert found == suggest(space, told, draw=draw)
+        found = suggest(space, observations, draw=draw)
+        assert found == suggest(space, observations, draw=draw)
         assert 1e-4 <= found.values["training.learning_rate"] <= 1e-1
         assert found.values["model.hidden_size"] in (16, 32, 64)
         loss = float(found.values["training.learning_rate"])
-        told.append(Told(variant="all", values=found.values, state="done", objectives=(loss,)))
+        observations.append(
+            Observation(variant="all", values=found.values, state="done", objectives=(loss,))
+        )
 
 
 def test_what_is_no_strategy_is_refused_by_the_names_there_are() -> None:
@@ -129,14 +131,14 @@ def test_a_new_adaptive_file_is_asked_for_trials(drop_in: DropIn) -> None:
     drop_in(STRATEGIES, "blind", BLIND)
     space = space_of("blind", num_samples=4, num_startup=1)
     assert space.search.is_adaptive
-    told = [
-        Told(
+    observations = [
+        Observation(
             variant="all",
             values={"training.learning_rate": 0.01, "model.hidden_size": 16},
             state="done",
             objectives=(0.5,),
         )
     ]
-    assert suggest(space, told, draw=1).values["model.hidden_size"] in (16, 32, 64)
+    assert suggest(space, observations, draw=1).values["model.hidden_size"] in (16, 32, 64)
     with pytest.raises(InvalidInput, match="num_startup with strategy blind, gp, nsga2, tpe"):
         space_of("random", num_startup=2)

@@ -26,7 +26,7 @@ from tests.tasks._pairs import made_pairs, tiny, write_pairs
 from trainables.engines._engine import Engine
 
 Rows = list[dict[str, Any]]
-_TIMED = ("training", "tasks.nlu", "tasks._leakage", "tasks.synthesis")  # what they take is told
+_TIMED = ("training", "tasks._frame", "tasks._leakage")  # their times are figures
 _NAMES = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
 
 

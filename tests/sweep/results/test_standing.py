@@ -23,7 +23,7 @@ def trial(name: str, *, validation: float, ser: float, half: float, **fields: An
 
 
 def names(found: Any) -> list[str]:
-    return [group.records[0].plan.name for group in found.untold]
+    return [group.records[0].plan.name for group in found.indistinguishable]
 
 
 def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
@@ -38,9 +38,9 @@ def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
     found = standing(records)
     assert found is not None
     assert (found.best.key, found.metric, found.figure) == ("best", "validation_ser", "ser")
-    assert (names(found), found.num_told, found.ways) == (["near"], 2, (OWN,))
+    assert (names(found), found.num_significant, found.ways) == (["near"], 2, (OWN,))
     assert found.sentence() == (
-        "best by validation_ser 0.3: best best; by test SER it cannot be told apart"
+        "best by validation_ser 0.3: best best; by test SER it is indistinguishable"
         " (95 %, their own intervals) from: near"
     )
 
@@ -62,14 +62,14 @@ def test_pairing_decides_where_the_intervals_overlap() -> None:
     found = standing(records, pair=pair)
     assert found is not None
     assert asked == [("best", "same"), ("best", "worse")]
-    assert (names(found), found.num_told, found.ways) == (["same"], 2, (PAIRED, OWN))
+    assert (names(found), found.num_significant, found.ways) == (["same"], 2, (PAIRED, OWN))
 
 
 @pytest.mark.parametrize(
-    ("values", "told"), [((0.40, 0.41, 0.42), True), ((0.28, 0.38, 0.33), False)]
+    ("values", "significant"), [((0.40, 0.41, 0.42), True), ((0.28, 0.38, 0.33), False)]
 )
 def test_repeated_trials_are_compared_over_their_seeds(
-    values: tuple[float, ...], told: bool
+    values: tuple[float, ...], significant: bool
 ) -> None:
     """Check values of Welch's t: differences 0.10 and 0.02, half-widths 0.023 and 0.12."""
     records = [
@@ -81,9 +81,12 @@ def test_repeated_trials_are_compared_over_their_seeds(
     found = standing(records)
     assert found is not None
     assert found.ways == (SEEDS,)
-    assert names(found) == ([] if told else ["b0"])
-    if told:
-        assert "is told apart from that of the other (95 %, means over seeds)" in found.sentence()
+    assert names(found) == ([] if significant else ["b0"])
+    if significant:
+        assert (
+            "differs significantly from that of the other (95 %, means over seeds)"
+            in found.sentence()
+        )
 
 
 def test_nothing_is_claimed_where_nothing_can_be_compared() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from sweep.planning.prepare import Prepared, extend, prepare_space
 from sweep.results.export import spend_of
 from sweep.runtime import runner, worker_loop
 from sweep.search.linear_scaling import line, suggest
-from sweep.search.suggest import Told
+from sweep.search.suggest import Observation
 from sweep.store import sweeps as store
 from tests.sweep import toy_trial
 from tests.sweep.sweeps import settings_in, space_in
@@ -34,7 +33,7 @@ _HERE = "tests.sweep.search.test_linear_scaling:run"
 @pytest.fixture(autouse=True)
 def _no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy leaves nothing to collect, which would take half of each test."""
-    monkeypatch.setattr(worker_loop, "gc", SimpleNamespace(collect=lambda: None))
+    monkeypatch.setattr(worker_loop.gc, "collect", lambda: 0)
 
 
 def run(
@@ -82,26 +81,26 @@ def test_probes_are_spread_over_the_range_and_the_last_run_is_on_their_line(
     space = _prepared(tmp_path).space
     epsilons = dict(zip(STAGES, (0.3, 0.6, 5.0), strict=True))
     best = {"probe-1": 0.01, "probe-2": 0.02}
-    told: list[Told] = []
+    observations: list[Observation] = []
     for _ in range(8):
-        found = suggest(space, told, epsilon_of=lambda b: epsilons[b.variant.name])
+        found = suggest(space, observations, epsilon_of=lambda b: epsilons[b.variant.name])
         rate = found.values[LEARNING_RATE]
         error = abs(math.log(rate / best[found.variant.name]))
-        told.append(
-            Told(
+        observations.append(
+            Observation(
                 variant=found.variant.name,
                 values=found.values,
                 state="done",
                 objectives=(error,),
             )
         )
-    assert [one.variant for one in told] == ["probe-1"] * 4 + ["probe-2"] * 4
-    rates = [one.values[LEARNING_RATE] for one in told[:4]]
-    assert rates == [one.values[LEARNING_RATE] for one in told[4:]]
+    assert [one.variant for one in observations] == ["probe-1"] * 4 + ["probe-2"] * 4
+    rates = [one.values[LEARNING_RATE] for one in observations[:4]]
+    assert rates == [one.values[LEARNING_RATE] for one in observations[4:]]
     steps = [math.log10(b / a) for a, b in pairwise(rates)]
     assert steps == pytest.approx([0.75] * 3, rel=0.01)  # three decades, four probes
-    last = suggest(space, told, epsilon_of=lambda b: epsilons[b.variant.name])
-    chosen = [min(told[i : i + 4], key=lambda one: one.objectives) for i in (0, 4)]
+    last = suggest(space, observations, epsilon_of=lambda b: epsilons[b.variant.name])
+    chosen = [min(observations[i : i + 4], key=lambda one: one.objectives) for i in (0, 4)]
     points = [(epsilons[one.variant], float(one.values[LEARNING_RATE])) for one in chosen]
     assert last.variant.name == "last"
     expected = min(1.0, line(points, at=5.0))
@@ -113,24 +112,24 @@ def test_the_last_run_stays_within_the_axis(tmp_path: Path, high: float, expecte
     axes = {LEARNING_RATE: {"range": {"low": 1e-3, "high": high}}}
     space = _prepared(tmp_path, axes=axes).space
     epsilons = dict(zip(STAGES, (0.5, 1.0, 8.0), strict=True))
-    told = [
-        Told(variant=name, values={LEARNING_RATE: rate}, state="done", objectives=(0.0,))
+    observations = [
+        Observation(variant=name, values={LEARNING_RATE: rate}, state="done", objectives=(0.0,))
         for name, rate in (("probe-1", 0.01), ("probe-2", 0.03))
         for _ in range(4)
     ]
-    last = suggest(space, told, epsilon_of=lambda b: epsilons[b.variant.name])
+    last = suggest(space, observations, epsilon_of=lambda b: epsilons[b.variant.name])
     assert last.values[LEARNING_RATE] == pytest.approx(expected)
 
 
 def test_a_stage_without_a_result_gives_no_line(tmp_path: Path) -> None:
     space = _prepared(tmp_path).space
-    told = [
-        Told(variant=name, values={LEARNING_RATE: 0.01}, state="failed")
+    observations = [
+        Observation(variant=name, values={LEARNING_RATE: 0.01}, state="failed")
         for name in STAGES[:2]
         for _ in range(4)
     ]
     with pytest.raises(InvalidInput, match="expected a finished trial of probe-1, got none"):
-        suggest(space, told, epsilon_of=lambda branch: 1.0)
+        suggest(space, observations, epsilon_of=lambda branch: 1.0)
 
 
 def test_the_stages_cost_their_shares_and_all_of_them_the_total(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from sweep.planning.refusals import require_trials
 from sweep.results.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted
-from sweep.search.source import told_of
-from sweep.search.suggest import Told, suggest
+from sweep.search.source import observations_of
+from sweep.search.suggest import Observation, suggest
 from sweep.spending import filter as search_filter
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
@@ -46,14 +46,14 @@ def far(values: dict[str, Any]) -> float:
 
 def searched(
     space: SearchSpace, *, count: int, refuse: Callable[[dict[str, Any]], bool] = lambda _: False
-) -> list[Told]:
+) -> list[Observation]:
     """A whole search on `far`, several objectives all alike."""
-    told: list[Told] = []
+    observations: list[Observation] = []
     for draw in range(count):
-        found = suggest(space, told, draw=draw)
+        found = suggest(space, observations, draw=draw)
         refused = refuse(found.values)
-        told.append(
-            Told(
+        observations.append(
+            Observation(
                 variant=found.variant.name,
                 values=found.values,
                 state="refused" if refused else "done",
@@ -61,7 +61,7 @@ def searched(
                 violation=1.0 if refused else 0.0,
             )
         )
-    return told
+    return observations
 
 
 class NoTracker:
@@ -108,9 +108,9 @@ def chosen(folder: SweepFolder) -> list[PlannedTrial]:
 @pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
 def test_the_same_knowledge_gives_the_same_suggestion(strategy: str) -> None:
     space = space_of(strategy, search={"objectives": ["validation_ser", "epsilon"]})
-    told = searched(space, count=5)
-    assert suggest(space, told, draw=5) == suggest(space, told, draw=5)
-    assert [one.values for one in told] == [one.values for one in searched(space, count=5)]
+    observations = searched(space, count=5)
+    assert suggest(space, observations, draw=5) == suggest(space, observations, draw=5)
+    assert [one.values for one in observations] == [one.values for one in searched(space, count=5)]
 
 
 @pytest.mark.parametrize("strategy", ["tpe", pytest.param("gp", marks=pytest.mark.slow)])
@@ -120,8 +120,8 @@ def test_what_is_known_is_used(strategy: str) -> None:
     """
     late = []
     for seed in range(3):
-        told = searched(space_of(strategy, search={"seed": seed}), count=20)
-        late += [far(one.values) for one in told[12:]]
+        observations = searched(space_of(strategy, search={"seed": seed}), count=20)
+        late += [far(one.values) for one in observations[12:]]
     by_chance = [
         far(suggest(space_of(), (), draw=draw, at_random=True).values) for draw in range(60)
     ]
@@ -129,14 +129,14 @@ def test_what_is_known_is_used(strategy: str) -> None:
 
 
 def test_the_sampler_learns_from_what_was_refused() -> None:
-    def share(told: Sequence[Told]) -> float:
-        return statistics.fmean(one.state == "refused" for one in told)
+    def share(observations: Sequence[Observation]) -> float:
+        return statistics.fmean(one.state == "refused" for one in observations)
 
-    told: list[Told] = []
+    observations: list[Observation] = []
     for seed in range(3):
         space = space_of("tpe", search={"seed": seed, "num_startup": 8})
-        told += searched(space, count=40, refuse=lambda values: values[C] == 2.0)[20:]
-    assert share(told) < 0.2, "a third by chance"
+        observations += searched(space, count=40, refuse=lambda values: values[C] == 2.0)[20:]
+    assert share(observations) < 0.2, "a third by chance"
 
 
 def test_lists_with_an_order_are_searched_in_it() -> None:
@@ -202,9 +202,9 @@ def test_what_the_accountant_refuses_is_told_and_never_runs(place: Path) -> None
     assert refused
     assert all(record.epochs_done == 0 for record in refused)
     assert all("exceeds budget.epsilon=20" in str(record.reason) for record in refused)
-    told = {one.state: one.violation for one in told_of(folder.space(), records)}
-    assert told["refused"] > 0
-    assert told["done"] == 0
+    observations = {one.state: one.violation for one in observations_of(folder.space(), records)}
+    assert observations["refused"] > 0
+    assert observations["done"] == 0
 
 
 def test_a_resumed_search_chooses_what_it_would_have_chosen(place: Path) -> None:
@@ -230,10 +230,10 @@ def test_repeats_are_one_configuration_told_by_its_mean(place: Path) -> None:
     folder = run_search(place, repeats=2, search={"num_samples": 3})
     records = [record for record in folder.records() if not record.plan.baseline]
     assert len(records) == 6
-    told = told_of(folder.space(), records)
-    assert len(told) == 3
+    observations = observations_of(folder.space(), records)
+    assert len(observations) == 3
     first = [float(r.metrics["validation_ser"] or 0) for r in records[:2]]
-    assert told[0].objectives == pytest.approx((statistics.fmean(first),))
+    assert observations[0].objectives == pytest.approx((statistics.fmean(first),))
 
 
 def test_earlier_sweeps_of_the_same_points_are_known(place: Path) -> None:
