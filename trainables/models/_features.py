@@ -64,15 +64,16 @@ class FixedEncoder:
             "encoder": found.digest,
             **config.model_dump(
                 mode="json",
-                include={"layers", "neighbors", "whitening", "components", "prior"},
+                include={"layers", "neighbors", "whitening", "components", "bias", "prior"},
             ),
         }
         sizes = [
             len(moments.of(self._places).mean) if white is None else white.root.shape[1]
             for moments, white in zip(found.moments, self.own.white, strict=True)
         ]
-        self.token_width = sizes[0] * (3 if config.neighbors else 1)
-        self.record_width = sizes[1]
+        self.bias = config.bias
+        self.token_width = sizes[0] * (3 if config.neighbors else 1) + 1
+        self.record_width = sizes[1] + 1
 
     def _recipe(
         self, config: Config, there: tuple[int, ...], moments: tuple[Moments, Moments]
@@ -107,10 +108,14 @@ class FixedEncoder:
         )
 
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder; with
-        names what they are scored by, `token_names` [T, 3 + N] and `record_names` [B, N]."""
+        """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder, the
+        constant entry last; with names what they are scored by, `token_names` [T, 3 + N] and
+        `record_names` [B, N]."""
         own = self.own.of_batch(batch)
-        found = {"tokens": own.tokens, "records": own.records}
+        found = {
+            "tokens": F.pad(own.tokens, (0, 1), value=self.bias),
+            "records": F.pad(own.records, (0, 1), value=self.bias),
+        }
         if self.names is not None:
             read = self.reads_names.of_batch(batch)
             found["token_names"] = self.names.of_tokens(read.tokens)
@@ -150,7 +155,8 @@ class FixedTable:
 
 
 class Features(NluModel):
-    """See `features`. Packed inputs: `tokens` [T, D] and `records` [B, E] of norm 1."""
+    """See `features`. Packed inputs: `tokens` [T, D + 1] and `records` [B, E + 1], of norm 1 but
+    for the constant last entry."""
 
     parts: Tensor
     intent_names: Tensor | None
@@ -166,7 +172,6 @@ class Features(NluModel):
             seed=0,
         )
         self.fixed = fixed
-        self.bias = config.bias
         self.tag_weight = config.tag_weight
         self.provenance = fixed.provenance
         parts = tag_parts(schema, factored=config.tag_head == "factored")
@@ -174,8 +179,8 @@ class Features(NluModel):
         of_intents, of_tags = fixed.name_vectors(schema) or (None, None)
         self.register_buffer("intent_names", of_intents, persistent=False)
         self.register_buffer("tag_names", of_tags, persistent=False)
-        self.intent_head = Linear(fixed.record_width + 1, len(schema.intents), bias=False)
-        self.tag_head = Linear(fixed.token_width + 1, parts.shape[1], bias=False)
+        self.intent_head = Linear(fixed.record_width, len(schema.intents), bias=False)
+        self.tag_head = Linear(fixed.token_width, parts.shape[1], bias=False)
         for head in (self.intent_head, self.tag_head):
             torch.nn.init.zeros_(head.weight)
         self._forbid_broken_spans(schema)
@@ -249,16 +254,13 @@ class Features(NluModel):
         )
 
     def _intent_logits(self, records: Tensor, start: Tensor) -> Tensor:
-        scores: Tensor = self.intent_head(self._with_bias(records), one_row_each(records.shape[0]))
+        scores: Tensor = self.intent_head(records, one_row_each(records.shape[0]))
         return scores + start if start.shape[1] else scores
 
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
-        found: Tensor = self.tag_head(self._with_bias(tokens), rows)
+        found: Tensor = self.tag_head(tokens, rows)
         scores = found @ self.parts.t()
         return scores + start if start.shape[1] else scores
-
-    def _with_bias(self, rows: Tensor) -> Tensor:
-        return F.pad(rows, (0, 1), value=self.bias)
 
     def _forbid_broken_spans(self, schema: LabelSchema) -> None:
         """Transitions that BIO does not allow cost so much that no path takes one."""

@@ -138,6 +138,10 @@ def prepare(
     if torch.cuda.is_available():
         model.to("cuda")
     train_ids = trainable_ids(corpus, split.train)
+    if mechanism.sampling == "full":
+        # Norms are found by length: in this order no step has to move a row.
+        lengths = corpus.offsets[train_ids + 1] - corpus.offsets[train_ids]
+        train_ids = train_ids[np.argsort(-lengths, kind="stable")]
     by_group = mechanism.unit == "group"
     public = config.privacy.group_scale == "public"
     engine: Engine = catalogue.entry("engines", config.engine).make(
