@@ -12,6 +12,21 @@ from sweep.commands import _own_data as own
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
 
+_To = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
+]
+_Epsilon = Annotated[
+    float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
+]
+_NumRecords = Annotated[
+    int | None,
+    typer.Option(min=1, help="Public number of training records; default: rounded."),
+]
+_Schema = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Label schema; default: the labels that records have."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -20,20 +35,10 @@ def register(app: typer.Typer) -> None:
 
 def init(
     data: own.Data,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="New folder; default: DATA's name.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Guaranteed epsilon of private trials; default: 8.")
-    ] = None,
-    num_records: Annotated[
-        int | None,
-        typer.Option(min=1, help="Public number of training records; default: rounded."),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Label schema; default: the labels that records have."),
-    ] = None,
+    to: _To = None,
+    epsilon: _Epsilon = None,
+    num_records: _NumRecords = None,
+    schema: _Schema = None,
     form: own.Form = None,
     text: own.Text = None,
     intent: own.Intent = None,
@@ -55,7 +60,6 @@ def init(
     """
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
-    from trainables.errors import InvalidInput
 
     source = own.source(
         data,
@@ -71,16 +75,11 @@ def init(
         intent_separator=intent_separator,
         header=header,
     )
-    if epsilon is None:
-        interactive = sys.stdin.isatty() and not as_json
-        epsilon = typer.prompt("epsilon", default=8.0) if interactive else 8.0
-    if not 0 < epsilon < float("inf"):
-        raise InvalidInput(f"expected --epsilon above 0 and finite, got {epsilon}")
     labels = None if schema is None else read_schema(schema)
     begun = start(
         source,
         to or Path(data.stem if data.is_file() else f"{data.name}-sweep"),
-        epsilon=epsilon,
+        epsilon=_epsilon(epsilon, ask=sys.stdin.isatty() and not as_json),
         num_records=num_records,
         skip_invalid=skip_invalid,
         schema=labels,
@@ -92,3 +91,15 @@ def init(
         say(sentence)
     space = begun.folder / SPACE
     say(f"next: `sweep plan {space}`, `sweep run {space}`")
+
+
+def _epsilon(given: float | None, *, ask: bool) -> float:
+    """Raises: InvalidInput for a number that no budget can be."""
+    from trainables.errors import InvalidInput
+
+    epsilon: float = 8.0 if given is None else given
+    if given is None and ask:
+        epsilon = typer.prompt("epsilon", default=epsilon)
+    if not 0 < epsilon < float("inf"):
+        raise InvalidInput(f"expected --epsilon above 0 and finite, got {epsilon}")
+    return epsilon

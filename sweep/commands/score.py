@@ -78,9 +78,9 @@ def score(
     --reference and --hypothesis: text (cut at white space) or tokens, intent, and slots (each a
     list of name, start and end in tokens, end exclusive, or an object with slot, start and end)
     or BIO tags, as `sweep predict --json` and files of the json_lines data set have them; a pipe
-    is /dev/stdin. --human and --synthetic: utterance
-    and, where it is known, lispress; a synthetic object may have loss (nats of the whole text
-    under a language model) and num_tokens. --gold and --predicted: lispress, aligned by line.
+    is /dev/stdin. --human and --synthetic: utterance and, where it is known, lispress; a synthetic
+    object may have loss (nats of the whole text under a language model) and num_tokens. --gold and
+    --predicted: lispress, aligned by line.
     """
     pairs = {
         ("reference", "hypothesis"): (reference, hypothesis),
@@ -90,11 +90,10 @@ def score(
     kind, first, second = the_pair(pairs)
     if lm is not None and kind != "human":
         raise InvalidInput("expected --lm with --human FILE and --synthetic FILE alone")
-    found: dict[str, Any]
     if kind == "human":
         from sweep.synthesis.score_texts import score_generated
 
-        found = score_generated(
+        found: dict[str, Any] = score_generated(
             first,
             second,
             mauve_texts=mauve_texts,
@@ -110,11 +109,9 @@ def score(
     else:
         from sweep.results.score_files import score_files
 
+        rules: dict[str, Any] = {"align": align, "match": match}
         samples = bootstrap_samples
-        figures = score_files(
-            first, second, align=align, match=match, bootstrap_samples=samples, seed=seed
-        )
-        found = {**figures, "align": align, "match": match}
+        found = score_files(first, second, bootstrap_samples=samples, seed=seed, **rules) | rules
     print_json(found) if as_json else _PRINTERS[kind](found)
 
 

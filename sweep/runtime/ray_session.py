@@ -99,28 +99,7 @@ def session(settings: RunSettings) -> Iterator[None]:
                 f" got {settings.address!r} ({type(error).__name__})"
             ) from None
     else:
-        before = os.environ.get("PYTHONPATH")
-        ours = str(packages[0].parent)
-        # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
-        os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
-        cpus = settings.cpus or machine_cpus()
-        try:
-            _start_local(
-                num_cpus=cpus,
-                resources={TRIAL_SLOT: _TRIAL_SLOTS},
-                namespace=NAMESPACE,
-                # None: it may fail to come up, which costs a sweep nothing but the view.
-                include_dashboard=None if settings.dashboard else False,
-                _node_ip_address=_LOOPBACK,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        finally:
-            if before is None:
-                del os.environ["PYTHONPATH"]
-            else:
-                os.environ["PYTHONPATH"] = before
+        _start_own(settings, str(packages[0].parent))
         _find_daemons()
     interrupts.reinstall()  # Ray handles SIGTERM, too, from its start on
     try:
@@ -172,6 +151,31 @@ def _keep_off_stdout() -> None:
     # No option of `ray.init` does it; a Ray without this function prints as it likes.
     if hasattr(worker, "listen_error_messages"):
         worker.listen_error_messages = lambda *args, **named: None
+
+
+def _start_own(settings: RunSettings, ours: str) -> None:
+    """Start a local cluster whose workers import the packages of the folder `ours`."""
+    before = os.environ.get("PYTHONPATH")
+    # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
+    os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
+    cpus = settings.cpus or machine_cpus()
+    try:
+        _start_local(
+            num_cpus=cpus,
+            resources={TRIAL_SLOT: _TRIAL_SLOTS},
+            namespace=NAMESPACE,
+            # None: it may fail to come up, which costs a sweep nothing but the view.
+            include_dashboard=None if settings.dashboard else False,
+            _node_ip_address=_LOOPBACK,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _start_local(**options: Any) -> None:
