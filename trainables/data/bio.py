@@ -16,16 +16,7 @@ def slots_lenient(tags: Sequence[str]) -> tuple[Slot, ...]:
     >>> slots_lenient(["O", "I-city", "I-city", "B-city"])
     (('city', 1, 3), ('city', 3, 4))
     """
-    slots: list[Slot] = []
-    name, start = "", 0
-    for position, tag in enumerate((*tags, "O")):
-        kind, _, new = tag.partition("-")
-        if kind == "I" and name and new == name:
-            continue
-        if name:
-            slots.append((name, start, position))
-        name, start = ("", position) if kind == "O" else (new, position)
-    return tuple(slots)
+    return _slots(tags, strict=False)
 
 
 def slots_strict(tags: Sequence[str]) -> tuple[Slot, ...]:
@@ -34,6 +25,11 @@ def slots_strict(tags: Sequence[str]) -> tuple[Slot, ...]:
     >>> slots_strict(["O", "I-city", "B-city", "I-city"])
     (('city', 2, 4),)
     """
+    return _slots(tags, strict=True)
+
+
+def _slots(tags: Sequence[str], *, strict: bool) -> tuple[Slot, ...]:
+    """Slots that begin at B-x alone, or at every tag but O that continues no slot."""
     slots: list[Slot] = []
     name, start = "", 0
     for position, tag in enumerate((*tags, "O")):
@@ -42,7 +38,8 @@ def slots_strict(tags: Sequence[str]) -> tuple[Slot, ...]:
             continue
         if name:
             slots.append((name, start, position))
-        name, start = (new, position) if kind == "B" else ("", position)
+        begins = kind == "B" if strict else kind != "O"
+        name, start = (new if begins else "", position)
     return tuple(slots)
 
 

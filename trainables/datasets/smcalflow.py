@@ -7,12 +7,10 @@ count ("skip": false). The official test part was never published.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.pairs import Pair, pair_files, read_pairs
+from trainables.datasets._pair_set import PairSet
 
 KIND = "pairs"
 PUBLIC = True
@@ -24,22 +22,5 @@ class Config(data_configs.PairFiles):
     name: Literal["smcalflow"] = "smcalflow"
 
 
-def default_path() -> str:
-    """Place under the data directory."""
-    return "smcalflow2"
-
-
-def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """What is read. Raises: InvalidData where it is missing."""
-    return pair_files(path)
-
-
-def read(path: Path, *, config: Config) -> Iterator[Pair]:
-    """All parts that are there. Raises: InvalidData, see `data.pairs.read_pairs`."""
-    for file in pair_files(path):
-        yield from read_pairs(file)
-
-
-def pool_size(config: Config) -> int | None:
-    """Depends on which parts are there."""
-    return None
+_SET = PairSet("smcalflow2")
+default_path, files, read, pool_size = _SET.default_path, _SET.files, _SET.read, _SET.pool_size

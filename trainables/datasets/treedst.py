@@ -6,12 +6,10 @@ The official `train_dst`/`dev_dst`/`test_dst.dataflow_dialogues.jsonl.zip`, or f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from trainables.data import configs as data_configs
-from trainables.data.pairs import Pair, pair_files, read_pairs
+from trainables.datasets._pair_set import PairSet
 
 KIND = "pairs"
 PUBLIC = True
@@ -31,27 +29,6 @@ class Config(data_configs.PairFiles):
     name: Literal["treedst"] = "treedst"
 
 
-def default_path() -> str:
-    """Place under the data directory."""
-    return "treedst"
-
-
-def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """What is read. Raises: InvalidData where it is missing."""
-    return pair_files(path)
-
-
-def read(path: Path, *, config: Config) -> Iterator[Pair]:
-    """All parts that are there, with their domains. Raises: InvalidData, see `read_pairs`."""
-    for file in pair_files(path):
-        yield from read_pairs(file, domain_of=domain_of)
-
-
-def pool_size(config: Config) -> int | None:
-    """Depends on which parts are there."""
-    return None
-
-
 def domain_of(program: str, agent: str) -> str | None:
     """The domain whose type a program names first, else that of the agent's last act.
 
@@ -68,3 +45,7 @@ def domain_of(program: str, agent: str) -> str | None:
         return _NAMES[found[1]]
     act = _ACT.match(agent)
     return act[1] if act and act[1] in DOMAINS else None
+
+
+_SET = PairSet("treedst", domain_of)
+default_path, files, read, pool_size = _SET.default_path, _SET.files, _SET.read, _SET.pool_size
