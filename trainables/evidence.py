@@ -37,13 +37,19 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
     Raises: InvalidData for a file that is missing or damaged.
     """
     found = _read_arrays(folder / COUNTS)
-    if set(found) == {"records", "counts"} and found["counts"].shape[1:] == (len(NAMES) - 1,):
-        # Of a version in which every record had an intent, and it was not counted.
-        counted = np.c_[found["counts"], np.ones(len(found["records"]), dtype=np.int64)]
-        found = {**found, "counts": counted}
+    if set(found) == {"records", "counts"}:
+        found = {**found, "counts": _completed(found["counts"])}
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)
     return found["records"], from_table(found["counts"])
+
+
+def _completed(counts: NDArray[Any]) -> NDArray[Any]:
+    """With the columns that were added later, of a version in which every record had one intent."""
+    if counts.shape[1:] != (len(NAMES) - 4,):
+        return counts
+    ones = np.ones((len(counts), 3), dtype=np.int64)
+    return np.c_[counts, ones, 1 - counts[:, NAMES.index("intent_errors")]]
 
 
 def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:

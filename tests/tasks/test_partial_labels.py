@@ -75,8 +75,33 @@ def test_counts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     from trainables.metrics._counts import table
 
     counts = count_frames([Frame("x", ()), Frame("y", ())], [Frame("x", ()), Frame("x", ())])
-    old = table(counts)[:, :-1]  # when every record had an intent, and it was not counted
+    old = table(counts)[:, :-4]  # when every record had an intent, and it was not counted
     np.savez_compressed(tmp_path / evidence.COUNTS, records=np.arange(2), counts=old)
     ids, found = evidence.read_counts(tmp_path)
     assert ids.tolist() == [0, 1]
     assert (table(found) == table(counts)).all()
+
+
+def test_intents_of_a_set_are_counted_one_by_one(tmp_path: Path) -> None:
+    right = [Frame("book#pay", ()), Frame("pay", ())]
+    guess = [Frame("pay", ()), Frame("pay", ())]
+    labels = frozenset({"intents", "intent sets"})
+    found = score(right, guess, labels=labels, intent_separator="#", bootstrap_samples=0)
+    assert found["intent_f1"] == pytest.approx(2 * 2 / (3 + 2))
+    assert found["intent_accuracy"] == 0.5
+    assert "intent_f1" not in score(right, guess, bootstrap_samples=0)
+
+
+def test_a_trial_on_sets_of_intents(tmp_path: Path) -> None:
+    corpus(tmp_path, "intents")
+    rows = [json.loads(line) for line in (tmp_path / "utterances.jsonl").read_text().splitlines()]
+    for row in rows[::2]:
+        row["intent"] = "call#play"
+    (tmp_path / "utterances.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    schema = {"intents": ["call", "call#play", "play"], "slots": [], "intent_separator": "#"}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    result, _ = run(tmp_path, tmp_path / "trial", config("dp_sgd"))
+    f1, accuracy = result.metrics["intent_f1"], result.metrics["intent_accuracy"]
+    assert f1 is not None
+    assert accuracy is not None
+    assert f1 >= accuracy  # a set that is right counts all of its intents

@@ -137,7 +137,8 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
     labels = asdict(schema)
-    del labels["tokenize"]  # it changes nothing of what is encoded
+    for name in ("tokenize", "intent_separator"):
+        del labels[name]  # they change nothing of what is encoded
     key = _digest(_FORMAT, config.name, states, made_of, labels)
 
     def encode(folder: Path) -> None:

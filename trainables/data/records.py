@@ -29,7 +29,8 @@ class LabelSchema:
     `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
     where the labels come from; `public` is False where they were read from the private records,
     which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`. `tokenize` is
-    how the corpus' texts were cut into tokens.
+    how the corpus' texts were cut into tokens. With an `intent_separator` an intent may be a set:
+    the names of several, sorted, with it between them.
     """
 
     intents: tuple[str, ...]
@@ -37,6 +38,7 @@ class LabelSchema:
     source: str
     public: bool = True
     tokenize: Tokenization = "space"
+    intent_separator: str | None = None
 
     @property
     def has_intents(self) -> bool:
@@ -45,12 +47,16 @@ class LabelSchema:
 
     @property
     def labels(self) -> frozenset[str]:
-        """Which of intents and slots there are.
+        """Which of intents, slots and sets of intents there are.
 
         >>> LabelSchema(intents=("a",), slots=(), source="doc").labels
         frozenset({'intents'})
         """
-        found = {"intents": self.has_intents, "slots": bool(self.slots)}
+        found = {
+            "intents": self.has_intents,
+            "slots": bool(self.slots),
+            "intent sets": self.intent_separator is not None,
+        }
         return frozenset(kind for kind, there in found.items() if there)
 
     @property

@@ -1,9 +1,10 @@
 """Label schemas: what a corpus' labels and size are, known without opening its records.
 
 A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
-`source` (where they come from), `tokenize` (how texts were cut, see `tokenization`) and, for the
-shipped ones, `pool_size` and `train_size`: distinct utterances of each file or folder and of its
-official training part, by its place under the data directory.
+`source` (where they come from), `tokenize` (how texts were cut, see `tokenization`),
+`intent_separator` (see `LabelSchema`) and, for the shipped ones, `pool_size` and `train_size`:
+distinct utterances of each file or folder and of its official training part, by its place under the
+data directory.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     fields: dict[str, Any] = {"source": schema.source, **sizes}
     if schema.tokenize != "space":
         fields["tokenize"] = schema.tokenize
+    if schema.intent_separator is not None:
+        fields["intent_separator"] = schema.intent_separator
     intents = list(schema.intents) if schema.has_intents else []
     fields |= {"intents": intents, "slots": list(schema.slots)}
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
@@ -106,7 +109,15 @@ def _shipped(name: str) -> dict[str, Any]:
 def _schema_of(fields: object, where: str) -> LabelSchema:
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
-    known = {"intents", "slots", "source", "tokenize", "pool_size", "train_size"}
+    known = {
+        "intents",
+        "slots",
+        "source",
+        "tokenize",
+        "intent_separator",
+        "pool_size",
+        "train_size",
+    }
     unknown = set(fields) - known
     if unknown:
         raise InvalidData(
@@ -127,4 +138,13 @@ def _schema_of(fields: object, where: str) -> LabelSchema:
     tokenize = fields.get("tokenize", "space")
     if tokenize not in TOKENIZATIONS:
         raise InvalidData(f"expected tokenize in {where} to be {' or '.join(TOKENIZATIONS)}")
-    return LabelSchema(intents, tuple(fields["slots"]), source=source, tokenize=tokenize)
+    separator = fields.get("intent_separator")
+    if separator is not None and not (isinstance(separator, str) and separator.strip()):
+        raise InvalidData(f"expected intent_separator in {where} to be a sign such as '#'")
+    return LabelSchema(
+        intents,
+        tuple(fields["slots"]),
+        source=source,
+        tokenize=tokenize,
+        intent_separator=separator,
+    )

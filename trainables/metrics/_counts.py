@@ -33,7 +33,8 @@ class Counts:
     correct + substituted + deleted = `reference_slots` and correct + substituted + inserted =
     `hypothesis_slots`. `matched` is the size of the multiset intersection, which is `correct` under
     the alignment by name. The `strict_` fields read the tags as IOB2 defines them.
-    `reference_intents` is 1, or 0 where the reference has slots alone.
+    `reference_intents` is 1, or 0 where the reference has slots alone. An intent may be a set: the
+    `single_` fields count its members on both sides, and those on both.
     """
 
     utterances: Integers
@@ -50,6 +51,9 @@ class Counts:
     strict_reference_slots: Integers
     strict_hypothesis_slots: Integers
     reference_intents: Integers
+    single_reference: Integers
+    single_hypothesis: Integers
+    single_matched: Integers
 
     @property
     def slot_errors(self) -> Integers:
@@ -146,12 +150,13 @@ def count(
     reference_tokens: Sequence[Sequence[str]] | None = None,
     hypothesis_tokens: Sequence[Sequence[str]] | None = None,
     strict: tuple[Sequence[Sequence[Slot]], Sequence[Sequence[Slot]]] | None = None,
+    intent_separator: str | None = None,
 ) -> Counts:
     """Counts of every utterance, shape [n].
 
     `hypothesis_tokens` defaults to `reference_tokens`; both matter to match="value" alone.
     `strict` holds the slots of both sides in the strict reading of their tags; without it the
-    frames' own slots stand for them.
+    frames' own slots stand for them. `intent_separator` stands between the intents of a set.
 
     Raises: InvalidInput for lists of different length, none at all, or an unknown rule.
     """
@@ -192,6 +197,7 @@ def count(
             *(matched, len(right), len(guess)),
             *strict_counts,
             reference.intent != NO_INTENT,
+            *_singles(reference.intent, hypothesis.intent, intent_separator),
         )
     return from_table(rows)
 
@@ -216,6 +222,20 @@ def _require_sound(
             )
     if not references:
         raise InvalidInput("expected at least one utterance to score, got none")
+
+
+def _singles(reference: str, hypothesis: str, separator: str | None) -> tuple[int, int, int]:
+    """Members of two sets of intents, and those in both.
+
+    >>> _singles("book#pay", "pay", "#"), _singles("book", "pay", None)
+    ((2, 1, 1), (1, 1, 0))
+    """
+    right, guess = (
+        {name.strip() for name in ([given] if separator is None else given.split(separator))}
+        - {NO_INTENT}
+        for given in (reference, hypothesis)
+    )
+    return len(right), len(guess), len(right & guess)
 
 
 def _intersection(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

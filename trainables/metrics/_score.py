@@ -76,6 +76,7 @@ def score(
     hypothesis_tokens: Sequence[Sequence[str]] | None = None,
     reference_tags: Sequence[Sequence[str]] | None = None,
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
+    intent_separator: str | None = None,
     labels: frozenset[str] = LABELS,
     bootstrap_samples: int = 1_000,
     seed: int = 0,
@@ -100,6 +101,7 @@ def score(
         hypothesis_tokens=hypothesis_tokens,
         reference_tags=reference_tags,
         hypothesis_tags=hypothesis_tags,
+        intent_separator=intent_separator,
     )
     return summarize(counts, labels=labels, bootstrap_samples=bootstrap_samples, seed=seed)
 
@@ -114,6 +116,7 @@ def count_frames(
     hypothesis_tokens: Sequence[Sequence[str]] | None = None,
     reference_tags: Sequence[Sequence[str]] | None = None,
     hypothesis_tags: Sequence[Sequence[str]] | None = None,
+    intent_separator: str | None = None,
 ) -> Counts:
     """The counts of `score`, by utterance; `_counts.table` of them is what a trial may keep for a
     paired comparison later. Counts add up, so an evaluation may run in pieces.
@@ -132,6 +135,7 @@ def count_frames(
         reference_tokens=tokens,
         hypothesis_tokens=hypothesis_tokens,
         strict=strict,
+        intent_separator=intent_separator,
     )
 
 

@@ -12,7 +12,6 @@ from trainables import catalogue
 from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, LabelSchema, Part, Utterance
 from trainables.data.storage import PARTS, text_hash
-from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Source
 
@@ -42,10 +41,10 @@ class Counted:
         """Labels with fewer than `FEW` records."""
         return sum(count < FEW for of in (self.intents, self.slots) for count in of.values())
 
-    def schema(self, *, source: str, tokenize: Tokenization) -> LabelSchema:
+    def schema(self, *, source: str) -> LabelSchema:
         """The labels that occur, sorted: public by their owner's declaration."""
         intents = tuple(sorted(self.intents)) or (NO_INTENT,)
-        return LabelSchema(intents, tuple(sorted(self.slots)), source=source, tokenize=tokenize)
+        return LabelSchema(intents, tuple(sorted(self.slots)), source=source)
 
 
 def write_corpus(

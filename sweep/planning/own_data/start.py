@@ -126,10 +126,11 @@ def start(
             schema=schema,
             skip_invalid=skip_invalid,
         )
-        tokenize = source.options.tokenize
-        if schema is None:
-            schema = counted.schema(source=_SOURCE, tokenize=tokenize)
-        schema = replace(schema, tokenize=tokenize)
+        schema = replace(
+            schema or counted.schema(source=_SOURCE),
+            tokenize=source.options.tokenize,
+            intent_separator=source.options.intent_separator,
+        )
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
         declared = num_records or max(1, rounded_size(counted.num_training))
         space = Start(
