@@ -49,7 +49,8 @@ def _completed(counts: NDArray[Any]) -> NDArray[Any]:
     if counts.shape[1:] != (len(NAMES) - 4,):
         return counts
     ones = np.ones((len(counts), 3), dtype=np.int64)
-    return np.c_[counts, ones, 1 - counts[:, NAMES.index("intent_errors")]]
+    right = 1 - counts[:, [NAMES.index("intent_errors")]]
+    return np.concatenate([counts, ones, right], axis=1)
 
 
 def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:
