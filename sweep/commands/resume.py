@@ -55,7 +55,13 @@ def resume(
             extend(folder, space, settings=settings, accept=accept)
         screen = console(stderr=True)
         expected = num_expected(folder.space(), folder.plan())
-        with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
+        with watching(
+            name,
+            screen,
+            quiet=as_json,
+            num_expected=expected,
+            phase_of=partial(store.phase_of, settings.home, name),
+        ) as watch:
             done = runner.resume(
                 folder,
                 settings,

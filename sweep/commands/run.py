@@ -51,22 +51,29 @@ def run(
     from sweep.planning.prepare import prepare
     from sweep.planning.refusals import require_trials
     from sweep.runtime import runner
-    from sweep.runtime.live import num_expected, watching
+    from sweep.runtime.live import num_expected, preparing, watching
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
 
     if epsilon_max is not None and not export:
         raise InvalidInput("expected --epsilon-max with --export")
     settings = from_environment(tracking_uri=tracking_uri)
-    prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
-    require_trials(prepared.plan)
     screen = console(stderr=True)
+    with preparing(screen, quiet=as_json):
+        prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
+    require_trials(prepared.plan)
     for note in prepared.notes:
         screen.print(note, style="yellow", markup=False, soft_wrap=True)
     expected = num_expected(prepared.space, prepared.plan)
     name = prepared.space.name
     with interrupts.explained(partial(store.how_to_go_on, settings.home, name)):
-        with watching(name, screen, quiet=as_json, num_expected=expected) as watch:
+        with watching(
+            name,
+            screen,
+            quiet=as_json,
+            num_expected=expected,
+            phase_of=partial(store.phase_of, settings.home, name),
+        ) as watch:
             done = runner.start(
                 prepared,
                 settings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from sweep import phases
 from sweep.settings import Settings
 from sweep.spending.account import Account, Accounted
 from sweep.store.data_sets import open_data, open_pair_data
@@ -52,11 +53,12 @@ def accounting(settings: Settings) -> Account:
         )
         if require_usable is not None:
             require_usable(config.model, config.data)
+        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
         size = size_of(config, settings)
+        phases.enter(phases.CALIBRATING if calibrated else phases.PLANNING)
         _, mechanism = kept.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
-        calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
         finest = accountant is None and (careful or calibrated)
         asked = accountant or config.privacy.accountant
         summary = kept.summary(

@@ -25,6 +25,7 @@ class Progress:
     epsilon: float | None = None
     seconds_per_epoch: float | None = None
     reason: str = ""  # why it failed
+    phase: str = ""  # what a running trial does besides training
 
 
 def live_table(
@@ -43,7 +44,7 @@ def live_table(
     for row in [*(ended[-room:] if room else []), *running[:max_rows]]:
         table.add_row(
             Text(row.name),
-            Text(row.status, style=STYLES[row.status]),
+            Text(row.phase or row.status, style=STYLES[row.status]),
             f"{row.epochs_done}/{row.epochs}",
             f"{row.validation[0]} {formats.number(row.validation[1])}",
             formats.epsilon(row.epsilon),

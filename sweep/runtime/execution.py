@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sweep import interrupts
+from sweep import interrupts, phases
 from sweep.planning import cost
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
@@ -74,12 +74,13 @@ def execute(
             budget_total=folder.about().get("budget_total"),
         )
         for record in records:
-            watch(record.plan.id, _progress(record))
+            watch(record.plan.id, progress_of(record))
         continuation.reopen(folder, gate, stopped)
         delivery = Delivery(tracker, folder)
         journal = Journal(folder, figures=FigureCache(settings.cache_dir))
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
         source = _source(folder, settings, packing, gate=gate, pricing=pricing)
+        phases.enter(phases.TRAINING)
         try:
             run_pending(
                 folder,
@@ -91,11 +92,13 @@ def execute(
             )
             if source is not None:
                 folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
+            phases.enter(phases.COMPARING)
             leakage.judge(folder)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
         finally:
             journal.close(gate.time)
+            phases.enter(phases.DELIVERING)
             patience = _PATIENCE_WHEN_ASKED if interrupts.is_asked() else _PATIENCE_SECONDS
             problem = delivery.close(timeout=patience) or deliver_all(tracker, folder)
     return problem
@@ -181,7 +184,8 @@ def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
     return None
 
 
-def _progress(record: TrialRecord) -> Progress:
+def progress_of(record: TrialRecord) -> Progress:
+    """How far a trial is that no process trains."""
     return Progress(
         name=record.plan.name,
         status=TrialStatus.PLANNED if record.status is TrialStatus.INTERRUPTED else record.status,

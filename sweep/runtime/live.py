@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from search_spaces.space import SearchSpace
+from sweep import phases
 from sweep.results.progress import Progress, live_table
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
@@ -19,24 +21,38 @@ from trainables.formats import duration, number
 
 _LINE_SECONDS = 60.0
 Watch = Callable[[str, Progress], None]
+PhaseOf = Callable[[str], str]
 
 
 class View:
     """What is known of every trial's progress, shared by the threads that tell and that draw.
 
-    `num_expected`: trials in all, those included that a search has yet to choose.
+    `num_expected`: trials in all, those included that a search has yet to choose. `phase_of`: what
+    a running trial does besides training, as far as it is known.
     """
 
     def __init__(
-        self, name: str, *, num_expected: int = 0, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        *,
+        num_expected: int = 0,
+        phase_of: PhaseOf = lambda trial_id: "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
+        self._phase_of = phase_of
+        self._phase = ""  # of the sweep as a whole
         self._num_expected = num_expected
         self._clock = clock
         self._lock = threading.Lock()
         self._progress: dict[str, Progress] = {}
         self._started = clock()
         self._began: tuple[float, float] | None = None  # when trials began to run, epochs by then
+
+    def enter(self, words: str) -> None:
+        """The sweep as a whole is at this now; empty: its trials say enough."""
+        with self._lock:
+            self._phase = words
 
     def tell(self, trial_id: str, progress: Progress) -> None:
         """Something about a trial is new; figures that it lacks stay as they were."""
@@ -60,9 +76,14 @@ class View:
     def table(self, *, max_rows: int) -> Table:
         """The present state."""
         with self._lock:
-            return live_table(
-                self._name, dict(self._progress), summary=self._summary(), max_rows=max_rows
-            )
+            rows = {
+                trial_id: replace(row, phase=self._phase_of(trial_id))
+                if row.status is TrialStatus.RUNNING
+                else row
+                for trial_id, row in self._progress.items()
+            }
+            summary = ": ".join(part for part in (self._phase, self._summary()) if part)
+            return live_table(self._name, rows, summary=summary, max_rows=max_rows)
 
     def __rich_console__(self, console: Console, options: object) -> Iterator[Table]:
         yield self.table(max_rows=max(5, console.height - 8))
@@ -122,18 +143,52 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
 
 
 @contextmanager
-def watching(name: str, console: Console, *, quiet: bool, num_expected: int = 0) -> Iterator[Watch]:
-    """Show progress on `console` while the block runs; `quiet` shows nothing. `num_expected` as for
+def watching(
+    name: str,
+    console: Console,
+    *,
+    quiet: bool,
+    num_expected: int = 0,
+    phase_of: PhaseOf = lambda trial_id: "",
+) -> Iterator[Watch]:
+    """Show progress on `console` while the block runs; `quiet` shows nothing. The others as for
     `View`.
     """
-    view = View(name, num_expected=num_expected)
+    view = View(name, num_expected=num_expected, phase_of=phase_of)
     if quiet:
         yield lambda trial_id, progress: None
     elif console.is_terminal:
-        with Live(view, console=console, refresh_per_second=2, transient=True):
+        live = Live(view, console=console, refresh_per_second=2, transient=True)
+        with phases.heard(view.enter), live:
             yield view.tell
     else:
-        yield lines(view, console)
+        with phases.heard(_each_once(console)):
+            yield lines(view, console)
+
+
+@contextmanager
+def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
+    """Show on `console` what is done before there is a sweep to watch; `quiet` shows nothing."""
+    if quiet:
+        yield
+    elif console.is_terminal:
+        with console.status(phases.PLANNING) as status, phases.heard(status.update):
+            yield
+    else:
+        with phases.heard(_each_once(console)):
+            yield
+
+
+def _each_once(console: Console) -> Callable[[str], None]:
+    """Prints a line for each phase when it is entered for the first time."""
+    seen = {""}
+
+    def listen(words: str) -> None:
+        if words not in seen:
+            seen.add(words)
+            console.print(f"{words} ...", markup=False, soft_wrap=True)
+
+    return listen
 
 
 def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:

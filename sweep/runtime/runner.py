@@ -17,7 +17,7 @@ from sweep.planning.pricing import price, require_total, total_filter
 from sweep.planning.refusals import require_trials
 from sweep.runtime import continuation, preflight
 from sweep.runtime.events import RunSettings
-from sweep.runtime.execution import Watch, execute
+from sweep.runtime.execution import Watch, execute, progress_of
 from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
 from sweep.runtime.storage_faults import require_storage
@@ -138,6 +138,8 @@ def resume(
         )
         return Run(folder=folder, tracking_problem=problem)
     waiting = [*(r.plan for r in folder.records() if r.status.is_resumed), *stopped]
+    for record in folder.records(running=False):
+        watch(record.plan.id, progress_of(record))
     space = folder.space()
     preflight.require_executor(space, address)
     planned = folder.plan().to_run

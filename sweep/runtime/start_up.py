@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from sweep import phases
 from sweep.runtime.events import RunSettings
 from sweep.settings import Settings
 
@@ -21,6 +22,7 @@ def tracking(settings: Settings, *, away: Away | None = None) -> Iterator[Any]:
     A store that does not answer is told to `away` and opened when it is back; without `away` it is
     refused. Raises: as `Tracker`.
     """
+    phases.enter(phases.OPENING_MLFLOW)
     yield _tracker(settings, away)
 
 
@@ -37,6 +39,7 @@ def tracking_and_ray(
     """
     from sweep.runtime import ray_session
 
+    phases.enter(phases.STARTING_RAY)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:
         tracker = pool.submit(_tracker, settings, away)
         pool.submit(importlib.import_module, "torch")  # Ray Train asks for it next

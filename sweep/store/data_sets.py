@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from sweep import phases
 from sweep.settings import Settings
 from trainables import catalogue
 from trainables.config import DataConfig
@@ -18,6 +19,7 @@ def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
 
     Raises: InvalidData for a file that is missing or damaged.
     """
+    phases.enter(phases.LOADING)
     return open_pairs(config, data_dir=settings.data_dir)
 
 
@@ -27,6 +29,7 @@ def open_data(config: DataConfig, settings: Settings) -> Corpus:
 
     Raises: InvalidData for a file that is missing or damaged.
     """
+    phases.enter(phases.LOADING)
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the cache lies in it, usually
     return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
 

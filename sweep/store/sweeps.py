@@ -41,7 +41,7 @@ from sweep.store.sweep_folder import running_already as running_already
 from sweep.store.trial_files import TrialRecord as TrialRecord
 from sweep.store.trial_files import to_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
-from trainables.system import disk
+from trainables.system import disk, phase
 
 # What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus")
@@ -116,6 +116,11 @@ def how_to_go_on(home: Path, name: str) -> str:
     if (home / name / "sweep.json").exists():
         return f"every finished epoch is saved; `sweep resume {name}` goes on"
     return "no trial has begun; the same command begins anew"
+
+
+def phase_of(home: Path, name: str, trial_id: str) -> str:
+    """What a running trial does besides training; empty: nothing is known."""
+    return phase.of(SweepFolder(home / name).trial_folder(trial_id))
 
 
 def names(home: Path) -> list[str]:

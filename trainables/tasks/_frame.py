@@ -18,6 +18,7 @@ from trainables.privacy.noise import SecretKey, new_key, public_key
 from trainables.privacy.population import Ids
 from trainables.privacy.summary import PrivacySummary
 from trainables.result import TrialResult
+from trainables.system import phase
 from trainables.system.communication import Communicator
 from trainables.training import Trained
 
@@ -60,17 +61,27 @@ def engine_setup(
 
 
 class Clock:
-    """Seconds between the parts of a trial, each named when it ends."""
+    """Seconds between the parts of a trial, each named when it ends. What it does besides training
+    is noted in `folder`, by the process that `leads`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, *, leads: bool) -> None:
         self._last = self._start = time.perf_counter()
+        self._folder = folder if leads else None
         self.seconds: dict[str, float] = {}
+        self.enter(phase.LOADING)
 
-    def end(self, part: str, *, without: float = 0.0) -> None:
+    def enter(self, words: str) -> None:
+        """From now on it does this; empty: it trains, or has ended."""
+        if self._folder is not None:
+            phase.enter(self._folder, words)
+
+    def end(self, part: str, *, without: float = 0.0, then: str = "") -> None:
         """End a part that began where the last one ended; `without` are seconds of another."""
         now = time.perf_counter()
         self.seconds[part] = now - self._last - without
         self._last = now
+        self.enter(then)
 
     def total(self) -> float:
         """Seconds since the start."""

@@ -16,6 +16,7 @@ from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
+from trainables.system import phase
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._frame import Clock, result, spent
@@ -45,7 +46,7 @@ def run(
     cache_dir: Path,
 ) -> TrialResult:
     """See `trainables.trial.run`."""
-    clock = Clock()
+    clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     clock.end("prepare")
     trained = train(
@@ -57,8 +58,10 @@ def run(
         report=report,
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
-    clock.end("train")
-    counts, leakage = _measure(setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
+    clock.end("train", then=phase.EVALUATING)
+    counts, leakage = _measure(
+        setup, folder=folder, data_dir=data_dir, cache_dir=cache_dir, clock=clock
+    )
     tested = summarize(
         counts,
         labels=setup.corpus.schema.labels,
@@ -94,7 +97,7 @@ def run(
 
 
 def _measure(
-    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path
+    setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path, clock: Clock
 ) -> tuple[Counts, _leakage.Leakage]:
     """Right and wrong on the test part, and what the attacks find, from one pass over the records
     of both: most of the attacked non-members are test records.
@@ -103,6 +106,7 @@ def _measure(
     records = np.union1d(test, targets.records)
     predicted = setup.infer(records)
     counts = setup.counts(test, predicted.take(np.searchsorted(records, test)))
+    clock.enter(phase.ATTACKS)
     leakage = _leakage.measure(
         setup,
         targets,

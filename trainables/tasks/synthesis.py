@@ -17,6 +17,7 @@ from trainables.metrics import generation as scores
 from trainables.models._lm_folder import save_lm
 from trainables.probing import Piece, Probe, Stage
 from trainables.result import EpochReport, TrialResult
+from trainables.system import phase
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts
 from trainables.tasks._fluency import fluency_of
@@ -52,7 +53,7 @@ def run(
     cache_dir: Path,
 ) -> TrialResult:
     """See `trainables.trial.run`."""
-    clock = Clock()
+    clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     clock.end("prepare")
     trained = train(
@@ -63,9 +64,9 @@ def run(
         comm=comm,
         report=report,
     )
-    clock.end("train")
+    clock.end("train", then=phase.DRAWING)
     drawn, notes = _draw(setup, trained)
-    clock.end("generate")
+    clock.end("generate", then=phase.EVALUATING)
     figures = measure(setup, drawn, cache_dir=cache_dir) if drawn is not None else {}
     summary = spent(config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces.space import SearchSpace
-from sweep import interrupts
+from sweep import interrupts, phases
 from sweep.planning.accounting import accounting
 from sweep.planning.pack_trials import packing_for
 from sweep.planning.packing import Packing
@@ -247,6 +247,7 @@ def _run(
         journal = Journal(draws, figures=FigureCache(means.settings.cache_dir))
         # Whatever happens, the same is told of it: that trials run.
         driver = Driver(gate, journal, watch=lambda *_: means.watch("sealed", running))
+        phases.enter(phases.TRAINING)
         try:
             run_pending(
                 draws,

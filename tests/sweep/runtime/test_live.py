@@ -11,11 +11,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from sweep import phases
 from sweep.planning.prepare import prepare_space
 from sweep.results.progress import Progress
-from sweep.runtime.live import View, lines, num_expected
+from sweep.runtime.live import View, lines, num_expected, preparing, watching
 from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import settings_in, space_in
+from trainables.config import parse
+from trainables.system import phase
+from trainables.system.communication import Alone
+from trainables.trial import run
 
 
 class Clock:
@@ -113,3 +118,65 @@ def test_a_failed_trials_line_says_why(clock: Clock) -> None:
     tell("a", RUNNING)
     tell("a", replace(PLANNED, status=TrialStatus.FAILED, reason="no room left"))
     assert out.getvalue() == "failed: a (0 of 4 epochs): no room left; 1 of 1 done\n"
+
+
+# ---- what is done besides training
+
+
+def shown(view: View) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(view.table(max_rows=20))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_table_says_what_is_done_before_and_beside_the_training(
+    clock: Clock, tmp_path: Path
+) -> None:
+    view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
+    with phases.heard(view.enter):
+        phases.enter(phases.STARTING_RAY)
+    assert "starting Ray: 0 of 0 done" in shown(view)
+    (tmp_path / "a").mkdir()
+    view.enter(phases.TRAINING)
+    view.tell("a", RUNNING)
+    assert "running" in shown(view)
+    phase.enter(tmp_path / "a", phase.ATTACKS)
+    assert "attacks" in shown(view)
+    assert "running" not in shown(view)
+    phase.enter(tmp_path / "a", "")
+    assert "running" in shown(view)
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_in_a_pipe_each_phase_is_a_line_once_and_a_resumed_sweep_tells_none_twice() -> None:
+    console = Console(file=io.StringIO(), width=140)
+    with preparing(console, quiet=False):
+        phases.enter(phases.CALIBRATING)
+        phases.enter(phases.PLANNING)
+        phases.enter(phases.CALIBRATING)
+    with watching("toy", console, quiet=False):
+        phases.enter(phases.STARTING_RAY)
+        phases.enter(phases.TRAINING)
+    phases.enter(phases.DELIVERING)  # nobody listens
+    printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert printed == ["calibrating noise ...", "planning ...", "starting Ray ..."]
+
+
+def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+    monkeypatch.setattr(phase, "enter", lambda folder, words: noted.append(words))
+    settings = settings_in(tmp_path)
+    training = {"epochs": 1, "expected_batch_size": 30, "num_workers": 1}
+    base = {**space_in(tmp_path).base, "training": training}
+    model = {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1}
+    run(
+        parse({**base, "model": model, "engine": "sgd"}),
+        folder=tmp_path / "trial",
+        comm=Alone(),
+        report=lambda report: True,
+        data_dir=settings.data_dir,
+        cache_dir=settings.cache_dir,
+    )
+    assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]

@@ -1,0 +1,49 @@
+"""What this process does at the moment, in a word or two, for whoever shows it: "starting Ray".
+
+Whoever does it says so by `enter` and need not know who listens.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PLANNING = "planning"
+CALIBRATING = "calibrating noise"
+LOADING = "loading the corpus"
+STARTING_RAY = "starting Ray"
+OPENING_MLFLOW = "opening MLflow"
+TRAINING = ""
+COMPARING = "comparing trials"
+DELIVERING = "delivering to MLflow"
+
+_LOG = logging.getLogger(__name__)
+_LOG.propagate = False
+_LOG.setLevel(logging.INFO)
+_LOG.addHandler(logging.NullHandler())
+
+
+def enter(words: str) -> None:
+    """From now on it is this; empty: what the trials do says enough."""
+    _LOG.info(words)
+
+
+@contextmanager
+def heard(listen: Callable[[str], None]) -> Iterator[None]:
+    """Have `listen` told of every phase that is entered inside the block."""
+    handler = _Handler(listen)
+    _LOG.addHandler(handler)
+    try:
+        yield
+    finally:
+        _LOG.removeHandler(handler)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, listen: Callable[[str], None]) -> None:
+        super().__init__()
+        self._listen = listen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._listen(record.getMessage())
