@@ -55,7 +55,8 @@ def accounting(settings: Settings) -> Account:
             require_usable(config.model, config.data)
         calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
         size = size_of(config, settings)
-        phases.enter(phases.CALIBRATING if calibrated else phases.PLANNING)
+        if calibrated:
+            phases.enter(phases.CALIBRATING)
         _, mechanism = kept.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )

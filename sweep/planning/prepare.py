@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from search_spaces import space as spaces
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
+from sweep import phases
 from sweep.planning import cost
 from sweep.planning import plan as planning
 from sweep.planning import probe as search_probe
@@ -55,6 +56,7 @@ def prepare(
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
+    phases.enter(phases.PLANNING)
     space = spaces.read(source, overrides=overrides)
     if name is not None:
         space = spaces.renamed(space, name)
