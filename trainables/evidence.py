@@ -46,9 +46,10 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
 
 def _completed(counts: NDArray[Any]) -> NDArray[Any]:
     """With the columns that were added later, of a version in which every record had one intent."""
-    if counts.shape[1:] != (len(NAMES) - 4,):
+    missing = len(NAMES) - counts.shape[-1] if counts.ndim == 2 else 0
+    if missing not in (3, 4):
         return counts
-    ones = np.ones((len(counts), 3), dtype=np.int64)
+    ones = np.ones((len(counts), missing - 1), dtype=np.int64)
     right = 1 - counts[:, [NAMES.index("intent_errors")]]
     return np.concatenate([counts, ones, right], axis=1)
 
