@@ -57,6 +57,7 @@ from trainables.sections import (
     Sampling,
     SplitMode,
     TargetEpsilon,
+    TotalNoise,
     TrainingConfig,
 )
 from trainables.synthesis_section import SynthesisConfig
@@ -83,6 +84,7 @@ __all__ = [
     "Synthesis",
     "SynthesisConfig",
     "TargetEpsilon",
+    "TotalNoise",
     "TrainingConfig",
     "TrialConfig",
     "data_config",
@@ -169,6 +171,19 @@ class TrialConfig(Frozen):
                 " (a shuffled epoch is spent as a whole), got"
                 f" privacy.sampling={self.privacy.sampling} and training.steps="
                 f"{self.training.steps}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rate_of_noise_has_noise(self) -> TrialConfig:
+        rate = self.training.learning_rate
+        if isinstance(rate, TotalNoise) and (
+            catalogue.kind_of("engines", self.engine) == "plain"
+            or self.privacy.noise_multiplier == 0
+        ):
+            raise ValueError(
+                "expected training.learning_rate to be a number where no noise is added, got"
+                f" total_noise={rate.total_noise:g} with engine={self.engine}"
             )
         return self
 

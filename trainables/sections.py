@@ -150,6 +150,16 @@ class PrivacyConfig(Frozen):
         return self
 
 
+class TotalNoise(Frozen):
+    """In place of a learning rate: the rate at which all steps together add this much noise.
+
+    The standard deviation of a weight, without momentum (`privacy.learning_rate`). It suits other
+    numbers of records, epsilons and lengths than those it was chosen for.
+    """
+
+    total_noise: PositiveFloat
+
+
 class TrainingConfig(Frozen):
     """The optimiser's side of a trial."""
 
@@ -167,7 +177,9 @@ class TrainingConfig(Frozen):
     num_workers: int = Field(
         1, ge=1, le=10_000, description="N of Algorithm 1; logical where fewer run"
     )
-    learning_rate: PositiveFloat = 1e-3
+    learning_rate: PositiveFloat | TotalNoise = Field(
+        1e-3, description="at the first step; total_noise: found from n, the noise and the steps"
+    )
     optimizer: Annotated[str, NameOf("optimizers")] = Field(
         "adam", description="entry of trainables/optimizers"
     )

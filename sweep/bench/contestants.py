@@ -28,6 +28,7 @@ from trainables.data.split import make_split
 from trainables.engines import Setup
 from trainables.errors import InvalidInput
 from trainables.privacy.from_config import build
+from trainables.privacy.learning_rate import learning_rate_of
 from trainables.privacy.noise import public_key
 from trainables.privacy.sampling import Draw
 from trainables.system.communication import Alone, Communicator
@@ -159,7 +160,7 @@ class Arena:
             Setup(
                 loader=loader,
                 ids=np.arange(self.corpus.num_records),
-                learning_rate=config.training.learning_rate,
+                learning_rate=learning_rate_of(config.training.learning_rate, mechanism),
                 precision=config.training.precision,
                 key=public_key(0, "benchmark"),
                 comm=self.comm,

@@ -13,6 +13,7 @@ import numpy as np
 from trainables import engines
 from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
+from trainables.privacy.learning_rate import learning_rate_of
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey, new_key, public_key
 from trainables.privacy.population import Ids
@@ -33,6 +34,7 @@ def attempt_key(config: TrialConfig, comm: Communicator) -> SecretKey:
 def engine_setup(
     config: TrialConfig,
     *,
+    mechanism: Mechanism,
     loader: engines.Loader,
     ids: Ids,
     comm: Communicator,
@@ -49,7 +51,7 @@ def engine_setup(
         key=key,
         trial_id=trial_id,
         seed=training.seed,
-        learning_rate=training.learning_rate,
+        learning_rate=learning_rate_of(training.learning_rate, mechanism),
         learning_rate_decay=training.learning_rate_decay,
         iterate_average=training.iterate_average,
         optimizer=training.optimizer,

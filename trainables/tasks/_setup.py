@@ -150,6 +150,7 @@ def prepare(
         mechanism,
         engine_setup(
             config,
+            mechanism=mechanism,
             loader=loader,
             ids=train_ids,
             groups=groups_of(corpus, train_ids) if by_group else None,

@@ -99,6 +99,7 @@ def staged_engine(
             own,
             engine_setup(
                 config,
+                mechanism=own,
                 loader=texts[stage],
                 ids=ids,
                 groups=groups,
