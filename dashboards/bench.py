@@ -13,8 +13,6 @@ from dashboards import palette
 LABELS = {
     "stock": "stock Adam (padded)",
     "naive": "loop over records",
-    "opacus_ghost": "Opacus, ghost clipping",
-    "opacus_hooks": "Opacus, hooks",
 }
 
 

@@ -1,20 +1,18 @@
 """One training step of each engine, ready to be called, on the same records for all.
 
 `stock` is what a user would write today, on padded batches; `naive` the same with one backward pass
-a record, clipped and noised; `opacus_ghost` and `opacus_hooks` are Opacus on the stock model. The
-others are this project's engines as a trial runs them, from record ids to updated weights.
+a record, clipped and noised. The others are this project's engines as a trial runs them, from
+record ids to updated weights.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from torch import nn
 
@@ -36,9 +34,9 @@ from trainables.tasks._setup import trainable_ids
 
 BASELINE = catalogue.marked("engines", "BASELINE")
 OURS = palette.engines()
-ENGINES = ("stock", *OURS, "opacus_ghost", "opacus_hooks", "naive")
+ENGINES = ("stock", *OURS, "naive")
 MODELS = ("clc", "bert")
-_ALONE = ("opacus_ghost", "opacus_hooks", "naive")  # measured with one worker only
+_ALONE = ("naive",)  # measured with one worker only
 _NUM_BATCHES = 64  # distinct ones; after them they come again
 Step = Callable[[int], None]
 
@@ -136,21 +134,21 @@ class Arena:
         """
         if engine in _ALONE and self.spec.workers > 1:
             raise SkippedEngine("measured with --workers 1 only")
-        if engine.startswith("opacus") and importlib.util.find_spec("opacus") is None:
-            raise SkippedEngine("opacus is not installed (pip install --no-deps opacus opt-einsum)")
         config = self.spec.config(engine)
+        model, loader = self.model_of(config)
+        if engine in OURS:
+            return self._ours(config, model, loader)
+        made = stock.build(model, config.model)
+        return self._stock(made, loader) if engine == "stock" else self._naive(made, loader)
+
+    def model_of(self, config: TrialConfig) -> tuple[Any, Loader]:
+        """A fresh model of the config, and the loader of its batches."""
         model = catalogue.entry("models", config.model.name).build(
             config.model, schema=self.corpus.schema, seed=0
         )
         if self._table is None:  # the pieces of all distinct tokens, the same for every engine
             self._table = model.feature_table(list(self.corpus.types))
-        loader = Loader(self.corpus, self._table)
-        if engine in OURS:
-            return self._ours(config, model, loader)
-        if engine.startswith("opacus"):
-            return self._opacus(config, model, loader, ghost=engine == "opacus_ghost")
-        made = stock.build(model, config.model)
-        return self._stock(made, loader) if engine == "stock" else self._naive(made, loader)
+        return model, Loader(self.corpus, self._table)
 
     def _ours(self, config: TrialConfig, model: Any, loader: Loader) -> Step:
         mechanism = build(config, num_records=self.num_records)
@@ -180,7 +178,7 @@ class Arena:
             made = nn.parallel.DistributedDataParallel(made)
 
         def step(number: int) -> None:
-            batch = stock.padded(loader.batch(self._records(number)))
+            batch = stock.padded(loader.batch(self.records_of(number)))
             optimizer.zero_grad()
             made(batch).mean().backward()
             optimizer.step()
@@ -193,7 +191,7 @@ class Arena:
 
         def step(number: int) -> None:
             sums = [torch.zeros_like(p) for p in parameters]
-            for record in self._records(number):
+            for record in self.records_of(number):
                 batch = stock.padded(loader.batch(np.array([record])))
                 optimizer.zero_grad()
                 made(batch).sum().backward()
@@ -206,20 +204,6 @@ class Arena:
 
         return step
 
-    def _opacus(self, config: TrialConfig, model: Any, loader: Loader, *, ghost: bool) -> Step:
-        weights = sum(p.numel() for p in model.parameters())
-        needed = 3 * 4 * weights * self.batch_size
-        # Layers without a norm rule of their own (its LSTM) hold per-record gradients either way.
-        if needed > psutil.virtual_memory().available and not (
-            ghost and config.model.name == "bert"
-        ):
-            raise SkippedEngine(
-                f"its per-record gradients would need about {needed / 2**30:.0f} GiB of memory"
-            )
-        from sweep.bench.opacus_steps import OpacusStep
-
-        take = OpacusStep(model, config.model, batch_size=self.batch_size, ghost=ghost)
-        return lambda number: take(stock.padded(loader.batch(self._records(number))))
-
-    def _records(self, number: int) -> np.ndarray:
+    def records_of(self, number: int) -> np.ndarray:
+        """This worker's records of a step."""
         return self.batches[number % len(self.batches)]

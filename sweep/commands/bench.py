@@ -42,9 +42,9 @@ def bench(
 ) -> None:
     """Time a step of every engine and scale it to an epoch (table 2 of Dupuy et al. 2021).
 
-    SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, Opacus'
-    hooks and ghost clipping where it is installed, and a loop over records, one thread each,
-    on the same records, taking turns. Times are of the processor, not of the wall.
+    SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, and a loop over
+    records, one thread each, on the same records, taking turns. Times are of the processor, not of
+    the wall.
     """
     if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidInput(f"expected --plot FILE.svg, .png or .pdf, got {plot.name}")

@@ -80,7 +80,6 @@ def test_every_engine_of_ours_and_both_baselines(model: str, tmp_path: Path) -> 
         assert r["epoch_seconds"] == pytest.approx(r["step_ms"] * 113 / 1e3)
         assert r["x_sgd"] > 0 < r["x_stock"]
     assert found["rows"][1]["x_sgd"] == 1
-    assert "Opacus" not in picture.read_text()
 
 
 def test_a_ratio_is_of_steps_in_the_same_round() -> None:
@@ -155,49 +154,6 @@ def test_a_picture_needs_sgd(tmp_path: Path) -> None:
     arguments = ("--batch-size", "4", "--engine", "edp_sgd", "--plot", str(tmp_path / "p.svg"))
     _, problem = call("--no-memory", *arguments)
     assert isinstance(problem, InvalidInput)
-
-
-def test_without_opacus_its_rows_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "opacus" else found(name)
-    )
-    printed, problem = call(
-        "--batch-size", "4", "--no-memory", "--engine", "sgd", "--engine", "opacus_hooks"
-    )
-    assert problem is None
-    assert "Opacus, hooks: skipped, opacus is not installed" in printed
-
-
-@pytest.mark.slow  # needs opacus
-@pytest.mark.parametrize("model", ["clc", "bert"])
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-def test_opacus_takes_its_steps(model: str) -> None:
-    pytest.importorskip("opacus")
-    chosen = ["--engine", "sgd", "--engine", "opacus_ghost", "--engine", "opacus_hooks"]
-    printed, problem = call("--model", model, "--batch-size", "4", "--no-memory", "--json", *chosen)
-    assert problem is None
-    theirs = json.loads(printed)["rows"][1:]
-    assert all(r["skipped"] is None and r["x_sgd"] > 1 for r in theirs)
-
-
-@pytest.mark.slow  # needs opacus
-def test_the_crf_that_hooks_see_into_is_pytorch_crfs() -> None:
-    pytest.importorskip("opacus")
-    from sweep.bench.opacus_steps import HookedCrf
-
-    torch.manual_seed(0)
-    truth, ours = stock.PaddedCrf(5), HookedCrf(5)
-    with torch.no_grad():
-        ours.transitions.weight.copy_(truth.crf.transitions.reshape(-1, 1))
-        ours.start.weight.copy_(truth.crf.start_transitions.unsqueeze(1))
-        ours.end.weight.copy_(truth.crf.end_transitions.unsqueeze(1))
-    emissions, tags = torch.randn(3, 6, 5), torch.randint(5, (3, 6))
-    mask = torch.arange(6) < torch.tensor([[6], [1], [4]])
-    found = ours(emissions, tags, mask)
-    torch.testing.assert_close(found, truth(emissions, tags, mask), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow  # starts processes that import torch

@@ -1,15 +1,25 @@
-"""Steps of Opacus' hooks and of its ghost clipping, on models that it can handle.
+"""Steps of Opacus' hooks and of its ghost clipping beside this project's, on the same records.
 
-Opacus is no dependency: what needs it is imported here alone. `pytorch-crf` fails under its hooks,
-so transitions are the weight of a linear map of ones, and `nn.LSTM` becomes Opacus' own.
+python benchmarks/opacus_steps.py --model bert --batch-size 64 --repeats 4
+
+Opacus is no dependency (pip install --no-deps opacus opt-einsum). `pytorch-crf` fails under its
+hooks, so transitions are the weight of a linear map of ones, and `nn.LSTM` becomes Opacus' own.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import statistics
+import sys
 import warnings
 from typing import Any
 
 import torch
+
+if importlib.util.find_spec("opacus") is None:
+    print("opacus is not installed: nothing is measured")
+    sys.exit()
 import torch.nn.functional as F
 from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
 from opacus.layers import DPLSTM
@@ -17,7 +27,11 @@ from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 
+from sweep.bench import stock
+from sweep.bench.contestants import Arena, Spec, Step
+from sweep.bench.rounds import rounds
 from sweep.bench.stock import Batch, StockBert, StockClc
+from sweep.settings import from_environment
 from trainables.config import ModelConfig
 from trainables.models import bert, clc
 
@@ -129,3 +143,47 @@ class OpacusStep:
             else:
                 self.criterion(self.module(batch), batch["intents"]).backward()
         self.optimizer.step()
+
+
+class WithOpacus(Arena):
+    """The arena of `sweep bench`, with two contestants more."""
+
+    def step_of(self, engine: str) -> Step:
+        """As in `Arena`."""
+        if not engine.startswith("opacus"):
+            return super().step_of(engine)
+        config = self.spec.config(engine)
+        model, loader = self.model_of(config)
+        ghost = engine == "opacus_ghost"
+        take = OpacusStep(model, config.model, batch_size=self.batch_size, ghost=ghost)
+        return lambda number: take(stock.padded(loader.batch(self.records_of(number))))
+
+
+def main() -> None:
+    """Print the median processor time of a step of each, over that of SGD."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=["clc", "bert"], default="clc")
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=4)
+    options = parser.parse_args()
+    settings = from_environment()
+    spec = Spec(
+        fields={
+            "data": {"name": "atis"},
+            "model": {"name": options.model},
+            "training": {"expected_batch_size": options.batch_size, "epochs": 1000},
+        },
+        engines=("stock", "sgd", "dp_sgd", "opacus_ghost", "opacus_hooks"),
+        repeats=options.repeats,
+        data_dir=settings.data_dir,
+        cache_dir=settings.cache_dir,
+    )
+    found = rounds(spec, say=lambda text: None, arena=WithOpacus(spec))
+    base = statistics.median(found.times["sgd"].cpu)
+    for engine, times in found.times.items():
+        middle = statistics.median(times.cpu)
+        print(f"{engine:14} {1e3 * middle:8.1f} ms {middle / base:6.2f} x SGD")
+
+
+if __name__ == "__main__":
+    main()
