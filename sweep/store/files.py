@@ -9,10 +9,17 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from pydantic import ValidationError
+
+from sweep.store.kinds import OBJECT, Kind
+from trainables import documents
+from trainables.documents import one_line
 from trainables.errors import InvalidData
 from trainables.privacy.summary import plain
+
+_MAX_BYTES = 1 << 30
 
 
 def write_text(path: Path, text: str) -> None:
@@ -61,12 +68,41 @@ def read_json(path: Path) -> Any:
 
     Raises: InvalidData for a file that is missing or damaged.
     """
+    return documents.read_json(path, max_bytes=_MAX_BYTES)
+
+
+def read_object(path: Path, kind: Kind) -> dict[str, Any]:
+    """The object in a JSON file, as it was written, whose fields are of a kind (see `kinds`).
+
+    Raises: InvalidData for a file that is missing or damaged, in whatever way.
+    """
+    found = read_json(path)
+    require_kind(found, kind, where=str(path))
+    return cast("dict[str, Any]", found)
+
+
+def require_kind(value: Any, kind: Kind, *, where: str) -> None:
+    """Raises: InvalidData where a value is not of a kind, naming its first bad field."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        kind.validate_python(value)
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"][:2])
+        what = f"its field {one_line(field, characters=80)}" if field else "what it holds"
+        raise InvalidData(f"expected {where} as it was written, got {what} damaged") from None
+
+
+def exists(path: Path) -> bool:
+    """Whether there is something of that name.
+
+    Raises: InvalidData where that cannot be seen.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:
         raise InvalidData(f"cannot read {path}: {error.strerror}") from None
-    except ValueError:
-        raise InvalidData(f"expected JSON in {path}") from None
+    return True
 
 
 def append_line(path: Path, value: Any) -> None:
@@ -88,29 +124,36 @@ def append_line(path: Path, value: Any) -> None:
         os.fsync(file.fileno())
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path, kind: Kind = OBJECT) -> list[dict[str, Any]]:
     """The objects in a file of JSON lines; none for no file; a cut last line is left out.
 
     Raises: InvalidData for any other damaged line.
     """
-    return read_lines_from(path, 0)[0] if path.exists() else []
+    return read_lines_from(path, 0, kind)[0] if exists(path) else []
 
 
-def read_lines_from(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
+def read_lines_from(
+    path: Path, start: int, kind: Kind = OBJECT
+) -> tuple[list[dict[str, Any]], int]:
     """As `read_lines`, from byte `start` on, where a line begins; and the byte where the next one
     will.
     """
-    with path.open("rb") as file:
-        file.seek(start)
-        *lines, cut = file.read().split(b"\n")
-        end = file.tell() - len(cut)
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            *lines, cut = file.read().split(b"\n")
+            end = file.tell() - len(cut)
+    except OSError as error:
+        raise InvalidData(f"cannot read {path}: {error.strerror}") from None
     rows = []
     for number, line in enumerate(lines, start=1):
+        where = f"line {number}" if start == 0 else f"a line after byte {start}"
         try:
-            rows.append(json.loads(line))
+            row = documents.parse_json(line.decode())
         except ValueError:
-            where = f"line {number}" if start == 0 else f"a line after byte {start}"
             raise InvalidData(f"expected JSON in {where} of {path}") from None
+        require_kind(row, kind, where=f"{where} of {path}")
+        rows.append(row)
     return rows, end
 
 

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from search_spaces.space import SearchSpace, parse
 from sweep.store import plan_files, plans
-from sweep.store.files import read_json, write_json, write_text
+from sweep.store.files import exists, read_json, read_object, write_json, write_text
+from sweep.store.kinds import ABOUT, REASON, SECONDS
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
+from trainables.documents import read_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system import locks
 
 _PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
+_MAX_SPACE_BYTES = 16 << 20
 _EARLIER = "earlier_trials.json"
 _SEARCH_DENIED = "search_denied.json"
 
@@ -46,7 +47,14 @@ class SweepFolder(TrialFiles):
 
     def space(self) -> SearchSpace:
         """The space as it was run."""
-        return parse(_read_yaml(self.path / "space.yaml"))
+        return parse(self._space_document())
+
+    def _space_document(self) -> dict[str, Any]:
+        path = self.path / "space.yaml"
+        document = read_yaml(path, max_bytes=_MAX_SPACE_BYTES)
+        if not isinstance(document, dict):
+            raise InvalidData(f"expected a mapping in {path}")
+        return document
 
     def plan(self) -> plans.Plan:
         """The plan as it was made."""
@@ -72,8 +80,7 @@ class SweepFolder(TrialFiles):
 
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions."""
-        about: dict[str, Any] = read_json(self.path / "sweep.json")
-        return about
+        return read_object(self.path / "sweep.json", ABOUT)
 
     # ---- the one process that runs it
 
@@ -138,7 +145,7 @@ class SweepFolder(TrialFiles):
     def search_denied(self) -> str | None:
         """Why the search may choose no further trial; None: nothing is known against it."""
         path = self.path / _SEARCH_DENIED
-        return str(read_json(path)["reason"]) if path.exists() else None
+        return str(read_object(path, REASON)["reason"]) if exists(path) else None
 
     def keep_earlier_trials(self, records: Sequence[TrialRecord]) -> None:
         """Keep what was known of other sweeps' trials when this one began."""
@@ -148,9 +155,14 @@ class SweepFolder(TrialFiles):
     def earlier_trials(self) -> list[TrialRecord] | None:
         """What `keep_earlier_trials` kept; None: nothing."""
         path = self.path / _EARLIER
-        if not path.exists():
+        if not exists(path):
             return None
-        rows = read_json(path)
+        try:
+            return self._earlier(read_json(path))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InvalidData(f"expected trials in {path} as they were written") from None
+
+    def _earlier(self, rows: Any) -> list[TrialRecord]:
         document = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
         return [
             TrialRecord(
@@ -181,7 +193,7 @@ class SweepFolder(TrialFiles):
     def seconds_run(self) -> float:
         """Wall-clock that the sweep has run, over all its resumes."""
         path = self.path / "clock.json"
-        return float(read_json(path)["seconds"]) if path.exists() else 0.0
+        return float(read_object(path, SECONDS)["seconds"]) if exists(path) else 0.0
 
     def write_seconds_run(self, seconds: float) -> None:
         """Write the wall-clock down."""
@@ -240,13 +252,3 @@ class SweepFolder(TrialFiles):
 def running_already(name: str) -> InvalidInput:
     """The refusal to run a sweep twice at a time."""
     return InvalidInput(f"sweep {name} is running already")
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
-        raise InvalidData(f"expected a readable {path}") from None
-    if not isinstance(document, dict):
-        raise InvalidData(f"expected a mapping in {path}")
-    return document

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from sweep.store import manifest, plans
-from sweep.store.files import append_line, indented, read_json, read_lines, write_json, write_text
+from sweep.store.files import (
+    append_line,
+    exists,
+    indented,
+    read_lines,
+    read_object,
+    write_json,
+    write_text,
+)
+from sweep.store.kinds import EPOCH, PANEL, REASON, RESULT
 from sweep.store.status import TrialStatus
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData
@@ -18,9 +27,6 @@ from trainables.figures import ATTACKS
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 
-_RESULT = frozenset(
-    ("epochs_done", "metrics", "notes", "privacy", "reason", "seconds", "stopped_early")
-)
 _RESULT_FILE, _FAILED, _DENIED = "result.json", "failed.json", "denied.json"
 
 
@@ -55,7 +61,7 @@ class TrialFiles:
 
     def epochs(self, trial_id: str) -> list[dict[str, Any]]:
         """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
-        return read_lines(self.trial_folder(trial_id) / "epochs.jsonl")
+        return read_lines(self.trial_folder(trial_id) / "epochs.jsonl", EPOCH)
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
         """Write an epoch down; False where it had been already (a trial resumed there)."""
@@ -83,7 +89,7 @@ class TrialFiles:
     def has_begun(self, trial_id: str) -> bool:
         """Whether the trial was ever permitted an epoch."""
         place = self.trial_folder(trial_id)
-        if (place / _DENIED).exists():
+        if exists(place / _DENIED):
             return bool(self.epochs(trial_id))
         return (place / "config.yaml").exists()
 
@@ -105,17 +111,15 @@ class TrialFiles:
     def result(self, trial_id: str) -> dict[str, Any] | None:
         """The fields of a trial's result, None before there is one."""
         path = self.trial_folder(trial_id) / _RESULT_FILE
-        if not path.exists():
-            return None
-        document: dict[str, Any] = read_json(path)
-        if not isinstance(document, dict) or not document.keys() >= _RESULT:
-            raise InvalidData(f"expected a trial's result in {path}, got a damaged one")
-        return document
+        return read_object(path, RESULT) if exists(path) else None
 
     def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
         """Write down what comparing the trial with others has shown; False where it is known."""
         path = self.trial_folder(trial_id) / "panel.json"
-        if path.exists() and {**read_json(path), "time": None} == {**plain(panel), "time": None}:
+        if path.exists() and {**read_object(path, PANEL), "time": None} == {
+            **plain(panel),
+            "time": None,
+        }:
             return False
         write_json(path, {**panel, "time": time.time()})
         return True
@@ -123,8 +127,7 @@ class TrialFiles:
     def panel(self, trial_id: str) -> dict[str, Any]:
         """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
         path = self.trial_folder(trial_id) / "panel.json"
-        found: dict[str, Any] = read_json(path) if path.exists() else {}
-        return found
+        return read_object(path, PANEL) if exists(path) else {}
 
     def status(self, trial_id: str, *, runs: bool, running: bool) -> TrialStatus:
         """Where a trial stands. `runs`: the plan does not refuse it; `running`: the sweep has a
@@ -134,6 +137,10 @@ class TrialFiles:
             names = os.listdir(self.trial_folder(trial_id))
         except FileNotFoundError:
             names = []
+        except OSError as error:
+            raise InvalidData(
+                f"cannot read {self.trial_folder(trial_id)}: {error.strerror}"
+            ) from None
         if _RESULT_FILE in names and (result := self.result(trial_id)) is not None:
             return _status_of(result)
         if not runs:
@@ -156,9 +163,9 @@ class TrialFiles:
         place = self.trial_folder(trial.id)
         reason = trial.reason
         if status is TrialStatus.FAILED:
-            reason = read_json(place / _FAILED)["reason"]
-        elif trial.runs and (place / _DENIED).exists():
-            reason = read_json(place / _DENIED)["reason"]
+            reason = read_object(place / _FAILED, REASON)["reason"]
+        elif trial.runs and exists(place / _DENIED):
+            reason = read_object(place / _DENIED, REASON)["reason"]
         return TrialRecord(
             plan=trial,
             status=status,

@@ -15,7 +15,8 @@ from typing import Any
 from search_spaces.parts import Budget
 from search_spaces.space import SearchSpace
 from sweep.store import sweeps as store
-from sweep.store.files import read_json, write_json
+from sweep.store.files import read_object, write_json
+from sweep.store.kinds import SELECTED
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
 
@@ -53,8 +54,7 @@ class Vault:
 
     def selected(self) -> dict[str, Any] | None:
         """`trial` that left (None: none was drawn), and its `draw`; None before all have ended."""
-        found: dict[str, Any] | None = read_json(self._selected) if self.is_over else None
-        return found
+        return read_object(self._selected, SELECTED) if self.is_over else None
 
     @property
     def is_over(self) -> bool:

@@ -38,5 +38,5 @@ def is_held(path: Path) -> bool:
             return False
     except Timeout:
         return True
-    except FileNotFoundError:
+    except OSError:  # no file that a process could hold
         return False

@@ -1,0 +1,81 @@
+"""What the files of a sweep hold, field by field: whoever reads one names its kind, and damage of
+whatever sort is one problem. Fields that are not named here are kept as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
+
+Count = Annotated[int, Field(ge=0, strict=True)]
+Figure = float | None  # an infinity is text on the disk
+
+
+class About(TypedDict):
+    """`sweep.json`: when the sweep was made; a vault's own has no more."""
+
+    id: str
+    created: NotRequired[Annotated[float, Field(strict=True)]]
+
+
+class EpochRow(TypedDict):
+    """A line of `epochs.jsonl`."""
+
+    epochs_done: Count
+    seconds: float
+    metrics: dict[str, Figure]
+
+
+class Result(TypedDict):
+    """`result.json` of a trial."""
+
+    epochs_done: Count
+    metrics: dict[str, Figure]
+    notes: list[str]
+    privacy: dict[str, Any] | None
+    reason: str | None
+    seconds: dict[str, Figure]
+    stopped_early: bool
+
+
+class Reason(TypedDict):
+    """`failed.json`, `denied.json`, `search_denied.json`."""
+
+    reason: str
+
+
+class Seconds(TypedDict):
+    """`clock.json`."""
+
+    seconds: float
+
+
+class Panel(TypedDict, total=False):
+    """`panel.json`: what comparing a trial with others has shown."""
+
+    metrics: dict[str, Figure]
+    notes: list[str]
+    violation: dict[str, Figure] | None
+    time: float
+
+
+class Selected(TypedDict):
+    """`selected.json` of a private selection."""
+
+    trial: str | None
+    draw: str | None
+
+
+Kind = TypeAdapter[Any]
+
+
+ABOUT: Kind = TypeAdapter(About)
+EPOCH: Kind = TypeAdapter(EpochRow)
+RESULT: Kind = TypeAdapter(Result)
+REASON: Kind = TypeAdapter(Reason)
+SECONDS: Kind = TypeAdapter(Seconds)
+PANEL: Kind = TypeAdapter(Panel)
+SELECTED: Kind = TypeAdapter(Selected)
+OBJECT: Kind = TypeAdapter(dict[str, Any])
