@@ -6,6 +6,7 @@ print what they printed before.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -113,8 +114,11 @@ class Home:
         DAMAGES[name](self.home / place, random.Random(seed))
         differs = False
         for command in self.commands():
+            if command[0] == "report" and seed % 8:  # ten times as slow as the others
+                continue
             differs |= self._say(command, tally, how) != self.before[command]
-        (self.home / place).chmod(0o700)
+        with contextlib.suppress(FileNotFoundError):
+            (self.home / place).chmod(0o700)
         tally.add("damages noticed" if differs else "damages harmless")
 
 
@@ -123,7 +127,7 @@ def rounds(home: Home, seed: int) -> Iterator[Callable[[Tally], None]]:
     chosen = random.Random(seed)
     number = 0
     while True:
-        for place in home.files():
+        for place in chosen.sample(files := home.files(), len(files)):
             number += 1
             name, own = chosen.choice(list(DAMAGES)), seed * 1_000_003 + number
             yield lambda tally, n=name, p=place, s=own: home.damage(n, p, s, tally)  # type: ignore[misc]
