@@ -55,6 +55,29 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFix
     assert epsilons["dp-heads"] == pytest.approx(8, rel=1e-2)
 
 
+def test_the_heads_are_those_of_the_shipped_space(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(capsys, "init", str(csv_in(place)))[0] == 0
+    planned = {}
+    for space in ("mine/space.yaml", "epsilon_8"):
+        given = ("--set", "repeats=1") if space == "epsilon_8" else ()
+        code, out, _ = answer(capsys, "plan", space, *given, "--json")
+        assert code == 0
+        for trial in json.loads(out)["trials"]:
+            planned[space, trial["variant"]] = trial["config"]
+    for mine, shipped in (("heads", "heads, no privacy"), ("dp-heads", "heads")):
+        one, other = planned["mine/space.yaml", mine], planned["epsilon_8", shipped]
+        assert one["model"] == other["model"]
+        assert one["training"] == {
+            **other["training"],
+            "expected_batch_size": one["training"]["expected_batch_size"],
+            "seed": one["training"]["seed"],
+        }
+        for field in ("max_grad_norm", "sampling"):
+            assert one["privacy"].get(field) == other["privacy"].get(field)
+
+
 def test_slots_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = place / "slots.jsonl"
     rows = [{"text": f"call ann{n}", "slots": [["who", 1, 2]]} for n in range(200)]
