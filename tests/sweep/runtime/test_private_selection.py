@@ -153,7 +153,7 @@ def test_what_is_printed_while_it_runs_tells_neither_results_nor_how_many(
 ) -> None:
     printed = (done.path.parent.parent / "printed.txt").read_text()
     assert "the best of a secret number of trials" in printed
-    assert printed.count("\n") == 1
+    assert len([line for line in printed.splitlines() if not line.endswith(" ...")]) == 1
     assert "1 of 1 done" in printed
 
 
