@@ -8,7 +8,8 @@ that what it costs to look at a finished sweep is measured in minutes. `--run` r
 own with the local executor and MLflow. Printed: seconds of `plan`; milliseconds that the driver
 takes a trial (first and last tenth); seconds (and those of the processor) and MB of `sweep list`,
 `show` and `report`; of the real run the seconds between the ends of trials (median of the first and
-of the last tenth), MB of disk a trial and MB of memory.
+of the last tenth), MB of disk a trial in whole blocks (its folder, its run of MLflow, that run's
+artifacts) and MB of memory.
 """
 
 from __future__ import annotations
@@ -167,7 +168,9 @@ def run(folder: Path, num_trials: int) -> None:
     made = runner.start(plan, settings, function=TOY, watch=watch)
     whole = time.perf_counter() - started
     first, last = tenths([after - before for before, after in itertools.pairwise(ends)])
-    size = sum(path.stat().st_size for path in (made.folder.path / "trials").rglob("*"))
+    places = [made.folder.path / "trials", settings.home / "mlartifacts"]
+    blocks = sum(path.stat().st_blocks for place in places for path in place.rglob("*"))
+    size = 512 * blocks + (settings.home / "mlflow.db").stat().st_size
     memory = psutil.Process().memory_info().rss / 2**20
     print(
         f"run of {len(ends)} trials: {whole:.0f} s, {first:.3f} s between ends at first,"

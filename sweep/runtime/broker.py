@@ -1,8 +1,9 @@
 """The desk between three parties that never meet: gangs of workers, Tune trials, and the driver.
 
 `Broker` is an asyncio state machine without Ray; `sweep.runtime.ray_gang` runs it as a named actor.
-A worker's report waits here until the driver has written it down and said yes, and until the Tune
-trial of the same name has passed it to the scheduler: only then is the next epoch permitted.
+A worker's report waits here until the driver has written it down and said yes and, where there is a
+scheduler, until the Tune trial of the same name has passed it on: only then is the next epoch
+permitted.
 
 Nothing here waits for ever: every call that waits returns None after `wait` seconds (the caller
 asks again), and a Tune trial that has not asked for `lease_seconds` loses its say. Its workers then
@@ -74,11 +75,11 @@ class _Question:
 class Broker:
     """Hands out `jobs`, one per free gang, and carries reports and verdicts.
 
-    `max_failures`: worker deaths after which a trial has failed. A job is handed out before its
-    Tune trial exists (Tune needs tenths of a second to start one); only its first acknowledgement
-    waits. `more`: jobs will be added, whenever a gang waits for one, until `no_more`.
-    `scheduled`: a scheduler may stop trials; it then speaks before the driver, whose yes pays for
-    an epoch. Methods are coroutines of one event loop, so each runs undisturbed between its awaits.
+    `max_failures`: worker deaths after which a trial has failed. `more`: jobs will be added,
+    whenever a gang waits for one, until `no_more`. `scheduled`: a scheduler may stop trials; it
+    then speaks before the driver, whose yes pays for an epoch. Without one the driver alone
+    permits, and Tune's trials follow. A job is handed out before its Tune trial exists. Methods are
+    coroutines of one event loop, so each runs undisturbed between its awaits.
     """
 
     def __init__(
@@ -208,9 +209,7 @@ class Broker:
             await self._notify()
             await self._heard_by_scheduler(trial, serial)
         verdict = await self._ask("epoch", trial, report=report, reason=trial.stop)
-        if verdict.go_on:
-            await self._heard_by_scheduler(trial, serial)
-        else:
+        if not verdict.go_on:
             trial.stop = trial.stop or verdict.reason or "stopped by the driver"
             await self._notify()
         if trial.stop:

@@ -36,6 +36,7 @@ _DRIVER_POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
 _PULSE_SECONDS = 60.0
 _PATIENCE_SECONDS = 2.0
+_TUNE_SECONDS = 10.0  # after the first report of a sweep that no scheduler judges
 
 
 def run_on_ray(
@@ -58,6 +59,7 @@ def run_on_ray(
     last = source.workers if source is not None else 0
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), interrupts.postponed() as interrupted:
+        ray_session.finish_acts()  # of an earlier call, whose places these jobs need
         size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
         groups = [(workers, list(group)) for workers, group in by_workers]
@@ -70,6 +72,10 @@ def run_on_ray(
                 continue
             work_round = _Round(group, workers, slots=at_a_time, settings=settings, source=own)
             work_round.run(events, lambda: interrupted() or stop_asked())
+            if workers == groups[-1][0]:
+                ray_session.before_end(work_round.clear_up)
+            else:
+                work_round.clear_up()  # the next round needs its places
 
 
 class _Round:
@@ -117,39 +123,62 @@ class _Round:
             threading.Thread(target=self._keep_gang, args=[slot], daemon=True)
             for slot in range(self._slots)
         ]
+        self._trained_since: float | None = None  # by the clock
         self._tuner = threading.Thread(target=self._tune, daemon=True)
 
     def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
-        """Answer the broker's questions until every job is over."""
+        """Answer the broker's questions until every job is over; `clear_up` comes after it.
+
+        Where no scheduler compares trials, Tune only shows them, and nobody waits for its start.
+        """
         self._folder.mkdir(parents=True)
         try:
-            for thread in (*self._gangs, self._tuner):
+            for thread in self._gangs:
                 thread.start()
+            if self._settings.scheduler != "none":
+                self._tuner.start()
             while self._goes_on():
                 if stop_asked():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
                 self._feed()
+                self._show_in_tune()
                 _require_daemons(self._sweep)
+        except BaseException as error:
+            try:
+                self._break_off(error)
+            finally:
+                self._remove()
+            raise
+
+    def clear_up(self) -> None:
+        """Wait for what still talks to Ray, and remove what the round has made."""
+        try:
             self._say_goodbye(*self._gangs, self._tuner)
-        except ray.exceptions.RayError as error:
+        finally:
+            self._remove()
+
+    def _break_off(self, error: BaseException) -> None:
+        """End what would go on talking to a Ray that is gone.
+
+        Raises: SweepError where it was Ray that broke down.
+        """
+        if isinstance(error, _RayIsLost):
+            return
+        if isinstance(error, ray.exceptions.RayError):
             _require_daemons(self._sweep)
             # The Tune trials of a broker that died end of themselves.
             self._say_goodbye(self._tuner)
             raise _broke_down(type(error).__name__, self._sweep) from None
-        except _RayIsLost:
-            raise
-        except BaseException:
-            # Workers in the middle of an epoch end with their cluster. Tune must have ended
-            # before: its loop would go on talking to a Ray that is gone.
-            if not interrupts.is_asked():  # this process is about to end, and its Ray with it
-                self._say_goodbye(self._tuner)
-            raise
-        finally:
-            if ray_session.lost_daemon() is None:
-                with suppress(ray.exceptions.RayError):
-                    ray.kill(self._broker)
-            shutil.rmtree(self._folder, ignore_errors=True)
+        # Workers in the middle of an epoch end with their cluster. Tune must have ended before.
+        if not interrupts.is_asked():  # this process is about to end, and its Ray with it
+            self._say_goodbye(self._tuner)
+
+    def _remove(self) -> None:
+        if ray_session.lost_daemon() is None:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(self._broker)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _feed(self) -> None:
         """A chosen job for every gang that waits for one."""
@@ -179,13 +208,22 @@ class _Round:
         for question in _get(self._broker.questions.remote(wait=wait)):
             number, event = question
             self._broker.answer.remote(number, events(event))
+            if event.kind != "started":
+                self._trained_since = self._trained_since or time.monotonic()
+
+    def _show_in_tune(self) -> None:
+        """Start Tune where it only shows the trials: once these have run for a while."""
+        begun = self._trained_since
+        waited = begun is not None and time.monotonic() - begun > _TUNE_SECONDS
+        if waited and self._tuner.ident is None:
+            self._tuner.start()
 
     def _goes_on(self) -> bool:
         unfinished: list[str] = _get(self._broker.unfinished.remote())
         if unfinished and not any(thread.is_alive() for thread in self._gangs):
             why = self._gang_error or "no reason is known"
             raise SweepError(f"no group of workers could be kept alive: {why}")
-        if unfinished and not self._tuner.is_alive():
+        if unfinished and self._tuner.ident is not None and not self._tuner.is_alive():
             # Rightly so where the scheduler stopped the last trials: their workers still measure.
             if self._tune_error:
                 raise SweepError(f"Ray Tune broke down: {self._tune_error}")

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -27,6 +27,7 @@ TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
 _TRIAL_SLOTS = 10_000  # places are limited by workers
 _STARTS = 3
+_last_acts: list[Callable[[], None]] | None = None  # None: no session of this process is open
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
@@ -102,21 +103,45 @@ def session(settings: RunSettings) -> Iterator[None]:
         _start_own(settings, str(packages[0].parent))
         _find_daemons()
     interrupts.reinstall()  # Ray handles SIGTERM, too, from its start on
+    global _last_acts
+    _last_acts = []
     try:
         yield
     finally:
         _end(ray)
 
 
+def before_end(act: Callable[[], None]) -> None:
+    """Have something done before this process shuts Ray down, which need not wait for it until
+    then; at once where a session that is not of this process, or none, goes on.
+    """
+    if _last_acts is None:
+        act()
+    else:
+        _last_acts.append(act)
+
+
+def finish_acts() -> None:
+    """Do now what was left to the end."""
+    while _last_acts:
+        _last_acts.pop(0)()
+
+
 def _end(ray: Any) -> None:
+    global _last_acts
     if interrupts.is_asked():
         # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
         # was shut down would end it before.
         return
     if lost_daemon() is None:
-        _daemons.clear()
-        ray.shutdown()
+        try:
+            finish_acts()
+        finally:
+            _last_acts = None
+            _daemons.clear()
+            ray.shutdown()
         return
+    _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
     # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
     # Ray's reaper ends what is left when this process does.

@@ -11,6 +11,8 @@ from typing import Any
 from sweep import phases
 from sweep.runtime.events import RunSettings
 from sweep.settings import Settings
+from sweep.tracking.connection import was_opened
+from sweep.tracking.late import ComingTracker
 
 Away = Callable[[str], None]
 
@@ -33,7 +35,8 @@ def tracking_and_ray(
     """The tracker, as `tracking`, and Ray for the time of the block.
 
     Ray's start is mostly other processes' work, in whose time this one imports MLflow and opens its
-    store. Ray starts in this thread: it sets signal handlers, which only the main thread can.
+    store. Trials do not wait for a store that an earlier sweep has opened. Ray starts in this
+    thread: it sets signal handlers, which only the main thread can.
 
     Raises: as `Tracker` and `ray_session.session`.
     """
@@ -41,10 +44,10 @@ def tracking_and_ray(
 
     phases.enter(phases.STARTING_RAY)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:
-        tracker = pool.submit(_tracker, settings, away)
         pool.submit(importlib.import_module, "torch")  # Ray Train asks for it next
+        tracker = pool.submit(_tracker, settings, away)
         with ray_session.session(run_settings):
-            yield tracker.result()
+            yield ComingTracker(tracker) if was_opened(settings) else tracker.result()
 
 
 def _tracker(settings: Settings, away: Away | None) -> Any:

@@ -1,11 +1,42 @@
-"""Whether a tracking server is there."""
+"""Whether a tracking store is there: known without MLflow, whose import takes seconds."""
 
 from __future__ import annotations
 
+import contextlib
 import urllib.error
 import urllib.request
+from importlib import metadata
+from pathlib import Path
 
+from sweep.settings import Settings
+from sweep.store.files import read_json, write_json
 from trainables.errors import InvalidInput
+
+_OPENED = "mlflow.opened.json"
+
+
+def note_opened(settings: Settings) -> None:
+    """Keep that the settings' store was opened, where it is a file of this machine."""
+    facts = _facts(settings)
+    if facts is not None and not was_opened(settings):
+        with contextlib.suppress(OSError):
+            write_json(settings.home / _OPENED, facts)
+
+
+def was_opened(settings: Settings) -> bool:
+    """Whether the settings' store is a file that this version of MLflow has opened before."""
+    try:
+        facts = _facts(settings)
+        return facts is not None and read_json(settings.home / _OPENED) == facts
+    except InvalidInput:
+        return False
+
+
+def _facts(settings: Settings) -> dict[str, str] | None:
+    uri = settings.tracking_uri
+    if not uri.startswith("sqlite:///") or not Path(uri.removeprefix("sqlite:///")).is_file():
+        return None
+    return {"uri": uri, "mlflow": metadata.version("mlflow")}
 
 
 def require_answer(uri: str, *, timeout: float = 5.0) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 
 from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.mlflow_store import Tracker
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidInput, StorageFailed
 
 
 class StoreAway(OSError):
@@ -47,3 +48,34 @@ class LateTracker:
             except InvalidInput as problem:
                 raise StoreAway(str(problem)) from None
         return self._tracker
+
+
+class ComingTracker:
+    """A tracker that another thread is opening: its first use waits for it."""
+
+    def __init__(self, opened: Future[Tracker | LateTracker]) -> None:
+        self._opening = opened
+
+    @property
+    def away(self) -> tuple[type[Exception], ...]:
+        """What a call raises while the store does not answer."""
+        has_failed = self._opening.exception() is not None  # waits for it
+        return (OSError,) if has_failed else self._opening.result().away
+
+    def deliver(
+        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
+    ) -> str:
+        """As `Tracker.deliver`."""
+        return self._opened().deliver(folder, trial_ids, running=running)
+
+    def delete(self, folder: SweepFolder) -> None:
+        """As `Tracker.delete`."""
+        opened = self._opened()
+        if isinstance(opened, Tracker):
+            opened.delete(folder)
+
+    def _opened(self) -> Tracker | LateTracker:
+        try:
+            return self._opening.result()
+        except (InvalidInput, StorageFailed) as problem:
+            raise StoreAway(str(problem)) from None

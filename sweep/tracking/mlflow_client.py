@@ -12,7 +12,7 @@ from typing import Any
 
 from sweep.settings import Settings
 from sweep.store.files import number
-from sweep.tracking.connection import require_answer
+from sweep.tracking.connection import note_opened, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
 from sweep.tracking.text import metric_key
 from trainables.errors import InvalidInput, StorageFailed
@@ -71,6 +71,7 @@ class Store:
             with _alone(settings):
                 self.client = MlflowClient(tracking_uri=settings.tracking_uri)
                 self.experiment_id = self._experiment()
+            note_opened(settings)
         except self._away as problem:
             failure = disk.failure_of(problem, settings.home)
             if failure is not None and settings.tracking_uri.startswith("sqlite:"):

@@ -206,7 +206,9 @@ def test_a_killed_tune_trial_does_not_keep_its_workers_waiting(
             return super().__call__(event)
 
     diary = Killer()
-    run_trials([job], events=diary, settings=SETTINGS)
+    # Without a scheduler nobody waits for a Tune trial; this one stops nothing.
+    scheduled = replace(SETTINGS, scheduler="median", grace_epochs=10)
+    run_trials([job], events=diary, settings=scheduled)
     assert killed
     assert trained_epochs(job) == [1, 2, 3, 4]
     assert len(diary.of("t0", "finished")) == 1

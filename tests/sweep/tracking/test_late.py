@@ -1,0 +1,40 @@
+"""A store that an earlier sweep has opened is not waited for."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.store.sweeps import SweepFolder
+from sweep.tracking.connection import note_opened, was_opened
+from sweep.tracking.late import ComingTracker
+from tests.sweep.sweeps import settings_in
+from trainables.errors import InvalidInput
+
+
+def test_only_a_file_that_this_mlflow_has_opened_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_in(tmp_path)
+    settings.home.mkdir()
+    note_opened(settings)
+    assert not was_opened(settings), "there is no file yet"
+    (settings.home / "mlflow.db").touch()
+    assert not was_opened(settings)
+    note_opened(settings)
+    assert was_opened(settings)
+    assert not was_opened(replace(settings, tracking_uri="http://127.0.0.1:9"))
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
+    assert not was_opened(settings), "another version may have other tables"
+
+
+def test_a_store_that_cannot_be_opened_after_all_is_away(tmp_path: Path) -> None:
+    opening: Future[Any] = Future()
+    tracker = ComingTracker(opening)
+    opening.set_exception(InvalidInput("tracking store does not answer"))
+    with pytest.raises(tracker.away, match="does not answer"):
+        tracker.deliver(SweepFolder(tmp_path), running=True)
