@@ -134,11 +134,11 @@ def _end(ray: Any) -> None:
         # was shut down would end it before.
         return
     if lost_daemon() is None:
-        try:
+        with interrupts.postponed():
             finish_acts()
-        finally:
-            _last_acts = None
-            _daemons.clear()
+        _last_acts = None
+        _daemons.clear()
+        if not interrupts.is_asked():
             ray.shutdown()
         return
     _last_acts = None
