@@ -7,9 +7,9 @@ driver, one after another, with events as an executor sends them and without flu
 that what it costs to look at a finished sweep is measured in minutes. `--run` runs a sweep of its
 own with the local executor and MLflow. Printed: seconds of `plan`; milliseconds that the driver
 takes a trial (first and last tenth); seconds (and those of the processor) and MB of `sweep list`,
-`show` and `report`; of the real run the seconds between the ends of trials (median of the first and
-of the last tenth), MB of disk a trial in whole blocks (its folder, its run of MLflow, that run's
-artifacts) and MB of memory.
+`show` and `report`; of the real run the seconds between the ends of trials (medians of the first
+and of the last tenth; also those of the processor, with MLflow's thread and the trials), MB of disk
+a trial in whole blocks (its folder, its run of MLflow, that run's artifacts) and MB of memory.
 """
 
 from __future__ import annotations
@@ -159,22 +159,26 @@ def run(folder: Path, num_trials: int) -> None:
     """Run a sweep of the toy trial."""
     plan, settings = prepared(folder, num_trials, "run")
     ends: list[float] = []
+    used: list[float] = []
 
     def watch(trial_id: str, progress: Any) -> None:
         if progress.status.is_over:
             ends.append(time.perf_counter())
+            used.append(time.process_time())
 
     started = time.perf_counter()
     made = runner.start(plan, settings, function=TOY, watch=watch)
     whole = time.perf_counter() - started
     first, last = tenths([after - before for before, after in itertools.pairwise(ends)])
+    processor = tenths([after - before for before, after in itertools.pairwise(used)])
     places = [made.folder.path / "trials", settings.home / "mlartifacts"]
     blocks = sum(path.stat().st_blocks for place in places for path in place.rglob("*"))
     size = 512 * blocks + (settings.home / "mlflow.db").stat().st_size
     memory = psutil.Process().memory_info().rss / 2**20
     print(
         f"run of {len(ends)} trials: {whole:.0f} s, {first:.3f} s between ends at first,"
-        f" {last:.3f} s at last, {ends[0] - started:.1f} s to the first,"
+        f" {last:.3f} s at last ({processor[0]:.3f} and {processor[1]:.3f} of the processor),"
+        f" {ends[0] - started:.1f} s to the first,"
         f" {started + whole - ends[-1]:.1f} s after the last,"
         f" {size / len(ends) / 2**20:.3f} MB of disk a trial, {memory:.0f} MB of memory"
     )
