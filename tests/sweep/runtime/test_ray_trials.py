@@ -131,6 +131,7 @@ def test_a_gang_gives_the_bits_of_one_process_whatever_befell_the_trials_before(
     (failed,) = gang.of("t3", "failed")
     assert failed.reason.startswith("ValueError at toy_trial.py:")
     assert "account" not in failed.reason, "private text stays in the worker"
+    ray_session.finish_acts()  # as before Ray is shut down
     assert list((tmp_path / "gang" / ".ray").iterdir()) == [], "Ray's own files are gone"
 
 
