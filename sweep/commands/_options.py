@@ -21,7 +21,6 @@ Set = Annotated[
         "--set", metavar="PATH=VALUE", help="Override one field, such as training.epochs=3."
     ),
 ]
-Corpus = Annotated[str, typer.Argument(metavar="NAME", help="See `sweep data list`.")]
 DataFields = Annotated[
     list[str],
     typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, such as path=mine.jsonl."),
@@ -29,7 +28,6 @@ DataFields = Annotated[
 EpsilonMax = Annotated[
     float | None, typer.Option(min=0, help="Only trials with at most this epsilon.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")]
 TrackingUri = Annotated[
     str | None,
     typer.Option(

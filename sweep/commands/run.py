@@ -11,6 +11,21 @@ from sweep.commands._options import Address, JsonFlag, Set, Space, TrackingUri, 
 from sweep.commands._output import console, finish
 from trainables.errors import InvalidInput
 
+_EpsilonMax = Annotated[
+    float | None,
+    typer.Option(
+        min=0, metavar="EPSILON", help="With --export: the best of those with at most this."
+    ),
+]
+_BudgetTotal = Annotated[
+    float | None,
+    typer.Option(
+        metavar="EPSILON",
+        min=0.0,
+        help="Refuse the sweep where all sweeps on its data would pass this together.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -26,20 +41,8 @@ def run(
     export: Annotated[
         bool, typer.Option("--export", help="Export the best trial when all have ended.")
     ] = False,
-    epsilon_max: Annotated[
-        float | None,
-        typer.Option(
-            min=0, metavar="EPSILON", help="With --export: the best of those with at most this."
-        ),
-    ] = None,
-    budget_total: Annotated[
-        float | None,
-        typer.Option(
-            metavar="EPSILON",
-            min=0.0,
-            help="Refuse the sweep where all sweeps on its data would pass this together.",
-        ),
-    ] = None,
+    epsilon_max: _EpsilonMax = None,
+    budget_total: _BudgetTotal = None,
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,

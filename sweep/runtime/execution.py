@@ -83,12 +83,7 @@ def execute(
         phases.enter(phases.TRAINING)
         try:
             run_pending(
-                folder,
-                packing,
-                executed,
-                driver=driver,
-                stop_asked=stop_asked,
-                source=source,
+                folder, packing, executed, driver=driver, stop_asked=stop_asked, source=source
             )
             if source is not None:
                 folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen

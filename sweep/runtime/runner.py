@@ -121,10 +121,7 @@ def resume(
     """
     if folder.is_running:
         raise store.running_already(folder.name)
-
-    def away(reason: str) -> None:
-        say(f"MLflow is away ({reason}): results are kept on disk and delivered when it is back.")
-
+    away = partial(_say_away, say)
     stopped = continuation.require_stopped(folder, take_up)
     if folder.space().search.is_private_selection:
         problem = selection.resume(
@@ -164,6 +161,10 @@ def resume(
             stopped=stopped,
         )
     return Run(folder=folder, tracking_problem=problem)
+
+
+def _say_away(say: Callable[[str], None], reason: str) -> None:
+    say(f"MLflow is away ({reason}): results are kept on disk and delivered when it is back.")
 
 
 def _started(

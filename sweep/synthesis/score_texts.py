@@ -13,11 +13,12 @@ from typing import Any
 
 from trainables.data.pairs import read_objects
 from trainables.errors import InvalidData
-from trainables.metrics import generation, loss_filter, parse_match, parsing
+from trainables.metrics import generation, loss_filter, parsing
 from trainables.metrics.generation import Texts
 from trainables.metrics.mauve import FEATURES, By
-from trainables.metrics.parse_match import ApiSet, Program
+from trainables.parse import match
 from trainables.parse.graph import is_well_formed
+from trainables.parse.match import ApiSet, Program
 
 
 def score_generated(
@@ -81,13 +82,13 @@ def score_predicted(
             raise InvalidData(f"expected in {predicted} the utterance of {where}, got another")
     golds = [Program.of(program) for _, _, program in right]
     guesses = [Program.of(program) for _, _, program in guess]
-    api_set = api_set or parse_match.api_set(golds)
+    api_set = api_set or match.api_set(golds)
     found: dict[str, Any] = asdict(parsing.score(golds, guesses, api_set=api_set))
     found["api_set"] = api_set
     if function is not None:
         subsets = parsing.score_by_function(golds, guesses, rule=function, api_set=api_set)
         found["by_function"] = {name: asdict(scores) for name, scores in subsets.items()}
-    recall = parse_match.function_recall(golds, guesses)
+    recall = match.function_recall(golds, guesses)
     found["function_recall"] = {
         name: {"recall": value, "num_gold": count} for name, (value, count) in recall.items()
     }

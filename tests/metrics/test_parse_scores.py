@@ -3,8 +3,9 @@
 import pytest
 
 from trainables.errors import InvalidInput
-from trainables.metrics import parse_match, parsing
-from trainables.metrics.parse_match import APIS, Program
+from trainables.metrics import parsing
+from trainables.parse import match
+from trainables.parse.match import APIS, Program
 
 GOLD = '(Yield (Event.start (FindEventWrapperWithDefaults (Event.subject_? (?= "lunch")))))'
 FENCE = "(FenceScope)"
@@ -69,14 +70,14 @@ def test_sharing_argument_names_and_types_count():
 def test_the_api_list_that_fits():
     treedst = [Program.of('(plan (^(Hotel) Book :object (Hotel.name_? (?= "x"))))')]
     calflow = [Program.of("(Yield (Execute (refer (extensionConstraint (f)))))")]
-    assert parse_match.api_set(treedst) == "treedst"
-    assert parse_match.api_set(calflow) == "smcalflow"
+    assert match.api_set(treedst) == "treedst"
+    assert match.api_set(calflow) == "smcalflow"
     assert {name: len(apis) for name, apis in APIS.items()} == {"smcalflow": 13, "treedst": 11}
 
 
 def test_recall_of_each_function():
     gold = [Program.of("(Yield (f (g)))"), Program.of("(Yield (g))")]
-    found = parse_match.function_recall(gold, [Program.of("(Yield (g (g)))"), Program.of("(")])
+    found = match.function_recall(gold, [Program.of("(Yield (g (g)))"), Program.of("(")])
     assert found == {"Yield": (0.5, 2), "g": (0.5, 2), "f": (0.0, 1)}
     assert list(found) == ["Yield", "g", "f"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainables.errors import InvalidInput
-from trainables.metrics import parse_match
-from trainables.metrics.parse_match import APIS, ApiSet, Program
+from trainables.parse import match
 from trainables.parse.function_types import predicate
+from trainables.parse.match import APIS, ApiSet, Program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,17 +47,17 @@ def score(
 
     Raises: InvalidInput for sides of different length, none, or a gold text that is no program.
     """
-    apis = APIS[api_set or parse_match.api_set(gold)]
-    exact = parse_match.exact_match(gold, predicted)
-    api = parse_match.api_match(gold, predicted, apis=apis)
-    literal = parse_match.api_match(gold, predicted, apis=apis, anonymous=False)
-    bag = parse_match.node_bag(gold, predicted)
-    tuples = parse_match.tuple_match(gold, predicted)
+    apis = APIS[api_set or match.api_set(gold)]
+    exact = match.exact_match(gold, predicted)
+    api = match.api_match(gold, predicted, apis=apis)
+    literal = match.api_match(gold, predicted, apis=apis, anonymous=False)
+    bag = match.node_bag(gold, predicted)
+    tuples = match.tuple_match(gold, predicted)
     return ParseScores(
         num_records=len(gold),
-        well_formed_rate=parse_match.well_formed_rate(predicted),
+        well_formed_rate=match.well_formed_rate(predicted),
         exact_match_anonymous=exact,
-        exact_match_literal=parse_match.exact_match(gold, predicted, anonymous=False),
+        exact_match_literal=match.exact_match(gold, predicted, anonymous=False),
         api_precision=api.precision,
         api_recall=api.recall,
         api_precision_literal=literal.precision,
@@ -88,7 +88,7 @@ def score_by_function(
     with_it = [p.graph is not None and uses(p.graph) for p in gold]
     if not any(with_it):
         raise InvalidInput(f"expected a function that occurs in the gold programs, got {rule!r}")
-    api_set = api_set or parse_match.api_set(gold)
+    api_set = api_set or match.api_set(gold)
     subsets = {
         "with": [i for i, some in enumerate(with_it) if some],
         "all": list(range(len(gold))),

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from trainables.data.pairs import Pair, PairCorpus, corpus_of
 from trainables.errors import InvalidInput
 from trainables.metrics import parsing as scores
-from trainables.metrics.parse_match import Program
 from trainables.metrics.parsing import ParseScores
 from trainables.parse.function_types import predicate
+from trainables.parse.match import Program
 from trainables.tasks.parsing import Parser, ParserSettings, gold_programs, train_parser
 
 NONE, FULL = "none", "full"

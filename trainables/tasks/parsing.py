@@ -22,12 +22,12 @@ from torch import Tensor
 from trainables.data.pairs import PairCorpus
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import parsing as scores
-from trainables.metrics.parse_match import ApiSet, Program
 from trainables.metrics.parsing import ParseScores
 from trainables.models._parser_vocabulary import Literals, Source, Vocabulary
 from trainables.models.parser import ParserModel, ParserSizes, build
 from trainables.parse.linearise import anonymise
 from trainables.parse.lispress import LispressError
+from trainables.parse.match import ApiSet, Program
 from trainables.seeding import generator, stream_seed
 from trainables.tasks._decoding import greedy
 
