@@ -31,6 +31,8 @@ from search_spaces.parts import (
 from search_spaces.paths import set_path
 from search_spaces.search import Search
 from trainables import goals
+from trainables.documents import shown
+from trainables.entries import tasks
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.old_configs import migrated
@@ -153,8 +155,10 @@ class SearchSpace(Part):
     @property
     def task(self) -> str:
         """What the trials do: the base's task, which variants and axes share."""
-        task: str = self.override.get("task", self.base.get("task", goals.default_task()))
-        return task
+        task = self.override.get("task", self.base.get("task", goals.default_task()))
+        if task not in tasks():
+            raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {shown(task)}")
+        return str(task)
 
     def document(self) -> dict[str, Any]:
         """The space as plain data that `parse` reads back to an equal space."""

@@ -11,6 +11,7 @@ from trainables.config import parse
 from trainables.errors import InvalidInput
 
 CLC = {"name": "clc"}
+TPE = {"search": {"strategy": "tpe", "num_samples": 2}}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,11 @@ def test_whole_floats_and_null_are_what_they_were() -> None:
     [
         ({"repeats": ["1", "2"]}, "repeats.0: expected a number, got '1'"),
         ({"repeats": [True]}, "repeats.0: expected a number"),
+        ({"base": {"task": {}}, **TPE}, "expected task to be one of nlu, synthesis, got {}"),
+        (
+            {"override": {"task": [1]}, **TPE},
+            r"expected task to be one of nlu, synthesis, got \[1\]",
+        ),
         ({"budget": {"epsilon": "8"}}, "budget.epsilon: expected a number, got '8'"),
         ({"budget": {"trials": True}}, "budget.trials: expected a number"),
         ({"resources": {"slots": "4"}}, "resources.slots: expected a number, got '4'"),
