@@ -66,7 +66,10 @@ class Recipe:
     @torch.no_grad()
     def of_batch(self, batch: PackedBatch) -> RowsOf:
         """Those of a batch of the encoder."""
-        states = self.encoder.layer_states(batch)
+        return self.of_states(self.encoder.layer_states(batch), batch)
+
+    def of_states(self, states: States, batch: PackedBatch) -> RowsOf:
+        """Those of what the encoder made of a batch."""
         tokens = features(joined([states.tokens[k] for k in self.layers]), self.white[0])
         if self.neighbors:
             tokens = with_neighbors(tokens, batch.lengths)

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 
 from trainables.figures import VALIDATION, Figure
 
-# Computed from private records without noise, all but the norm of the noise.
+# Computed from private records without noise, all but the norm of the noise and the error before.
 FIGURES = (
+    Figure(
+        name="ser_before_training",
+        label="SER at epsilon 0: from the names of the labels, before any record was read",
+        better="lower",
+        audience="public",
+        task="nlu",
+        written="rate",
+    ),
     Figure(name="train_loss", label="training loss", better="lower", unit="nats", per_epoch=True),
     Figure(name="gradient_norm", label="mean gradient norm before clipping", per_epoch=True),
     Figure(

@@ -107,17 +107,19 @@ class FixedEncoder:
             f" on {corpora} ({self.card.get('starts_from', 'unknown start')})"
         )
 
+    @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
         """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder, the
         constant entry last; with names what they are scored by, `token_names` [T, 3 + N] and
         `record_names` [B, N]."""
-        own = self.own.of_batch(batch)
+        states = self.encoder.layer_states(batch)
+        own = self.own.of_states(states, batch)
         found = {
             "tokens": F.pad(own.tokens, (0, 1), value=self.bias),
             "records": F.pad(own.records, (0, 1), value=self.bias),
         }
         if self.names is not None:
-            read = self.reads_names.of_batch(batch)
+            read = self.reads_names.of_states(states, batch)
             found["token_names"] = self.names.of_tokens(read.tokens)
             found["record_names"] = self.names.of_records(read.records)
         return found
@@ -184,6 +186,11 @@ class Features(NluModel):
         for head in (self.intent_head, self.tag_head):
             torch.nn.init.zeros_(head.weight)
         self._forbid_broken_spans(schema)
+
+    @property
+    def knows_names(self) -> bool:
+        """Whether it says something of a record before the first step."""
+        return self.tag_names is not None
 
     def feature_table(self, types: Sequence[str]) -> FixedTable:
         """Rows computed at every use."""

@@ -48,6 +48,7 @@ def run(
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    before = _before_training(setup)
     clock.end("prepare")
     trained = train(
         setup,
@@ -81,6 +82,7 @@ def run(
         metrics={
             **tested,
             **leakage.metrics,
+            **before,
             "epsilon_paper": summary.epsilon_paper,
             "duplicates_dropped": float(setup.corpus.num_duplicates),
             **{name: value for name, value in best.items() if name.startswith(VALIDATION)},
@@ -94,6 +96,15 @@ def run(
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(setup.model.provenance, *leakage.notes),
     )
+
+
+def _before_training(setup: Setup) -> dict[str, float]:
+    """SER of a model that starts from what the names of the labels say: epsilon 0."""
+    if not getattr(setup.model, "knows_names", False):
+        return {}
+    test = setup.split.test
+    scores = setup.scores(test, setup.infer(test), bootstrap_samples=0)
+    return {"ser_before_training": scores["ser"]}
 
 
 def _measure(

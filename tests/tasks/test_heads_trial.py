@@ -1,0 +1,56 @@
+"""A whole trial of heads on the encoder that ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.config import parse
+from trainables.system.communication import Alone
+from trainables.trial import run
+
+
+def trial(folder: Path, **model: Any) -> dict[str, float]:
+    config = parse(
+        {
+            "engine": "dp_sgd",
+            "data": {"name": "communication", "num_utterances": 2_000},
+            "model": {"name": "features", "encoder": "small", **model},
+            "privacy": {
+                "sampling": "full",
+                "max_grad_norm": 0.5,
+                "noise_multiplier": {"target_epsilon": 8},
+                "delta": 1e-5,
+            },
+            "training": {
+                "steps": 20,
+                "evaluate_every": 20,
+                "optimizer": "momentum",
+                "learning_rate": {"total_noise": 0.47},
+                "learning_rate_decay": "linear",
+            },
+            "evaluation": {"attacks": []},
+        }
+    )
+    found = run(
+        config,
+        folder=folder,
+        comm=Alone(),
+        report=lambda _: True,
+        data_dir=folder,
+        cache_dir=folder / "cache",
+    )
+    return dict(found.metrics)
+
+
+def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path) -> None:
+    metrics = trial(tmp_path)
+    assert metrics["ser"] < 0.5 * metrics["ser_before_training"]
+    assert metrics["epsilon"] == pytest.approx(8, rel=0.02)
+    assert metrics["epsilon"] <= 8
+
+
+def test_without_names_nothing_is_known_before(tmp_path: Path) -> None:
+    assert "ser_before_training" not in trial(tmp_path, prior="none")
