@@ -20,6 +20,15 @@ class About(TypedDict):
     created: NotRequired[Annotated[float, Field(strict=True)]]
 
 
+class Made(About):
+    """`sweep.json` of a sweep that a command has made: what its export and report say of it."""
+
+    created: Annotated[float, Field(strict=True)]  # type: ignore[misc]  # is there
+    command: list[str]
+    git_commit: str | None
+    versions: dict[str, str]
+
+
 class EpochRow(TypedDict):
     """A line of `epochs.jsonl`."""
 
@@ -72,6 +81,7 @@ Kind = TypeAdapter[Any]
 
 
 ABOUT: Kind = TypeAdapter(About)
+MADE: Kind = TypeAdapter(Made)
 EPOCH: Kind = TypeAdapter(EpochRow)
 RESULT: Kind = TypeAdapter(Result)
 REASON: Kind = TypeAdapter(Reason)

@@ -14,7 +14,7 @@ from typing import Any
 from search_spaces.space import SearchSpace, parse
 from sweep.store import plan_files, plans
 from sweep.store.files import exists, read_json, read_object, write_json, write_text
-from sweep.store.kinds import ABOUT, REASON, SECONDS
+from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
 from trainables.documents import read_yaml
@@ -81,6 +81,12 @@ class SweepFolder(TrialFiles):
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions."""
         return read_object(self.path / "sweep.json", ABOUT)
+
+    def made(self) -> dict[str, Any]:
+        """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
+        `versions` are there.
+        """
+        return read_object(self.path / "sweep.json", MADE)
 
     # ---- the one process that runs it
 

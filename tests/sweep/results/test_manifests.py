@@ -106,6 +106,14 @@ def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
         export_trial(toy, record, tmp_path / "out")
 
 
+def test_an_export_of_a_sweep_whose_origin_is_damaged_is_refused(
+    toy: SweepFolder, tmp_path: Path
+) -> None:
+    edit("sweep.json", lambda about: about.pop("git_commit"))(toy.path)
+    with pytest.raises(InvalidData, match="its field git_commit damaged"):
+        export_trial(toy, toy.records()[1], tmp_path / "out")
+
+
 def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) -> None:
     place = export_trial(toy, toy.records()[1], tmp_path / "out")
     for name in ("privacy_card.json", manifest.FILE):
