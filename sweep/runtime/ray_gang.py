@@ -26,6 +26,7 @@ from sweep import interrupts
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
+from sweep.runtime.ray_rendezvous import LoopbackTorchConfig
 from sweep.runtime.worker_loop import Workplace, one_line, work
 from sweep.spending.verdict import Verdict
 from trainables.errors import SweepError
@@ -277,7 +278,9 @@ class _Round:
                 resources_per_worker=resources,
             ),
             # NCCL refuses two workers on one GPU.
-            torch_config=TorchConfig(backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"),
+            torch_config=(TorchConfig if settings.address else LoopbackTorchConfig)(
+                backend="nccl" if settings.gpus_per_worker >= 1 else "gloo"
+            ),
             run_config=RunConfig(
                 name=f"{self._sweep}-slot-{slot}-{uuid.uuid4().hex[:8]}",
                 storage_path=str(self._folder),
