@@ -168,14 +168,13 @@ def watching(
 
 @contextmanager
 def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
-    """Show on `console` what is done before there is a sweep to watch; `quiet` shows nothing."""
-    if quiet:
+    """Show on `console` what is done before there is a sweep to watch. `quiet` shows nothing, and
+    neither does a pipe: what is refused is one line there.
+    """
+    if quiet or not console.is_terminal:
         yield
-    elif console.is_terminal:
-        with console.status(phases.PLANNING) as status, phases.heard(status.update):
-            yield
     else:
-        with phases.heard(_each_once(console)):
+        with console.status(phases.PLANNING) as status, phases.heard(status.update):
             yield
 
 

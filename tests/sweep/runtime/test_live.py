@@ -148,18 +148,18 @@ def test_the_table_says_what_is_done_before_and_beside_the_training(
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_in_a_pipe_each_phase_is_a_line_once_and_a_resumed_sweep_tells_none_twice() -> None:
+def test_in_a_pipe_each_phase_is_a_line_once() -> None:
     console = Console(file=io.StringIO(), width=140)
     with preparing(console, quiet=False):
-        phases.enter(phases.CALIBRATING)
-        phases.enter(phases.PLANNING)
-        phases.enter(phases.CALIBRATING)
+        phases.enter(phases.PLANNING)  # a refusal stays one line
     with watching("toy", console, quiet=False):
+        phases.enter(phases.STARTING_RAY)
+        phases.enter(phases.OPENING_MLFLOW)
         phases.enter(phases.STARTING_RAY)
         phases.enter(phases.TRAINING)
     phases.enter(phases.DELIVERING)  # nobody listens
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert printed == ["calibrating noise ...", "planning ...", "starting Ray ..."]
+    assert printed == ["starting Ray ...", "opening MLflow ..."]
 
 
 def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
