@@ -10,6 +10,15 @@ from pathlib import Path
 from trainables.errors import InvalidInput
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClusterSize:
+    """CPUs, GPUs and bytes of memory."""
+
+    cpus: float
+    gpus: float
+    memory: float
+
+
 def choose_slots(
     *,
     workers: int,

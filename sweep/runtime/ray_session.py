@@ -11,13 +11,12 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from sweep import interrupts
-from sweep.planning.resources import choose_slots, machine_cpus
+from sweep.planning.resources import ClusterSize, choose_slots, machine_cpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError
 
@@ -354,15 +353,6 @@ def _names(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterSize:
-    """CPUs, GPUs and bytes of memory."""
-
-    cpus: float
-    gpus: float
-    memory: float
 
 
 def cluster_size() -> ClusterSize:
