@@ -19,6 +19,7 @@ from trainables.errors import InvalidInput
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
 _FEWEST = 4
+_MOST = 200  # groups that a proposal learns from
 
 
 def advice(
@@ -36,7 +37,7 @@ def advice(
     metric = select.chosen_by(finished)
     groups = select.ranked(select.groups(finished), metric)
     said = [*_edges(groups), *_weights(found), *_indistinguishable(where or standing(records))]
-    proposal = _proposal(space, records)
+    proposal = _proposal(space, _history(groups) or records, tried=finished)
     return [*said, proposal] if proposal else said
 
 
@@ -86,8 +87,22 @@ def _indistinguishable(found: Standing | None) -> list[str]:
     ]
 
 
-def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
-    """What an adaptive search would choose next in this space; None where it has been tried."""
+def _history(groups: Sequence[select.Group]) -> list[TrialRecord]:
+    """What a search learns from where very many groups are ranked: some from all ranks, the best
+    among them. Empty where there are few.
+    """
+    if len(groups) <= _MOST:
+        return []
+    kept = [groups[place * (len(groups) - 1) // (_MOST - 1)] for place in range(_MOST)]
+    return [record for group in kept for record in group.records]
+
+
+def _proposal(
+    space: SearchSpace, records: Sequence[TrialRecord], *, tried: Sequence[TrialRecord]
+) -> str | None:
+    """What an adaptive search that knows `records` would choose next in this space; None where it
+    is among them or `tried`.
+    """
     chosen = space.search.model_copy(
         update={"strategy": catalogue.marked(STRATEGIES, "ADVISES"), "num_startup": 1}
     )
@@ -103,6 +118,10 @@ def _proposal(space: SearchSpace, records: Sequence[TrialRecord]) -> str | None:
     if any(
         one.variant == next_one.variant.name and one.values == next_one.values
         for one in observations
+    ) or any(
+        record.plan.variant == next_one.variant.name
+        and all(record.plan.values.get(path) == v for path, v in next_one.values.items())
+        for record in tried
     ):
         return None
     values = ", ".join(f"{label(path)}={short(value)}" for path, value in next_one.values.items())

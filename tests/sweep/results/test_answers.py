@@ -18,10 +18,11 @@ from safetensors.torch import save_file
 
 from search_spaces import space as spaces
 from sweep import cli, load_model
+from sweep.results import select
 from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
 from sweep.results.importance import importance
-from sweep.search.advice import advice
+from sweep.search.advice import _history, advice
 from sweep.store.sweeps import TrialRecord
 from tests.models._builds import MODELS, SCHEMA
 from tests.sweep.results.test_select import record
@@ -83,6 +84,15 @@ def test_the_best_at_the_edge_of_what_was_tried_asks_for_more() -> None:
     assert "C: the best trial has the smallest value tried, 0.1: try smaller" in said
     assert any(sentence.startswith("C mattered most") for sentence in said)
     assert any("lr hardly mattered" in sentence for sentence in said)
+
+
+def test_a_proposal_learns_from_all_ranks_of_very_many() -> None:
+    few = select.groups(grid(lambda c, lr: c))
+    assert not _history(few), "of few it learns from all"
+    ranked = [replace(few[place % len(few)], key=str(place)) for place in range(1_000)]
+    kept = _history(ranked)
+    assert len(kept) == 200
+    assert (kept[0], kept[-1]) == (ranked[0].records[0], ranked[-1].records[0])
 
 
 def test_two_trials_within_their_intervals_are_indistinguishable() -> None:
