@@ -110,6 +110,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path: Path)
         ({"leave_out": ["atis"], "corpora": [{"name": "atis"}]}, "got atis in both"),
         ({"corpora": []}, "corpora"),
         ({"epoch": 3}, "did you mean epochs"),
+        ({"encoder": {"name": "clc", "trained": "heads"}}, "encoder.trained=all"),
         ({"encoder": {"name": "causal_lm"}}, "to be one of"),
         ({"name": "../up"}, "name"),
     ],

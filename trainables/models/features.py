@@ -15,7 +15,7 @@ from pydantic import Field
 
 from trainables.config import DataConfig, ModelConfig
 from trainables.encoders.about import read_about
-from trainables.errors import InvalidInput
+from trainables.models._public import refuse_learnt
 from trainables.frozen import MAX_NUMBER, MAX_WIDTH
 
 if TYPE_CHECKING:
@@ -69,11 +69,7 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput for such an encoder, and for one that is not there.
     """
-    if data.name in read_about(config.encoder).corpora:
-        raise InvalidInput(
-            f"expected model.encoder without {data.name} among its public corpora, got"
-            f" {config.encoder}: it has learnt from the records themselves"
-        )
+    refuse_learnt(read_about(config.encoder), config.encoder, data)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:

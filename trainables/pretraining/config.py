@@ -68,6 +68,13 @@ class PretrainingConfig(Frozen):
     seed: int = Field(0, ge=0, le=MAX_SEED)
 
     @model_validator(mode="after")
+    def _all_is_trained(self) -> PretrainingConfig:
+        trained = getattr(self.encoder, "trained", "all")
+        if trained != "all":
+            raise ValueError(f"expected encoder.trained=all in a pretraining, got {trained}")
+        return self
+
+    @model_validator(mode="after")
     def _corpora_are_public(self) -> PretrainingConfig:
         for corpus in self.corpora:
             if not catalogue.entry("datasets", corpus.name).PUBLIC:
