@@ -15,8 +15,8 @@ from pydantic import Field
 
 from trainables.config import DataConfig, ModelConfig
 from trainables.encoders.about import read_about
-from trainables.models._public import refuse_learnt
 from trainables.frozen import MAX_NUMBER, MAX_WIDTH
+from trainables.models._public import refuse_learnt
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
