@@ -23,7 +23,6 @@ from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
 from sweep.runtime.ray_metrics import recorded
 from sweep.runtime.search_jobs import ChosenJobs, workers_of
-from sweep.runtime.storage_faults import storage_faults
 from sweep.search.source import earlier_records
 from sweep.settings import Settings
 from sweep.spending.gate import SpendGate
@@ -31,6 +30,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
+from sweep.store.storage_faults import storage_faults
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.delivery import Delivery
 from trainables import goals

@@ -20,12 +20,12 @@ from sweep.runtime.events import RunSettings
 from sweep.runtime.execution import Watch, execute, progress_of
 from sweep.runtime.selection import run as selection
 from sweep.runtime.start_up import tracking, tracking_and_ray
-from sweep.runtime.storage_faults import require_storage
 from sweep.settings import Settings
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.training_data import training_data
 from sweep.store import sweeps as store
 from sweep.store.provenance import about
+from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 

@@ -25,7 +25,6 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, RunSettings
 from sweep.runtime.execution import Watch, deliver_all, run_pending
 from sweep.runtime.journal import Journal
-from sweep.runtime.storage_faults import storage_faults
 from sweep.search import private_selection as search
 from sweep.settings import Settings
 from sweep.spending import selection_entry
@@ -37,6 +36,7 @@ from sweep.store import sweeps as store
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.provenance import about
 from sweep.store.status import TrialStatus
+from sweep.store.storage_faults import storage_faults
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
 from trainables import accountants, goals
