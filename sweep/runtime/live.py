@@ -179,8 +179,10 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
 
 
 def _each_once(console: Console) -> Callable[[str], None]:
-    """Prints a line for each phase when it is entered for the first time."""
-    seen = {""}
+    """Prints a line for each phase when it is entered for the first time, but for those in which a
+    sweep may still be refused: that is one line.
+    """
+    seen = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
 
     def listen(words: str) -> None:
         if words not in seen:

@@ -157,9 +157,10 @@ def test_in_a_pipe_each_phase_is_a_line_once() -> None:
         phases.enter(phases.OPENING_MLFLOW)
         phases.enter(phases.STARTING_RAY)
         phases.enter(phases.TRAINING)
+        phases.enter(phases.COMPARING)
     phases.enter(phases.DELIVERING)  # nobody listens
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert printed == ["starting Ray ...", "opening MLflow ..."]
+    assert printed == ["starting Ray ...", "comparing trials ..."]
 
 
 def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
