@@ -224,7 +224,10 @@ def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> Sear
         base = path.parent / document["base"]
         document = {**document, "base": mapping_in(base)}
     document.setdefault("name", name_of(path.stem))
-    return parse(_with_overrides(document, overrides or {}))
+    found = parse(_with_overrides(document, overrides or {}))
+    if not document.keys() & {"base", "axes", "variants"}:  # as in one cut after its first lines
+        raise InvalidInput(f"expected base, axes or variants in the space {path}, got none of them")
+    return found
 
 
 def from_source(

@@ -151,3 +151,10 @@ def test_an_override_of_nothing_is_refused() -> None:
 def test_yaml_cannot_build_objects(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="expected YAML"):
         read(write(tmp_path, "base: !!python/object/apply:os.system ['true']"))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "name: mine\n", "name: mine\ndescription: cut h"])
+def test_a_file_of_which_the_first_lines_are_left_is_no_space(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(InvalidInput, match=r"base, axes or variants|a mapping"):
+        spaces.read(tmp_path / "mine.yaml")
