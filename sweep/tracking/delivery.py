@@ -62,12 +62,14 @@ class Delivery:
                 last_try = self._closing
             if not taken:
                 return
-            # A folder that was removed under the sweep is its driver's to tell of.
-            expected: tuple[type[Exception], ...] = (*self._tracker.away, SweepError)
             try:
                 self._tracker.deliver(self._folder, sorted(taken), running=True)
                 self._problem, wait = None, _FIRST_WAIT
-            except expected as problem:
+            except Exception as problem:
+                # A store that opens late says only then what it raises while it is away. A folder
+                # that was removed under the sweep is its driver's to report.
+                if not isinstance(problem, (*self._tracker.away, SweepError)):
+                    raise
                 lines = str(problem).splitlines() or [type(problem).__name__]
                 self._problem = lines[0][:200]
                 with self._changed:

@@ -1,0 +1,46 @@
+"""What is marked reaches the store, also one that opens late and is away then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from sweep.tracking.delivery import Delivery
+
+
+class Away(Exception):
+    """What the store raises while it does not answer."""
+
+
+class OpensLate:
+    """Says what it raises only once it is open, which the first delivery does."""
+
+    def __init__(self, failures: int) -> None:
+        self.delivered: list[str] = []
+        self._failures = failures
+        self._open = False
+
+    @property
+    def away(self) -> tuple[type[Exception], ...]:
+        return (Away,) if self._open else (OSError,)
+
+    def deliver(self, folder: Path, trial_ids: Iterable[str], *, running: bool) -> str:
+        self._open = True
+        if self._failures:
+            self._failures -= 1
+            raise Away("the store does not answer")
+        self.delivered += trial_ids
+        return ""
+
+
+def test_a_store_that_is_away_as_it_opens_gets_all_later(tmp_path: Path) -> None:
+    store = OpensLate(failures=1)
+    delivery = Delivery(cast(Any, store), cast(Any, tmp_path))
+    delivery.mark("t1")
+    until = time.monotonic() + 20
+    while not store.delivered and time.monotonic() < until:
+        time.sleep(0.05)
+    assert store.delivered == ["t1"]
+    assert delivery.close(timeout=20) is None
