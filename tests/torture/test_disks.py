@@ -134,14 +134,23 @@ def mounted(place: Path, megabytes: int) -> Any:
     return context
 
 
-def _test_a_small_disk(
-    megabytes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch
+_SLOW_SIZES = (2, 4, 5, 6, 8, 10, 12, 14, 16)
+
+
+@pytest.mark.parametrize(
+    "megabytes", [1, 3, *(pytest.param(size, marks=pytest.mark.slow) for size in _SLOW_SIZES)]
+)
+def test_a_disk_that_fills_up_is_one_line(
+    megabytes: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     context = mounted(tmp_path / "home", megabytes)
     try:
-        patch.setenv("SWEEP_HOME", str(tmp_path / "home"))
-        patch.setenv("SWEEP_DATA_DIR", str(tmp_path))
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
         code = cli.run(["run", str(write_space(tmp_path, executor="local")), "--json"])
         out, err = capsys.readouterr()
         if code == 0:
@@ -158,27 +167,6 @@ def _test_a_small_disk(
                 assert record.status in ("done", "interrupted", "planned")
     finally:
         context.__exit__(None, None, None)
-
-
-@pytest.mark.parametrize("megabytes", [1, 3])
-def test_a_disk_that_fills_up_is_one_line(
-    megabytes: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _test_a_small_disk(megabytes, tmp_path, capsys, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("megabytes", [2, 4, 5, 6, 8, 10, 12, 14, 16])
-def test_so_is_one_of_any_size(
-    megabytes: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _test_a_small_disk(megabytes, tmp_path, capsys, monkeypatch)
 
 
 def test_nothing_starts_on_a_read_only_disk(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from trainables.data.annotation import parse_annotation
 from trainables.data.tokenization import Tokenization, tokens_of
 from trainables.errors import InvalidData
-from trainables.file_formats._lines import json_value
+from trainables.file_formats._lines import json_value, objects
 from trainables.file_formats._record import Options, Record, Span
 
 # The first of a role's names that a record has is taken.
@@ -32,6 +33,19 @@ def has_text(fields: Mapping[str, Any], options: Options) -> bool:
     """Whether some field is known to hold the words."""
     names = (*NAMES["text"], *NAMES["tokens"], *NAMES["annotated"])
     return options.text in fields or any(name in fields for name in names)
+
+
+def records_of_lines(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
+    """The record of every line with a JSON object, in order, or what is wrong with the line."""
+    for found in objects(path):
+        if isinstance(found, InvalidData):
+            yield found
+            continue
+        where, fields = found
+        try:
+            yield record_of(fields, where=where, options=options)
+        except InvalidData as problem:
+            yield problem
 
 
 def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import PART_FOLDERS, require_bio
@@ -13,7 +13,6 @@ from trainables.data.tokenization import Tokenization, places
 from trainables.errors import InvalidData
 
 SpanUnit = Literal["tokens", "characters"]
-SPAN_UNITS: tuple[SpanUnit, ...] = get_args(SpanUnit)
 PARTS: dict[str, Part] = {
     **PART_FOLDERS,
     "training": "train",

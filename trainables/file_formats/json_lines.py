@@ -14,8 +14,8 @@ from typing import Any
 
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.errors import InvalidData
-from trainables.file_formats._fields import record_of
-from trainables.file_formats._lines import first_object, objects
+from trainables.file_formats._fields import records_of_lines
+from trainables.file_formats._lines import first_object
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset()
@@ -30,15 +30,7 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     """The records in the order of the file; empty lines are skipped."""
-    for found in objects(path):
-        if isinstance(found, InvalidData):
-            yield found
-            continue
-        where, fields = found
-        try:
-            yield record_of(fields, where=where, options=options)
-        except InvalidData as problem:
-            yield problem
+    return records_of_lines(path, options=options)
 
 
 def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.errors import InvalidData
-from trainables.file_formats._fields import record_of
-from trainables.file_formats._lines import first_object, objects
+from trainables.file_formats._fields import records_of_lines
+from trainables.file_formats._lines import first_object
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset({"group"})
@@ -25,15 +25,7 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     """The records in the order of the file. A text is cut at white space and at slots' edges."""
-    for found in objects(path):
-        if isinstance(found, InvalidData):
-            yield found
-            continue
-        where, fields = found
-        try:
-            yield record_of(fields, where=where, options=options)
-        except InvalidData as problem:
-            yield problem
+    return records_of_lines(path, options=options)
 
 
 def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from trainables import catalogue
+from trainables.encoders.folder import WORDS
 from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidInput
 from trainables.layers.precision import passes_in
@@ -26,7 +27,6 @@ from trainables.system import checkpoint
 
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _MAX_NORM = 1.0
-WORD_TABLE = "words.npz"
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:
         return encoder
     if vectors == "hashed":
         raise InvalidInput("expected vocabulary with a file of word vectors or a loaded bert")
-    table = folder / WORD_TABLE
+    table = folder / WORDS
     if not table.is_file():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = table.with_name(f".{WORD_TABLE}")
+        partial = table.with_name(f".{WORDS}")
         shorten(vectors, partial, words=words)
         partial.replace(table)
     of_table: NluModel = build(

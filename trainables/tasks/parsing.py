@@ -187,7 +187,7 @@ def train_parser(
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "parser", "dropout"))
-        _fit(model, vocabulary, sources, targets, settings=settings, seed=seed, report=report)
+        _fit(model, sources, targets, settings=settings, seed=seed, report=report)
     about: dict[str, str | int] = {"name": pairs.name, "seed": seed}
     return Parser(model.eval(), vocabulary, settings, about)
 
@@ -220,7 +220,6 @@ def collate(batch: Sequence[Source]) -> tuple[Tensor, Tensor]:
 
 def _fit(
     model: ParserModel,
-    vocabulary: Vocabulary,
     sources: Sequence[Source],
     targets: Sequence[Sequence[int]],
     *,
@@ -241,7 +240,7 @@ def _fit(
         losses: list[float] = []
         for ids in _batches([len(t) for t in targets], settings.batch_size, seed, epoch):
             words, padding = collate([sources[index] for index in ids])
-            loss = _loss(model, vocabulary, words, padding, [targets[index] for index in ids])
+            loss = _loss(model, words, padding, [targets[index] for index in ids])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
@@ -254,7 +253,6 @@ def _fit(
 
 def _loss(
     model: ParserModel,
-    vocabulary: Vocabulary,
     words: Tensor,
     padding: Tensor,
     targets: Sequence[Sequence[int]],
