@@ -51,6 +51,27 @@ def test_every_record_is_in_every_step_alone() -> None:
     assert draw.sizes.tolist() == [1] * 30
 
 
+def test_where_micro_batches_are_shared_no_record_moves_another() -> None:
+    """Two records share one of M = 4 micro-batches in a quarter of 2,000 keys, neighbours or M
+    places apart: 6 standard deviations of a binomial, so a false alarm below 1e-8. In turn it would
+    be never, and always, and a record less would move all behind it: sensitivity 2 M C, not 2 C."""
+    fields = config(num_workers=4).model_dump()
+    fields |= {"engine": "edp_sgd"}
+    fields["privacy"] |= {"noise_calibration": "central", "microbatch_size": None}
+    mechanism = build(parse(fields), num_records=16)
+    assert (mechanism.num_microbatches, mechanism.sensitivity) == (4, 2.0)
+    units = []
+    for number in range(2_000):
+        key = SecretKey(number.to_bytes(32, "big"))
+        own = sampler(np.arange(16), mechanism, seed=0, key=key)
+        draw, again = own.draw(0, 0), own.draw(3, 1)
+        assert np.array_equal(draw.records, again.records)
+        units.append(draw.unit[np.argsort(draw.records)])
+    shared = np.array(units)[:, [1, 4, 8]] == np.array(units)[:, :1]
+    spread = 6 * math.sqrt(0.25 * 0.75 / len(units))
+    assert np.abs(shared.mean(0) - 0.25).max() < spread
+
+
 def test_a_replaced_record_is_not_the_relation_of_full_batches() -> None:
     fields = config().model_dump()
     fields["privacy"]["neighboring_relation"] = "replace_one"

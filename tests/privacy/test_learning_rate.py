@@ -36,6 +36,19 @@ def test_all_steps_together_add_the_stated_noise(n: int, z: float, clip: float, 
     assert math.isclose((rate * draws / n).sum(0).std(), 0.2, rel_tol=0.03)
 
 
+@pytest.mark.parametrize("calibration", ["paper", "central"])
+def test_of_micro_batches_too(calibration: str) -> None:
+    """A step divides by M, and in the paper's calibration the noises of N workers are added."""
+    fields = config(noise_calibration=calibration, sampling="poisson")
+    fields |= {"engine": "edp_sgd"}
+    fields["training"] |= {"expected_batch_size": 64, "num_workers": 8}
+    mechanism = build(parse(fields), num_records=2_463)
+    rate = learning_rate_of(TotalNoise(total_noise=0.2), mechanism)
+    each = 6.0 * 0.5 / (8 if calibration == "paper" else math.sqrt(8))
+    draws = np.random.default_rng(0).normal(scale=each, size=(100, 8, 20_000))
+    assert math.isclose((rate * draws.sum(1) / 8).sum(0).std(), 0.2, rel_tol=0.04)
+
+
 def test_a_number_stays() -> None:
     mechanism = build(parse(config()), num_records=100)
     assert learning_rate_of(0.3, mechanism) == 0.3

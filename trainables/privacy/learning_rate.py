@@ -13,9 +13,10 @@ def learning_rate_of(rate: float | TotalNoise, mechanism: Mechanism) -> float:
     """The rate as a number.
 
     `TotalNoise` k: the rate r at which the noise of all T steps, added up without momentum, has
-    standard deviation k a weight, so k = r C sqrt(sum_t s_t^2) / B. With full batches and noise for
-    mu-GDP that is r = k n mu / (C T): three times the records allow three times the rate. All of
-    it is declared, so nothing is spent.
+    standard deviation k a weight, so k = r sqrt(sum_t v_t) / M with v_t the variance of the noise
+    on a sum of M clipped units (in the group of the largest alpha). With full batches of records
+    and noise for mu-GDP that is r = k n mu / (C T): three times the records allow three times the
+    rate. All of it is declared, so nothing is spent.
 
     Raises: InvalidInput for `TotalNoise` where no noise is added.
     """
@@ -26,9 +27,10 @@ def learning_rate_of(rate: float | TotalNoise, mechanism: Mechanism) -> float:
             "expected training.learning_rate to be a number where no noise is added, got"
             f" total_noise={rate.total_noise:g}"
         )
-    squares = math.fsum(
-        mechanism.steps_in(epoch) * mechanism.noise_on_sum_at(epoch) ** 2
+    variance = math.fsum(
+        mechanism.steps_in(epoch)
+        * mechanism.num_workers
+        * mechanism.worker_noise_std_at(epoch) ** 2
         for epoch in range(mechanism.epochs)
     )
-    noise = mechanism.max_grad_norm * math.sqrt(squares) / mechanism.expected_batch_size
-    return rate.total_noise / noise
+    return rate.total_noise * mechanism.num_microbatches / math.sqrt(variance)

@@ -5,7 +5,8 @@ every member in each step with probability q, by coins from the secret key over 
 those drawn join one of the M micro-batches independently of each other, or stand alone where a
 micro-batch holds one record. `random_allocation`: every member in exactly one step of an epoch,
 each equally likely and independently of the others, by coins from the secret key. `full`: every
-member in every step. Every process computes the whole step and keeps its workers' part.
+member in every step, its micro-batch by such a coin. Every process computes the whole step and
+keeps its workers' part.
 
 A member is a record, or a group of records where that is the unit of privacy: its records are
 always together in one unit, which is clipped as one.
@@ -108,15 +109,6 @@ class _Assigned:
         )
 
 
-class Full(_Assigned):
-    """Every member in every step, in the order of the population; M micro-batches in turn."""
-
-    def draw(self, epoch: int, step: int) -> Draw:
-        """The same records at every step."""
-        members = np.arange(len(self.population))
-        return self._part(members, members % self.mechanism.num_microbatches)
-
-
 class Shuffle(_Assigned):
     """Each member in exactly one step of an epoch; steps differ by at most one member in size.
 
@@ -150,7 +142,7 @@ class Shuffle(_Assigned):
 
 
 class _BySecretCoins(_Assigned):
-    """What both samplings from the secret key share: their key, and whose coins they are."""
+    """What all samplings from the secret key share: their key, and whose coins they are."""
 
     def __init__(
         self,
@@ -180,6 +172,27 @@ class Poisson(_BySecretCoins):
         members = rng.choice(len(self.population), size=count, replace=False)
         microbatch = rng.integers(self.mechanism.num_microbatches, size=count)
         return self._part(members, microbatch)
+
+
+class Full(_BySecretCoins):
+    """Every member in every step, in the order of the population. Where several share a micro-batch
+    each one's is drawn once, independently of the others: in turn, a member more or less would move
+    those behind it, and every micro-batch with them.
+    """
+
+    _microbatch: Ids | None = None
+
+    def draw(self, epoch: int, step: int) -> Draw:
+        """The same records at every step."""
+        size, microbatches = len(self.population), self.mechanism.num_microbatches
+        if self._microbatch is None:
+            shared = self.mechanism.claims_privacy and self.mechanism.microbatch_size > 1
+            self._microbatch = (
+                self._key.coins(*self._names, 0).integers(microbatches, size=size)
+                if shared
+                else np.arange(size) % microbatches
+            )
+        return self._part(np.arange(size), self._microbatch)
 
 
 class RandomAllocation(_BySecretCoins):
@@ -230,11 +243,11 @@ def sampler(
         max_records_per_group=mechanism.max_records_per_group,
         seed=seed,
     )
-    if mechanism.sampling == "full":
-        return Full(population, mechanism, rank=rank, world_size=world_size)
     if mechanism.sampling == "shuffle":
         return Shuffle(population, mechanism, seed=seed, rank=rank, world_size=world_size)
-    made = Poisson if mechanism.sampling == "poisson" else RandomAllocation
+    made: type[Poisson | Full | RandomAllocation] = Poisson
+    if mechanism.sampling != "poisson":
+        made = Full if mechanism.sampling == "full" else RandomAllocation
     return made(
         population,
         mechanism,
