@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -59,49 +63,70 @@ Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line names the columns."),
 ]
-
-
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Leave out records that cannot be read.")
 ]
 
 
-def source(
-    data: Path,
-    form: str | None,
-    *,
-    text: str | None,
-    intent: str | None,
-    tags: str | None,
-    slots: str | None,
-    part: str | None,
-    group: str | None,
-    tokenize: Tokenize,
-    spans: Spans | None,
-    intent_separator: str | None,
-    header: bool | None,
-) -> Source:
-    """The file or folder, ready to be read.
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """How a file of utterances is read: the options that several commands share."""
 
-    Raises: InvalidInput for an empty separator, and see `file_formats.open_source`.
-    """
-    from trainables.errors import InvalidInput
-    from trainables.file_formats import Options, open_source
+    form: Form = None
+    text: Text = None
+    intent: Intent = None
+    tags: Tags = None
+    slots: Slots = None
+    part: PartField = None
+    group: Group = None
+    tokenize: TokenizeOption = Tokenize.SPACE
+    spans: SpansOption = None
+    intent_separator: Separator = None
+    header: Header = None
 
-    if intent_separator is not None and not intent_separator.strip():
-        raise InvalidInput(
-            f"expected --intent-separator to be a sign such as '#', got {intent_separator!r}"
+    def source(self, data: Path) -> Source:
+        """The file or folder, ready to be read.
+
+        Raises: InvalidInput for an empty separator, and see `file_formats.open_source`.
+        """
+        from trainables.errors import InvalidInput
+        from trainables.file_formats import Options, open_source
+
+        if self.intent_separator is not None and not self.intent_separator.strip():
+            raise InvalidInput(
+                "expected --intent-separator to be a sign such as '#',"
+                f" got {self.intent_separator!r}"
+            )
+        options = Options(
+            text=self.text,
+            intent=self.intent,
+            tags=self.tags,
+            slots=self.slots,
+            part=self.part,
+            group=self.group,
+            tokenize=self.tokenize.value,
+            spans=None if self.spans is None else self.spans.value,
+            intent_separator=self.intent_separator,
+            header=self.header,
         )
-    chosen = Options(
-        text=text,
-        intent=intent,
-        tags=tags,
-        slots=slots,
-        part=part,
-        group=group,
-        tokenize=tokenize.value,
-        spans=None if spans is None else spans.value,
-        intent_separator=intent_separator,
-        header=header,
-    )
-    return open_source(data, options=chosen, form=form)
+        return open_source(data, options=options, form=self.form)
+
+
+def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with every option of `SourceOptions` in the place of its parameter `options`."""
+    options = inspect.signature(SourceOptions, eval_str=True).parameters
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for own in inspect.signature(command, eval_str=True).parameters.values()
+        for parameter in (options.values() if own.name == "options" else (own,))
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        chosen = SourceOptions(**{name: given.pop(name) for name in options})
+        command(**given, options=chosen)
+
+    # What typer reads.
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run

@@ -15,7 +15,6 @@ from sweep.commands._output import console, print_json, say, say_table
 if TYPE_CHECKING:
     from sweep.planning.own_data.inspection import Inspection
     from trainables.config import DataConfig
-    from trainables.file_formats import Source
 
 _Corpus = Annotated[
     str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`), or a file of one.")
@@ -68,20 +67,12 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     say(f"data directory: {settings.data_dir}")
 
 
+@own.takes_source_options
 def describe(
     name: _Corpus,
     fields: _Fields = [],  # noqa: B006  typer copies it
-    form: own.Form = None,
-    text: own.Text = None,
-    intent: own.Intent = None,
-    tags: own.Tags = None,
-    slots: own.Slots = None,
-    part: own.PartField = None,
-    group: own.Group = None,
-    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
-    spans: own.SpansOption = None,
-    intent_separator: own.Separator = None,
-    header: own.Header = None,
+    *,
+    options: own.SourceOptions,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a corpus and show its sizes, lengths and label counts; never a text."""
@@ -97,7 +88,7 @@ def describe(
     from sweep.planning.own_data.findings import figures, warnings
     from sweep.planning.own_data.inspection import inspect, labels_of
 
-    found = inspect(_source(locals()))
+    found = inspect(options.source(Path(name)))
     if as_json:
         labels = {kind: _plain(of) for kind, of in labels_of(found).items()}
         print_json({**figures(found), "labels": labels, "warnings": warnings(found)})
@@ -109,21 +100,13 @@ def describe(
         say(sentence, style="yellow")
 
 
+@own.takes_source_options
 def check(
     name: _Corpus,
     fields: _Fields = [],  # noqa: B006  typer copies it
     schema: _Schema = None,
-    form: own.Form = None,
-    text: own.Text = None,
-    intent: own.Intent = None,
-    tags: own.Tags = None,
-    slots: own.Slots = None,
-    part: own.PartField = None,
-    group: own.Group = None,
-    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
-    spans: own.SpansOption = None,
-    intent_separator: own.Separator = None,
-    header: own.Header = None,
+    *,
+    options: own.SourceOptions,
     as_json: JsonFlag = False,
 ) -> None:
     """Read a corpus whole and name what is damaged by file and line, never by its text.
@@ -148,7 +131,7 @@ def check(
     from trainables.errors import InvalidInput
 
     labels = None if schema is None else read_schema(schema)
-    found = inspect(_source(locals()), labels)
+    found = inspect(options.source(Path(name)), labels)
     if as_json:
         print_json(
             {
@@ -169,6 +152,7 @@ def check(
         )
 
 
+@own.takes_source_options
 def convert(
     data: own.Data,
     to: Annotated[Path, typer.Option(metavar="PATH", help="New file or folder.")],
@@ -176,27 +160,17 @@ def convert(
         str, typer.Option("--to-format", metavar="FORM", help="Its form.")
     ] = "json_lines",
     only: Annotated[OnlyPart | None, typer.Option(help="Only the records of one part.")] = None,
-    form: own.Form = None,
-    text: own.Text = None,
-    intent: own.Intent = None,
-    tags: own.Tags = None,
-    slots: own.Slots = None,
-    part: own.PartField = None,
-    group: own.Group = None,
-    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
-    spans: own.SpansOption = None,
-    intent_separator: own.Separator = None,
-    header: own.Header = None,
+    *,
+    options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a file of utterances in another form; says what the form cannot hold."""
     from sweep.planning.own_data.convert import convert as write
 
-    name = data
     require_new_file(to)
     written = write(
-        _source(locals()),
+        options.source(data),
         to,
         form=to_format,
         only=None if only is None else only.value,
@@ -249,14 +223,6 @@ def _is_corpus(name: str) -> bool:
     from trainables import catalogue
 
     return name in catalogue.names("datasets") or not Path(name).exists()
-
-
-def _source(given: dict[str, Any]) -> Source:
-    """The file that a command's own arguments describe."""
-    names = ("text", "intent", "tags", "slots", "part", "group")
-    others = ("tokenize", "spans", "intent_separator", "header")
-    chosen = {name: given[name] for name in (*names, *others)}
-    return own.source(Path(given["name"]), given["form"], **chosen)
 
 
 def _print_labels(found: Inspection) -> None:

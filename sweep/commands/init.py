@@ -33,23 +33,15 @@ def register(app: typer.Typer) -> None:
     app.command()(init)
 
 
+@own.takes_source_options
 def init(
     data: own.Data,
     to: _To = None,
     epsilon: _Epsilon = None,
     num_records: _NumRecords = None,
     schema: _Schema = None,
-    form: own.Form = None,
-    text: own.Text = None,
-    intent: own.Intent = None,
-    tags: own.Tags = None,
-    slots: own.Slots = None,
-    part: own.PartField = None,
-    group: own.Group = None,
-    tokenize: own.TokenizeOption = own.Tokenize.SPACE,
-    spans: own.SpansOption = None,
-    intent_separator: own.Separator = None,
-    header: own.Header = None,
+    *,
+    options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -61,23 +53,9 @@ def init(
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
 
-    source = own.source(
-        data,
-        form,
-        text=text,
-        intent=intent,
-        tags=tags,
-        slots=slots,
-        part=part,
-        group=group,
-        tokenize=tokenize,
-        spans=spans,
-        intent_separator=intent_separator,
-        header=header,
-    )
     labels = None if schema is None else read_schema(schema)
     begun = start(
-        source,
+        options.source(data),
         to or Path(data.stem if data.is_file() else f"{data.name}-sweep"),
         epsilon=_epsilon(epsilon, ask=sys.stdin.isatty() and not as_json),
         num_records=num_records,
