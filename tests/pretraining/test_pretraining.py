@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
+from trainables.encoders.about import read_about
 from trainables.encoders.folder import read
 from trainables.errors import InvalidInput
 from trainables.models.features import build, require_usable
@@ -101,6 +103,21 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path: Path)
             assert torch.equal(ours[name], tensor), name
     with pytest.raises(InvalidInput, match="without health"):
         require_usable(part, data_config(name="health"))
+
+
+def test_an_encoder_that_goes_on_from_another_has_learnt_from_its_corpora(tmp_path: Path) -> None:
+    """Also from those of the first of three; each folder stands alone."""
+    start: dict[str, Any] = {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8}
+    for number, corpus in enumerate(("health", "video", "communication")):
+        fields = {"encoder": start, "corpora": [{"name": corpus, "num_utterances": 1_000}]}
+        done, _ = trained(tmp_path / f"run {number}", **fields)
+        write(done, config(**fields), tmp_path / str(number))
+        start = {"name": "clc", "encoder": str(tmp_path / str(number))}
+    assert read_about(str(tmp_path / "2")).corpora == ("communication", "video", "health")
+    for name in ("features", "clc"):
+        part = model_part(name=name, encoder=str(tmp_path / "2"))
+        with pytest.raises(InvalidInput, match="without health"):
+            catalogue.entry("models", name).require_usable(part, data_config(name="health"))
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,9 @@ class About:
 
     @property
     def corpora(self) -> tuple[str, ...]:
-        """Names of the corpora that it was pretrained on."""
-        return tuple(str(each["name"]) for each in self.card["corpora"])
+        """Names of the corpora that it was pretrained on, and the encoder that it started from."""
+        own = (str(each["name"]) for each in self.card["corpora"])
+        return tuple(dict.fromkeys((*own, *map(str, self.card.get("corpora_of_start", ())))))
 
 
 def shipped() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from trainables.encoders.rows import Moments, MomentSums
 from trainables.encoders.tensors import Bits
 from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel
+from trainables.models._public import about_of
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus
 from trainables.pretraining.loop import Pretrained
@@ -28,8 +30,8 @@ _HEADS = ("intent_head.", "tag_head.", "crf.")
 def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
     """Write the folder of an encoder, its weights in so many bits; pieces go beside them."""
     encoder = done.encoder.eval()
-    fields = config.encoder.model_dump(mode="json")
     place.mkdir(parents=True, exist_ok=True)
+    fields = _fields(config, place)
     weights = {
         name: tensor.detach().clone()
         for name, tensor in encoder.state_dict().items()
@@ -56,6 +58,20 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
     )
 
 
+def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
+    """Those of `model`. A clc that went on from another's folder has its sizes and a copy of its
+    words, so that it stands alone."""
+    own = config.encoder.model_dump(mode="json")
+    if own["name"] != "clc" or about_of(own["encoder"]) is None:
+        return own
+    start = encoder_folder.read(own["encoder"])
+    fields = dict(start.model) | {"dropout": own["dropout"]}
+    if (start.place / encoder_folder.WORDS).is_file():
+        shutil.copyfile(start.place / encoder_folder.WORDS, place / encoder_folder.WORDS)
+        fields["word_vectors"] = encoder_folder.WORDS
+    return fields
+
+
 def moments(
     encoder: NluModel, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
 ) -> tuple[Moments, Moments]:
@@ -79,6 +95,7 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
         "name": config.name,
         "private_records_read": 0,
         "starts_from": _start(done, config),
+        "corpora_of_start": _corpora_of_start(config),
         "corpora": [
             {
                 "name": each.corpus.name,
@@ -102,6 +119,12 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
         ),
         "code_version": _version(),
     }
+
+
+def _corpora_of_start(config: PretrainingConfig) -> list[str]:
+    """What an encoder has learnt from before this pretraining, which goes on with it."""
+    about = about_of(getattr(config.encoder, "encoder", "scratch"))
+    return [] if about is None else list(about.corpora)
 
 
 def _start(done: Pretrained, config: PretrainingConfig) -> str:
