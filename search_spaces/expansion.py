@@ -91,7 +91,7 @@ def searched(space: SearchSpace) -> tuple[Variant, ...]:
 
 
 def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tuple[Point, ...]:
-    """The point at `values` of a variant's axes, judged: one for each seed of `repeats`.
+    """The point at `values` of a variant's axes, checked: one for each seed of `repeats`.
 
     Raises: InvalidInput for a value that no config can have, a constraint over an unknown name.
     """
@@ -99,7 +99,7 @@ def point_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> tu
 
 
 def points_at(space: SearchSpace, variant: Variant, values: dict[str, Any]) -> Iterator[Point]:
-    """The points of `point_at`, each made when it is asked for."""
+    """The points of `point_at`, made one at a time."""
     return _with_seeds(space, variant, values)
 
 

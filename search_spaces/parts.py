@@ -39,7 +39,7 @@ class Part(BaseModel):
 
 
 class Range(Part):
-    """Numbers between `low` and `high`, both included; `num` of them where a grid is asked for."""
+    """Numbers between `low` and `high`, both included; a grid takes `num` of them."""
 
     low: float = Field(ge=-MAX_NUMBER, le=MAX_NUMBER)
     high: float = Field(ge=-MAX_NUMBER, le=MAX_NUMBER)
@@ -164,7 +164,7 @@ class Constraint(Part):
 
     @property
     def why(self) -> str:
-        """What a refused point is told: `reason`, else the expression."""
+        """Why a point is refused: `reason`, else the expression."""
         return self.reason or f"constraint {self.require}"
 
 

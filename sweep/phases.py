@@ -31,7 +31,7 @@ def enter(words: str) -> None:
 
 @contextmanager
 def heard(listen: Callable[[str], None]) -> Iterator[None]:
-    """Have `listen` told of every phase that is entered inside the block."""
+    """Call `listen` with the words of every phase that is entered inside the block."""
     handler = _Handler(listen)
     _LOG.addHandler(handler)
     try:

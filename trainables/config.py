@@ -193,7 +193,7 @@ class TrialConfig(Frozen):
         if private and self.privacy.sampling == "full" and self.data.num_records is None:
             raise ValueError(
                 "expected data.num_records to declare n with privacy.sampling=full on private"
-                " data (every step divides by n, so a counted one would be told), got none"
+                " data (every step divides by n, so a counted one would be revealed), got none"
             )
         return self
 

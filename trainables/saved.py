@@ -44,7 +44,7 @@ class SavedModel:
     schema: LabelSchema
 
     def read(self, utterances: Iterable[Utterance]) -> Inference:
-        """All that the model says of utterances, their own labels judged as well.
+        """All that the model says of utterances, what it makes of their own labels as well.
 
         Raises: InvalidInput where there is none, or one without a token.
         """

@@ -45,7 +45,7 @@ class Packing:
     def slots_on(self, machine: Machine, *, logical: int) -> int:
         """Trials at a time.
 
-        Raises: InvalidInput where one trial, or as many as were asked for, do not fit.
+        Raises: InvalidInput where one trial, or as many as `slots` says, do not fit.
         """
         return choose_slots(
             workers=self.processes(logical),

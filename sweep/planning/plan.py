@@ -54,15 +54,15 @@ def plan_points(
     account: Account,
     seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
 ) -> list[PlannedTrial]:
-    """Each point as a trial. Where none may run but baselines, each is held against every limit,
-    so that the plan can say which of them bites most.
+    """Each point as a trial. Where none may run but baselines, each is checked against every
+    limit, so that the plan can say which of them refuses most.
     """
-    judged = partial(plan_point, space, account=account, seconds_of=seconds_of)
-    trials = [judged(point) for point in points]
-    asked = [trial for trial in trials if not trial.baseline]
-    if not asked or any(trial.runs for trial in asked):
+    planned = partial(plan_point, space, account=account, seconds_of=seconds_of)
+    trials = [planned(point) for point in points]
+    rest = [trial for trial in trials if not trial.baseline]
+    if not rest or any(trial.runs for trial in rest):
         return trials
-    return [judged(point, every_limit=True) for point in points]
+    return [planned(point, every_limit=True) for point in points]
 
 
 def plan_point(
@@ -152,7 +152,7 @@ def _near_limit(space: SearchSpace, point: Point, *, accounted: Accounted) -> bo
 def _budgeted(
     space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Account
 ) -> float | None:
-    """The figure that the budget goes by; None where the paper's is asked for and undefined."""
+    """The figure that the budget goes by; None where it is the paper's and that is undefined."""
     by = space.budget.accountant
     if by == "sound" or space.budget.epsilon is None:
         return accounted.summary.epsilon

@@ -90,7 +90,7 @@ def prepare_space(
     if space.search.is_private_selection:
         return _with_price(space, plan, notes, settings)
     plan = _with_begun(plan, begun)
-    if not space.search.is_adaptive:  # which asks for room before each choice
+    if not space.search.is_adaptive:  # which checks the total before each choice
         plan = within_total(plan, space, account=accounting(settings), begun=begun)
     if space.search.is_adaptive:
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
@@ -107,7 +107,7 @@ def prepare_space(
 
 
 def _with_noise(space: SearchSpace, settings: Settings) -> SearchSpace:
-    """A private selection with the noise that its target asks for."""
+    """A private selection with the noise that its target needs."""
     from sweep.planning.selection_price import at_noise, with_noise
 
     account = accounting(settings)

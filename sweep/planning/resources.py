@@ -30,8 +30,8 @@ def choose_slots(
     memory_per_worker: int = 0,
     memory: float = math.inf,
 ) -> int:
-    """Trials at a time on `cpus`, `gpus` and `memory` bytes: as many as fit, or the `slots` that
-    were asked for. A process whose need of memory is not known has 0.
+    """Trials at a time on `cpus`, `gpus` and `memory` bytes: as many as fit, or `slots` where it
+    is a number. A process whose need of memory is not known has 0.
 
     Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
 
@@ -79,8 +79,8 @@ class Machine:
 
 
 def this_machine(*, with_gpus: bool) -> Machine:
-    """This one, without a tenth of its free memory; its GPUs where they are asked for, which takes
-    the import of torch.
+    """This one, without a tenth of its free memory; `with_gpus` its GPUs, which takes the
+    import of torch.
     """
     import psutil
 

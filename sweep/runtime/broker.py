@@ -6,8 +6,8 @@ scheduler, until the Tune trial of the same name has passed it on: only then is 
 permitted.
 
 Nothing here waits for ever: every call that waits returns None after `wait` seconds (the caller
-asks again), and a Tune trial that has not asked for `lease_seconds` loses its say. Its workers then
-go on by the driver's verdict alone, which is the one that guards the privacy budget.
+calls again), and a Tune trial that is silent for `lease_seconds` is not waited for. Its workers
+then go on by the driver's verdict alone, which is the one that guards the privacy budget.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class News:
-    """What a Tune trial is told: a report to pass to the scheduler, or that the trial is over."""
+    """What a Tune trial receives: a report to pass to the scheduler, or that the trial is over."""
 
     serial: int
     report: EpochReport | None
@@ -50,9 +50,9 @@ class _Trial:
     attempt: int = 0
     failures: int = 0
     last_words: str = ""  # why a worker of the current attempt broke
-    stop: str = ""  # why the trial was told to stop
+    stop: str = ""  # why the trial has to stop
     lease: float = 0.0  # the Tune trial is waited for until then, by the clock
-    gone: bool = False  # the Tune trial broke; nobody waits for it
+    gone: bool = False  # the Tune trial broke and is not waited for
     serial: int = 0  # of the newest report
     acknowledged: int = 0  # the newest serial that the scheduler let pass
     report: EpochReport | None = None
@@ -229,7 +229,7 @@ class Broker:
             await self._end("failed", trial, reason=reason)
 
     async def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """A worker that is about to die tells why, for the case that it was once too often."""
+        """Why a worker is about to die: the trial's reason where no attempt is left."""
         trial = self._trials[trial_id]
         if trial.attempt == attempt:
             trial.last_words = reason
@@ -276,13 +276,13 @@ class Broker:
         return self._progress
 
     async def let_go(self) -> None:
-        """Tune has ended: nobody waits for a Tune trial any more."""
+        """Tune has ended: no Tune trial is waited for any more."""
         for trial in self._trials.values():
             trial.gone = True
         await self._notify()
 
     async def close(self) -> None:
-        """Hand out nothing more; Tune trials and idle gangs are told that it is over."""
+        """Hand out nothing more; Tune trials and idle gangs learn that all is over."""
         self._closed = True
         await self._notify()
 

@@ -28,7 +28,7 @@ from trainables.result import EpochReport
 class Driver:
     """Call it with each event; it answers whether the trial may go on. Safe for several threads.
 
-    `watch` is told each trial's progress.
+    `watch` is called with each trial's progress.
     """
 
     def __init__(

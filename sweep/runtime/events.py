@@ -52,7 +52,7 @@ class TrialJob:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialEvent:
-    """Something that happened to a trial, told to the driver. `time` is seconds since the Unix
+    """Something that happened to a trial, for the driver. `time` is seconds since the Unix
     epoch, `attempt` counts from 1 within one call of `run_trials`.
 
     started   a group of workers takes the trial; the verdict says whether it may begin

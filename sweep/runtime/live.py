@@ -207,7 +207,7 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
                 last[trial_id] = progress
             due = clock() - printed >= _LINE_SECONDS
         else:
-            # What had ended before this process began is counted and not told again.
+            # What had ended before this process began is counted and not printed again.
             due = trial_id in ran and progress.status is not TrialStatus.PLANNED
             ran.discard(trial_id)
         if due:

@@ -37,7 +37,7 @@ _DRIVER_POLL_SECONDS = 0.5
 _FAREWELL_SECONDS = 15.0
 _PULSE_SECONDS = 60.0
 _PATIENCE_SECONDS = 2.0
-_TUNE_SECONDS = 10.0  # after the first report of a sweep that no scheduler judges
+_TUNE_SECONDS = 10.0  # after the first report of a sweep without a scheduler
 
 
 def run_on_ray(
@@ -130,7 +130,7 @@ class _Round:
     def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
         """Answer the broker's questions until every job is over; `clear_up` comes after it.
 
-        Where no scheduler compares trials, Tune only shows them, and nobody waits for its start.
+        Where no scheduler compares trials, Tune only shows them, and its start is not waited for.
         """
         self._folder.mkdir(parents=True)
         try:
@@ -239,7 +239,7 @@ class _Round:
                 self._fit(slot, num_trials=None)
             while alone and ray.get(self._broker.claim.remote()):
                 self._fit(slot, num_trials=1)
-        except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+        except Exception as error:  # noqa: BLE001  the main thread reports it
             self._gang_error = one_line(error)
 
     def _fit(self, slot: int, *, num_trials: int | None) -> None:
@@ -302,7 +302,7 @@ class _Round:
                 settings=self._settings,
                 folder=self._folder,
             )
-        except Exception as error:  # noqa: BLE001  told by the main thread, in its words
+        except Exception as error:  # noqa: BLE001  the main thread reports it
             self._tune_error = one_line(error)
 
 
@@ -350,7 +350,7 @@ def gang_loop(config: dict[str, Any]) -> None:
 
 
 def _end_with(broker: Any) -> None:
-    """End this process when the broker is gone, whatever it is doing: nobody waits for it."""
+    """End this process when the broker is gone, whatever it is doing."""
     while True:
         try:
             ray.get(broker.pulse.remote(wait=_PULSE_SECONDS))

@@ -31,7 +31,7 @@ class _LoopbackBackend(_TorchBackend):  # type: ignore[misc]
 
 
 def _listen_on_loopback() -> None:
-    """Have this worker's store, where it is the one that serves it, listen where it is told to."""
+    """The worker that serves the store listens on the address that it is given."""
     # By its name: the package has a function of the same one.
     module: Any = importlib.import_module("torch.distributed.rendezvous")
     module._create_c10d_store = _store

@@ -113,8 +113,8 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Go on with a sweep: what has ended well is kept, the rest goes on from its last epoch, and so
-    do the stopped trials whose ids `take_up` holds, up to their planned epochs. A tracking server
-    that does not answer is told to `say`, and delivered to when it is back.
+    do the stopped trials whose ids `take_up` holds, up to their planned epochs. Where the
+    tracking server does not answer, `say` gets the reason; what it misses is delivered later.
 
     Raises: InvalidInput where it is running already, for a trial that cannot be taken up or has no
     budget left, or as `start`; Interrupted.

@@ -21,8 +21,8 @@ Away = Callable[[str], None]
 def tracking(settings: Settings, *, away: Away | None = None) -> Iterator[Any]:
     """The tracker of the settings. MLflow is imported here and nowhere earlier.
 
-    A store that does not answer is told to `away` and opened when it is back; without `away` it is
-    refused. Raises: as `Tracker`.
+    Where the store does not answer, `away` gets the reason, and it is opened later; without `away`
+    it is refused. Raises: as `Tracker`.
     """
     phases.enter(phases.OPENING_MLFLOW)
     yield _tracker(settings, away)
@@ -54,7 +54,7 @@ def _tracker(settings: Settings, away: Away | None) -> Any:
     if away is not None:
         from sweep.tracking.late import LateTracker
 
-        return LateTracker(settings, told=away)
+        return LateTracker(settings, report=away)
     from sweep.tracking.mlflow_store import Tracker
 
     return Tracker(settings)

@@ -152,7 +152,7 @@ class SearchSource:
 
 
 def ended_early(folder: SweepFolder) -> str | None:
-    """Why a search that is over chose fewer configurations than it was asked for, in a sentence."""
+    """Why a search that is over chose fewer configurations than `num_samples`, in a sentence."""
     space, plan = folder.space(), folder.plan()
     asked, chosen = space.search.num_samples or 0, _num_chosen(plan)
     if not space.search.is_adaptive or chosen >= asked or folder.is_running:
@@ -196,7 +196,7 @@ def observations_of(
 ) -> list[Observation]:
     """What the records of a space's points say, in order, a configuration's seeds together.
 
-    `known` is filled with, and asked for, what no longer changes, by the configuration's group.
+    `known` keeps what no longer changes, by the configuration's group.
     """
     groups: dict[str, list[TrialRecord]] = {}
     for record in records:

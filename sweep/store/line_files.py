@@ -1,4 +1,4 @@
-"""JSON-lines files of users: frames to score, scores to judge. Errors name file and line, and never
+"""JSON-lines files of users: frames to score, attack scores. Errors name file and line, and never
 quote a line, which may be a private utterance.
 """
 

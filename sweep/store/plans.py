@@ -109,7 +109,7 @@ class Plan:
     """All trials of a sweep in order; `merged` counts points that were equal to an earlier one.
 
     An adaptive search adds its trials while it runs: `to_choose` configurations in all. `probes`
-    are random points of its space that are judged and not run.
+    are random points of its space that are planned and not run.
     """
 
     name: str

@@ -135,7 +135,7 @@ class SweepFolder(TrialFiles):
 
     @property
     def stop_is_asked(self) -> bool:
-        """Whether somebody asked for a stop since the sweep was started."""
+        """Whether a stop was requested since the sweep was started."""
         return (self.path / "stop").exists()
 
     # ---- the whole

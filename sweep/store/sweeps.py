@@ -8,7 +8,7 @@
       lock              held by the process that runs the sweep
       clock.json        wall-clock that it has run, over its resumes
       search_denied.json  why its search chooses no more, as the budgets stand
-      earlier_trials.json  what its search was told of other sweeps
+      earlier_trials.json  what its search knows of other sweeps
       stop              its presence asks that process to stop
       trials/<id>/
         config.yaml     fields of the TrialConfig; `sweep run` accepts it

@@ -41,7 +41,7 @@ def score_generated(
     Raises: InvalidInput for files that are damaged, or human programs that do not read.
     """
     ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
-    extra = _fluency(synthetic) if lm is None else _judged(ours.utterances, lm)
+    extra = _fluency(synthetic) if lm is None else _fluency_by(ours.utterances, lm)
     if mauve_texts:
         extra["mauve_features"] = FEATURES
     options: dict[str, Any] = {"mauve_texts": mauve_texts, "mauve_by": mauve_by, "seed": seed}
@@ -133,7 +133,7 @@ def _fluency(path: Path) -> dict[str, Any]:
     return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 
 
-def _judged(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
+def _fluency_by(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
     from sweep.synthesis.trained_text import judge_of  # torch
     from trainables.tasks._fluency import fluency_of
 

@@ -18,17 +18,17 @@ class StoreAway(OSError):
 class LateTracker:
     """A `Tracker` that each delivery tries to open until one succeeds. Not for several threads.
 
-    `told` is called once, with the reason, where the store does not answer at first: what a resumed
-    sweep does is on the disk, so it need not wait.
+    `report` is called once, with the reason, where the store does not answer at first: what a
+    resumed sweep does is on the disk, so it need not wait.
     """
 
-    def __init__(self, settings: Settings, *, told: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, *, report: Callable[[str], None]) -> None:
         self._settings = settings
         self._tracker: Tracker | None = None
         try:
             self._opened()
         except StoreAway as problem:
-            told(str(problem))
+            report(str(problem))
 
     @property
     def away(self) -> tuple[type[Exception], ...]:

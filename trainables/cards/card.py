@@ -201,7 +201,7 @@ def make(mechanism: Mechanism, summary: PrivacySummary, *, facts: Facts) -> Priv
 
 
 def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
-    """The card without the number of private records and what tells it; epsilon is infinite."""
+    """The card without the number of private records and what reveals it; epsilon is infinite."""
     assert math.isinf(card.epsilon)  # an undeclared n is listed under unaccounted
     hidden = counted_fields(mechanism)
     return card.model_copy(

@@ -178,7 +178,7 @@ def pair_files(path: Path) -> tuple[Path, ...]:
 
 
 def part_of(file: Path) -> Part | None:
-    """The part that a file's name tells, if it does.
+    """The part that a file's name contains; None where it has none.
 
     >>> part_of(Path("valid.dataflow_dialogues.jsonl.zip")), part_of(Path("mine.jsonl"))
     ('validation', None)
@@ -192,11 +192,11 @@ def part_of(file: Path) -> Part | None:
 def read_pairs(
     path: Path, *, domain_of: Callable[[str, str], str | None] | None = None
 ) -> Iterator[Pair]:
-    """The pairs of one file: official dialogues or pairs, plain or packed, told by its content.
+    """The pairs of one file: official dialogues or pairs, plain or packed, as its content shows.
 
     Official dialogues give every user turn, skipped ones too, as the paper counts them. `domain`
     and `part` are optional fields of a pair; a part in the file's name is the default, and so is
-    the domain that `domain_of(program, what the agent said before)` tells.
+    the domain that `domain_of(program, what the agent said before)` gives.
 
     Raises: InvalidData with file and line for what cannot be read, for an utterance without a
     token and for a program that does not read; never with the text itself.

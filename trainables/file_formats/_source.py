@@ -81,7 +81,7 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
     """
     if not path.exists():
         raise InvalidInput(f"expected a file or folder in {path}, got nothing there")
-    name = form or _recognized(path)
+    name = form or _form_of(path)
     found = survey(records(path, name, options), tokenize=options.tokenize)
     if found.num_records == 0:
         if found.first_problem is not None:
@@ -100,7 +100,7 @@ def records(path: Path, form: str, options: Options) -> Iterator[Record | Invali
     return found
 
 
-def _recognized(path: Path) -> str:
+def _form_of(path: Path) -> str:
     names = catalogue.names(_SHELF)
     found = [name for name in names if catalogue.entry(_SHELF, name).recognizes(path)]
     if len(found) == 1:

@@ -68,7 +68,7 @@ def _rows(folder: Path, split: str | None, options: Options) -> Iterator[Record 
         for row in _values(file):
             number += 1
             where = f"{folder} row {number}"
-            fields = {name: _named(value, classes.get(name)) for name, value in row.items()}
+            fields = {name: _class_name(value, classes.get(name)) for name, value in row.items()}
             if split is not None and options.part is None:
                 fields["part"] = split
             try:
@@ -119,11 +119,11 @@ def _classes(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def _named(value: Any, names: list[str] | None) -> Any:
+def _class_name(value: Any, names: list[str] | None) -> Any:
     if names is None:
         return value
     if isinstance(value, list):
-        return [_named(each, names) for each in value]
+        return [_class_name(each, names) for each in value]
     if isinstance(value, int) and not isinstance(value, bool):
         return names[value] if 0 <= value < len(names) else None
     return value

@@ -40,14 +40,14 @@ def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
                 "partition": _PARTS[utterance.part],
                 "intent": utterance.intent,
                 "utt": " ".join(utterance.tokens),
-                "annot_utt": _marked(utterance, number),
+                "annot_utt": _text_with_marks(utterance, number),
             }
             if utterance.intent == NO_INTENT:
                 del fields["intent"]
             file.write(json.dumps(fields, ensure_ascii=False) + "\n")
 
 
-def _marked(utterance: Utterance, number: int) -> str:
+def _text_with_marks(utterance: Utterance, number: int) -> str:
     tokens, pieces, done = utterance.tokens, [], 0
     if any(sign in token for token in tokens for sign in "[]"):
         raise InvalidData(f"expected no bracket in the text of record {number}, which marks slots")

@@ -62,7 +62,7 @@ def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
             raise InvalidData(f"expected an intent in record {number}: Rasa NLU lists them by it")
         if not items or items[-1][0] != utterance.intent:
             items.append((utterance.intent, []))
-        items[-1][1].append(f"- {_marked(utterance, number)}\n")
+        items[-1][1].append(f"- {_text_with_marks(utterance, number)}\n")
     nlu = [{"intent": intent, "examples": "".join(texts)} for intent, texts in items]
     with path.open("x", encoding="utf-8", newline="\n") as file:
         file.write(format_yaml({"version": "3.1", "nlu": nlu}))
@@ -118,7 +118,7 @@ def _name(mark: str) -> str | None:
     return f"{entity}.{role}" if isinstance(role, str) else entity
 
 
-def _marked(utterance: Utterance, number: int) -> str:
+def _text_with_marks(utterance: Utterance, number: int) -> str:
     tokens, pieces, done = utterance.tokens, [], 0
     if any(sign in token for token in tokens for sign in "[](){}"):
         raise InvalidData(f"expected no bracket in the text of record {number}, which marks slots")

@@ -34,8 +34,8 @@ _MEGABYTE = 1e6
 
 
 def failure_of(error: BaseException, folder: Path) -> StorageFailed | None:
-    """What befell the disk of `folder` (or of the file that `error` names); None: nothing that
-    `error` tells of.
+    """What befell the disk of `folder` (or of the file that `error` names); None where
+    `error` has another cause.
 
     >>> failure_of(ValueError("z0"), Path("/")) is None
     True

@@ -97,9 +97,9 @@ def measure(
 
 
 def names(setup: Setup) -> set[str]:
-    """The attacks that were asked for and need no other trial; all of them by default."""
-    asked = setup.config.evaluation.attacks
-    allowed = attacks.allowed(setup.config.data.split) if asked is None else asked
+    """The chosen attacks that need no other trial; all such by default."""
+    chosen = setup.config.evaluation.attacks
+    allowed = attacks.allowed(setup.config.data.split) if chosen is None else chosen
     return {name for name in allowed if "references" not in catalogue.entry("attacks", name).NEEDS}
 
 

@@ -62,7 +62,7 @@ def write_corpus(
     """
     parts = _parts_of(source)
     counted = Counted(why=_why(parts))
-    records = _counted(source, counted, parts, schema, skip_invalid=skip_invalid)
+    records = _read_and_count(source, counted, parts, schema, skip_invalid=skip_invalid)
     catalogue.entry("file_formats", form).write(path, records, slots=source.has_slots)
     if not counted.parts:
         raise InvalidInput(f"expected utterances in {source.path}, got none that can be read")
@@ -83,7 +83,7 @@ def _why(parts: frozenset[Part]) -> str:
     return f"{cut}, by a hash of each text or group"
 
 
-def _counted(
+def _read_and_count(
     source: Source,
     counted: Counted,
     parts: frozenset[Part],

@@ -245,7 +245,7 @@ def _run(
     with draws.locked():
         gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))
         journal = Journal(draws, figures=FigureCache(means.settings.cache_dir))
-        # Whatever happens, the same is told of it: that trials run.
+        # Whatever happens, the same progress is shown: that trials run.
         driver = Driver(gate, journal, watch=lambda *_: means.watch("sealed", running))
         phases.enter(phases.TRAINING)
         try:
