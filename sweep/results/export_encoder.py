@@ -23,11 +23,7 @@ def write_encoder(model_folder: Path) -> Path | None:
     if name != "bert":
         if encoder == "scratch":
             return None
-        from trainables.encoders.about import read_about
-
-        fixed = model_folder / FIXED
-        shutil.copytree(read_about(encoder).place, fixed)
-        return fixed
+        return _copy_public(encoder, model_folder / FIXED)
     from safetensors.torch import load_file, save_file
 
     from trainables.models._bert_weights import source_of, to_transformers, transformers_config
@@ -51,4 +47,17 @@ def write_encoder(model_folder: Path) -> Path | None:
     if source.tokenizer is None:
         return target
     source.tokenizer.save_pretrained(target)
+    return target
+
+
+def _copy_public(encoder: str, target: Path) -> Path:
+    """Copy the files of a public encoder, whatever else lies in its folder."""
+    from trainables.encoders.about import read_about
+    from trainables.encoders.folder import FILES
+
+    place = read_about(encoder).place
+    target.mkdir(mode=0o700)
+    for name in FILES:
+        if (place / name).is_file():
+            shutil.copyfile(place / name, target / name)
     return target

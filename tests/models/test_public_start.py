@@ -116,7 +116,7 @@ def test_sizes_are_the_encoder_s_and_the_default_is_no_part_of_an_id() -> None:
 
 
 def test_an_export_has_the_encoder_that_it_starts_from(mine: Path, tmp_path: Path) -> None:
-    """So it is read where no such encoder is installed."""
+    """So it is read where no such encoder is installed; what else lies beside it stays."""
     model = built(name="clc", encoder=str(mine), trained="heads")
     place = tmp_path / "export" / "model"
     place.mkdir(parents=True)
@@ -126,7 +126,11 @@ def test_an_export_has_the_encoder_that_it_starts_from(mine: Path, tmp_path: Pat
     about = {"model": fields, "intents": SCHEMA.intents, "slots": SCHEMA.slots}
     about |= {"schema_source": SCHEMA.source, "provenance": ""}
     (place / "model.json").write_text(json.dumps(about), encoding="utf-8")
+    (mine / "notes.txt").write_text("book a table for ann at nine")
+    (mine / "more").mkdir()
     assert write_encoder(place) == place / "encoder"
+    left = {file.name for file in (place / "encoder").iterdir()}
+    assert left == {file.name for file in mine.iterdir()} - {"notes.txt", "more"}
     said = load(tmp_path / "export")
     assert getattr(said.config, "encoder", "") == str(place / "encoder")
     for one, other in zip(said.model.parameters(), model.parameters(), strict=True):

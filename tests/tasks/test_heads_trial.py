@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from trainables.config import parse
+from trainables.result import TrialResult
 from trainables.system.communication import Alone
 from trainables.trial import run
 
 
-def trial(folder: Path, **model: Any) -> dict[str, float]:
+def trial(folder: Path, **model: Any) -> TrialResult:
     config = parse(
         {
             "engine": "dp_sgd",
@@ -34,7 +35,7 @@ def trial(folder: Path, **model: Any) -> dict[str, float]:
             "evaluation": {"attacks": []},
         }
     )
-    found = run(
+    return run(
         config,
         folder=folder,
         comm=Alone(),
@@ -42,15 +43,21 @@ def trial(folder: Path, **model: Any) -> dict[str, float]:
         data_dir=folder,
         cache_dir=folder / "cache",
     )
-    return dict(found.metrics)
 
 
 def test_few_private_steps_improve_on_what_the_names_say(tmp_path: Path) -> None:
-    metrics = trial(tmp_path)
+    found = trial(tmp_path)
+    metrics = found.metrics
+    assert metrics["ser"] is not None
+    assert metrics["ser_before_training"] is not None
     assert metrics["ser"] < 0.5 * metrics["ser_before_training"]
     assert metrics["epsilon"] == pytest.approx(8, rel=0.02)
+    assert metrics["epsilon"] is not None
     assert metrics["epsilon"] <= 8
+    assert any("labels' names" in what for what in found.privacy["public"])
 
 
 def test_without_names_nothing_is_known_before(tmp_path: Path) -> None:
-    assert "ser_before_training" not in trial(tmp_path, prior="none")
+    found = trial(tmp_path, prior="none")
+    assert "ser_before_training" not in found.metrics
+    assert not any("labels' names" in what for what in found.privacy["public"])

@@ -26,13 +26,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.encoders import tensors
-from trainables.encoders.about import read_about, write_about
+from trainables.encoders.about import ABOUT, read_about, write_about
 from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
 from trainables.errors import InvalidData
 
 WEIGHTS, MOMENTS, NAMES = "weights.safetensors", "moments.safetensors", "names.safetensors"
 WORDS = "words.npz"
+# All that an encoder is; a folder may hold other things of its owner's, which never leave with it.
+FILES = (
+    *(ABOUT, WEIGHTS, MOMENTS, NAMES, WORDS, "config.json", "model.safetensors"),
+    *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
+    *("special_tokens_map.json", "added_tokens.json"),
+)
 _SCORES = ("projection", "tokens", "records")
 
 

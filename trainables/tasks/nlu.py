@@ -167,6 +167,8 @@ def _public(setup: Setup) -> list[str]:
     """What was taken for public, a sentence each."""
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
+    if getattr(setup.model, "knows_names", False):
+        found.append("how scores start from the labels' names, learnt on the encoder's corpora")
     if setup.config.privacy.group_scale == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]
