@@ -73,9 +73,9 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     return tuple(found)
 
 
-def require_whole(folder: Path, *, thorough: bool = True) -> None:
+def require_whole(folder: Path) -> None:
     """Raises: InvalidData where a file differs from the manifest of `folder`."""
-    found = differences(folder, thorough=thorough)
+    found = differences(folder)
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         raise InvalidData(

@@ -33,6 +33,13 @@ class PackedBatch:
     tags: Tensor
     text_keys: Tensor
 
+    @classmethod
+    def unlabelled(cls, inputs: dict[str, Tensor], lengths: Tensor) -> PackedBatch:
+        """A batch of which only a model's states are read: labels and text keys are 0."""
+        zeros = torch.zeros(len(lengths), dtype=torch.int64)
+        tags = torch.zeros(int(lengths.sum()), dtype=torch.int64)
+        return cls(inputs=inputs, lengths=lengths, intents=zeros, tags=tags, text_keys=zeros)
+
     @property
     def num_records(self) -> int:
         """B."""

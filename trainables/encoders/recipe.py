@@ -82,14 +82,7 @@ class Recipe:
         table = self.encoder.feature_table(types)
         lengths = torch.tensor([len(each) for each in places])
         tokens = np.array([place for each in places for place in each], dtype=np.int32)
-        nothing = torch.zeros(len(places), dtype=torch.int64)
-        batch = PackedBatch(
-            inputs=table.collate(tokens, lengths.numpy()),
-            lengths=lengths,
-            intents=nothing,
-            tags=torch.zeros(len(tokens), dtype=torch.int64),
-            text_keys=nothing,
-        )
+        batch = PackedBatch.unlabelled(table.collate(tokens, lengths.numpy()), lengths)
         return self.of_batch(batch).records
 
 

@@ -145,15 +145,9 @@ class FixedTable:
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
         """See `data.batches.FeatureTable`."""
         sizes = torch.from_numpy(np.asarray(lengths, dtype=np.int64))
-        nothing = torch.zeros(len(sizes), dtype=torch.int64)
-        batch = PackedBatch(
-            inputs=self.table.collate(token_ids, lengths),
-            lengths=sizes,
-            intents=nothing,
-            tags=torch.zeros(len(token_ids), dtype=torch.int64),
-            text_keys=nothing,
+        return self.fixed.rows(
+            PackedBatch.unlabelled(self.table.collate(token_ids, lengths), sizes)
         )
-        return self.fixed.rows(batch)
 
 
 class Features(NluModel):
