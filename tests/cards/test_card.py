@@ -78,6 +78,12 @@ def test_the_card_says_that_participation_is_kept_secret(sampling: str, kept: bo
     assert ("which records took part in a step" in found) is kept
 
 
+@pytest.mark.parametrize(("engine", "kept"), [("edp_sgd", True), ("dp_sgd", False)])
+def test_with_full_batches_it_is_who_shared_a_micro_batch(engine: str, kept: bool) -> None:
+    mechanism = built(engine, sampling="full", noise_calibration="central")
+    assert ("shared a micro-batch" in card(mechanism).adversary) is kept
+
+
 def test_workers_that_were_played_are_called_logical() -> None:
     assert "8 workers were logical, played by 1 process:" in to_markdown(card(built()))
     real = card(built(), replace(_FACTS, processes=8))

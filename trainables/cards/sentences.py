@@ -42,6 +42,8 @@ def adversary(mechanism: Mechanism) -> str:
     kept = "the noise key"
     if mechanism.sampling in ("poisson", "random_allocation"):
         kept += " and which records took part in a step"
+    elif mechanism.sampling == "full" and mechanism.microbatch_size > 1:
+        kept += " and which records shared a micro-batch"
     return (
         "sees the weights after every step of this trial, all that is computed from them without"
         f" private records, the config and the code; knows every {_UNITS[mechanism.unit]} but one;"
