@@ -179,6 +179,10 @@ def _keep_off_stdout() -> None:
 
 def _start_own(settings: RunSettings, ours: str) -> None:
     """Start a local cluster whose workers import the packages of the folder `ours`."""
+    with suppress(ImportError, AttributeError):  # another version may have no such call
+        from ray._raylet import Config
+
+        Config.initialize("")  # a notebook may have imported Ray before its environment was set
     before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
     os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"

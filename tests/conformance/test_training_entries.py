@@ -119,11 +119,13 @@ def _trained(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
     engine = catalogue.marked("engines", "BASELINE")
     config = parse({"engine": engine, "training": fields})
     model = ChosenGradients([3])
+    mechanism = build(config, num_records=8)
     made = catalogue.entry("engines", config.engine).make(
         model,
-        build(config, num_records=8),
+        mechanism,
         engine_setup(
             config,
+            mechanism=mechanism,
             loader=ChosenRecords(torch.full((8, 3), 2.0)),
             ids=np.arange(8),
             comm=Alone(),

@@ -130,10 +130,11 @@ def add_clipped(
     """
     entries = combine(recorded)
     groups = [rule.group(entry.parameters) for entry in entries]
-    size = (rule.num_groups, units.num_units)
-    squares = torch.zeros(size, dtype=torch.float64, device=units.device)
+    none = torch.zeros(units.num_units, dtype=torch.float64, device=units.device)
+    by_group = [none] * rule.num_groups
     for group, entry in zip(groups, entries, strict=True):
-        squares[group] += entry.squared_norms(units, weights)
+        by_group[group] = by_group[group] + entry.squared_norms(units, weights)
+    squares = torch.stack(by_group)
     # What float32 cannot hold counts as not finite.
     norms = squares.sum(0).sqrt().to(next(iter(views.values())).dtype)
     factors = rule.factors(squares.sqrt().to(norms.dtype), max_grad_norm)

@@ -42,7 +42,7 @@ def test_fields_that_entries_own_name_them() -> None:
 
 def test_meanings_and_ranges_are_there() -> None:
     rows = {row.path: row for row in config_fields()}
-    assert rows["training.epochs"].allowed == ">= 1"
+    assert rows["training.epochs"].allowed == ">= 1, <= 100000"
     assert "clip norm C" in rows["privacy.max_grad_norm"].description
     assert rows["privacy.noise_multiplier.target_epsilon"].type == "number"
 

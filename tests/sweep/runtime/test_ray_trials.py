@@ -42,6 +42,9 @@ LOCAL = replace(SETTINGS, executor="local")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
+    import ray  # as a notebook may have done before: the session asks for its token all the same
+
+    assert not ray.is_initialized()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))  # for tests.sweep.toy_trial
         with ray_session.session(SETTINGS):
