@@ -51,7 +51,7 @@ _ENVIRONMENT = {
 _LOOPBACK = "127.0.0.1"
 _LOCAL_ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
-    # Ray takes loopback for its address where its settings say that it can have no other nodes.
+    # Ray takes loopback for its address where it is told that it can have no other nodes.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it would go with us
@@ -142,14 +142,14 @@ def _end(ray: Any) -> None:
         return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
-    # shutdown: before it was said what broke. The workers have gone with their raylet, and
+    # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
     # Ray's reaper ends what is left when this process does.
     _restore_excepthook()
     atexit.register(_leave)
 
 
 def _restore_excepthook() -> None:
-    """Ray's own hook reports an uncaught error to its GCS, and waits a minute for a dead one."""
+    """Ray's own hook tells its GCS of an uncaught error, and waits a minute for a dead one."""
     from ray._private import worker
 
     if sys.excepthook is getattr(worker, "custom_excepthook", None):
@@ -167,9 +167,7 @@ def _leave() -> None:
 
 
 def _keep_off_stdout() -> None:
-    """Keep what Ray's daemons say of dead processes off stdout, where our JSON goes. It is in Ray's
-    logs, and the sweep says what it means for a trial.
-    """
+    """Keep what Ray's daemons say of dead processes off stdout, where our JSON goes."""
     from ray._private import worker
 
     # No option of `ray.init` does it; a Ray without this function prints as it likes.
@@ -179,10 +177,13 @@ def _keep_off_stdout() -> None:
 
 def _start_own(settings: RunSettings, ours: str) -> None:
     """Start a local cluster whose workers import the packages of the folder `ours`."""
-    with suppress(ImportError, AttributeError):  # another version may have no such call
-        from ray._raylet import Config
+    from ray import _raylet
+    from ray._private import ray_constants
 
-        Config.initialize("")  # a notebook may have imported Ray before its environment was set
+    # A notebook may have imported Ray, which reads both then, before its environment was set.
+    if hasattr(_raylet, "Config"):
+        _raylet.Config.initialize("")
+    ray_constants.ENABLE_RAY_CLUSTER = False
     before = os.environ.get("PYTHONPATH")
     # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
     os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
@@ -278,7 +279,7 @@ def require_answer(address: str, *, timeout: float = 5.0) -> None:
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
-        return  # "auto", or a form that Ray checks at once
+        return  # "auto", or a form that Ray judges at once
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
     except (OSError, OverflowError) as error:
@@ -371,7 +372,7 @@ def cluster_size() -> ClusterSize:
 def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
     """Trials of `workers` processes at a time on a cluster.
 
-    Raises: InvalidInput where not one fits, or not as many as the settings say.
+    Raises: InvalidInput where not one fits, or not as many as were asked for.
     """
     return choose_slots(
         workers=workers,
@@ -386,7 +387,7 @@ def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
 
 
 def trial_resources() -> dict[str, float]:
-    """What a Tune trial takes: a token of our own, or one byte where a cluster has none."""
+    """What a Tune trial asks for: a token of our own, or one byte where a cluster has none."""
     import ray
 
     if TRIAL_SLOT in ray.cluster_resources():
