@@ -39,7 +39,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._number: int = signal.SIGINT  # of the first signal
         # Plain flags: a handler that waits for a lock of the thread it interrupts waits for ever.
-        self._asked = self._told = self._may_raise = self._leaving = False
+        self._asked = self._printed = self._may_raise = self._leaving = False
         self._explanations: list[Callable[[], str]] = []
         self._stops: list[Callable[[], bool]] = []
         self._num_postponing = 0
@@ -81,7 +81,7 @@ class Interrupts:
         if self._asked:
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
-            self._wait_until_told()
+            self._wait_for_line()
             self._end()
         return code
 
@@ -90,7 +90,7 @@ class Interrupts:
         if self._expected is not None:
             return
         self._asked = True
-        self._wait_until_told()
+        self._wait_for_line()
         if self._leaving:
             self._end()
         if not self._num_postponing:
@@ -102,7 +102,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _watch(self) -> None:
-        """Tell of the first signal; end the process at the second, or where it does not end."""
+        """Print the line at the first signal; end at the second, or where the process does not."""
         first = self._first_signal()
         self._number = first
         if self._expected is not None:
@@ -110,8 +110,8 @@ class Interrupts:
             patience = None
         else:
             self._asked = True
-            self._tell()
-            self._told = True
+            self._print_line()
+            self._printed = True
             patience = GRACE_SECONDS
         select.select([self._read], [], [], patience)
         self._end()
@@ -132,7 +132,7 @@ class Interrupts:
         except OSError:
             return False
 
-    def _tell(self) -> None:
+    def _print_line(self) -> None:
         """The line, and nothing after it."""
         line = _BY_DEFAULT
         with suppress(Exception):
@@ -145,10 +145,10 @@ class Interrupts:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
-    def _wait_until_told(self) -> None:
+    def _wait_for_line(self) -> None:
         """The line comes first, and by what was known at the signal."""
         deadline = time.monotonic() + _LINE_SECONDS
-        while not self._told and time.monotonic() < deadline:
+        while not self._printed and time.monotonic() < deadline:
             time.sleep(0.005)
 
     def _end(self) -> NoReturn:

@@ -25,7 +25,7 @@ PhaseOf = Callable[[str], str]
 
 
 class View:
-    """What is known of every trial's progress, shared by the threads that tell and that draw.
+    """What is known of every trial's progress, shared by those that update it and what draws it.
 
     `num_expected`: trials in all, those included that a search has yet to choose. `phase_of`: what
     a running trial does besides training, as far as it is known.
@@ -54,7 +54,7 @@ class View:
         with self._lock:
             self._phase = words
 
-    def tell(self, trial_id: str, progress: Progress) -> None:
+    def update(self, trial_id: str, progress: Progress) -> None:
         """Something about a trial is new; figures that it lacks stay as they were."""
         with self._lock:
             if self._began is None and progress.status is TrialStatus.RUNNING:
@@ -160,7 +160,7 @@ def watching(
     elif console.is_terminal:
         live = Live(view, console=console, refresh_per_second=2, transient=True)
         with phases.heard(view.enter), live:
-            yield view.tell
+            yield view.update
     else:
         with phases.heard(_each_once(console)):
             yield lines(view, console)
@@ -198,9 +198,9 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
     ran: set[str] = set()
     printed = clock()
 
-    def tell(trial_id: str, progress: Progress) -> None:
+    def print_line(trial_id: str, progress: Progress) -> None:
         nonlocal printed
-        view.tell(trial_id, progress)
+        view.update(trial_id, progress)
         if progress.status is TrialStatus.RUNNING:
             ran.add(trial_id)
             if progress.validation[1] is not None:
@@ -222,4 +222,4 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
                 soft_wrap=True,
             )
 
-    return tell
+    return print_line

@@ -73,26 +73,26 @@ class _LocalDesk:
                 job = self.source.next()
             if job is None:
                 return None
-            verdict = self._tell("started", job.trial_id)
+            verdict = self._send("started", job.trial_id)
             if verdict.go_on:
                 return Assignment(job, attempt=1, epochs_done=verdict.epochs_done)
 
     def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
-        verdict = self._tell("epoch", trial_id, report=report)
+        verdict = self._send("epoch", trial_id, report=report)
         if not verdict.go_on:
             self.stop[trial_id] = verdict.reason or "stopped by the driver"
         return verdict
 
     def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
-        self._tell("finished", trial_id, result=result, reason=self.stop.get(trial_id, ""))
+        self._send("finished", trial_id, result=result, reason=self.stop.get(trial_id, ""))
 
     def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        self._tell("failed", trial_id, reason=reason)
+        self._send("failed", trial_id, reason=reason)
 
     def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
         """Said again by `fail`: a process alone always comes to the meeting."""
 
-    def _tell(
+    def _send(
         self,
         kind: EventKind,
         trial_id: str,

@@ -26,11 +26,11 @@ def recorded(watch: Watch, folder: SweepFolder) -> Watch:
     """`watch`, and after it the trial's figures as metrics."""
     recorder = Recorder(folder)
 
-    def tell(trial_id: str, progress: Progress) -> None:
+    def watch_and_record(trial_id: str, progress: Progress) -> None:
         watch(trial_id, progress)
-        recorder.tell(trial_id, progress)
+        recorder.record(trial_id, progress)
 
-    return tell
+    return watch_and_record
 
 
 class Recorder:
@@ -45,7 +45,7 @@ class Recorder:
         self._status: dict[str, str] = {}
         self._plans: dict[str, PlannedTrial] = {}
 
-    def tell(self, trial_id: str, progress: Progress) -> None:
+    def record(self, trial_id: str, progress: Progress) -> None:
         """Record what is known of a trial now."""
         self._status[trial_id] = progress.status
         if self._make is None and not _ray_is_up():

@@ -1,4 +1,4 @@
-"""What a group of worker processes does: take a trial, run it together, tell how it went, repeat.
+"""What a group of worker processes does: take a trial, run it together, report the end, repeat.
 
 The same loop serves every executor; `Desk` is its line to whoever hands out the trials.
 """

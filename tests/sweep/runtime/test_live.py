@@ -48,36 +48,36 @@ def after(epochs: int, name: str = "a") -> Progress:
 
 def test_trials_that_a_search_has_yet_to_choose_take_time_too(clock: Clock) -> None:
     view = View("toy", num_expected=10, clock=clock)
-    view.tell("a", RUNNING)
+    view.update("a", RUNNING)
     clock.now += 20
-    view.tell("a", after(2))
+    view.update("a", after(2))
     # 2 of 40 epochs in 20 s: 38 are left.
     assert view.summary() == "0 of 10 done, about 6 min 20 s left"
-    view.tell("a", replace(after(4), status=TrialStatus.DONE))
+    view.update("a", replace(after(4), status=TrialStatus.DONE))
     clock.now += 20
     assert view.summary() == "1 of 10 done, about 6 min 00 s left"
 
 
 def test_what_passes_before_the_first_trial_is_not_the_trials_pace(clock: Clock) -> None:
     view = View("toy", clock=clock)
-    view.tell("a", PLANNED)
+    view.update("a", PLANNED)
     clock.now += 100  # Ray starts
-    view.tell("a", RUNNING)
+    view.update("a", RUNNING)
     clock.now += 10
-    view.tell("a", after(1))
+    view.update("a", after(1))
     assert view.summary() == "0 of 1 done, about 30 s left"
 
 
 def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock: Clock) -> None:
     view = View("toy", clock=clock)
-    view.tell("a", replace(after(4), status=TrialStatus.DONE))
-    view.tell("b", replace(PLANNED, epochs_done=2))
-    view.tell("b", replace(RUNNING, epochs_done=2))
+    view.update("a", replace(after(4), status=TrialStatus.DONE))
+    view.update("b", replace(PLANNED, epochs_done=2))
+    view.update("b", replace(RUNNING, epochs_done=2))
     assert view.summary() == "1 of 2 done"
     clock.now += 10
-    view.tell("b", after(3))
+    view.update("b", after(3))
     assert view.summary() == "1 of 2 done, about 10 s left"
-    view.tell("b", replace(after(4), status=TrialStatus.DONE))
+    view.update("b", replace(after(4), status=TrialStatus.DONE))
     assert view.summary() == "2 of 2 done"
 
 
@@ -138,7 +138,7 @@ def test_the_table_says_what_is_done_before_and_beside_the_training(
     assert "starting Ray: 0 of 0 done" in shown(view)
     (tmp_path / "a").mkdir()
     view.enter(phases.TRAINING)
-    view.tell("a", RUNNING)
+    view.update("a", RUNNING)
     assert "running" in shown(view)
     phase.enter(tmp_path / "a", phase.ATTACKS)
     assert "attacks" in shown(view)

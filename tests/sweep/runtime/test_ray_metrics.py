@@ -44,7 +44,7 @@ def told(toy: SweepFolder, status: str = "done") -> dict[str, FakeGauge]:
         progress = Progress(
             name=record.plan.name, status=TrialStatus(status), epochs_done=3, epochs=3
         )
-        recorder.tell(record.plan.id, progress)
+        recorder.record(record.plan.id, progress)
     return gauges
 
 
@@ -96,8 +96,8 @@ def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(
 ) -> None:
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     heard: list[Any] = []
-    tell = recorded(lambda trial_id, progress: heard.append(trial_id), toy)
-    tell(
+    watch = recorded(lambda trial_id, progress: heard.append(trial_id), toy)
+    watch(
         toy.plan().trials[0].id,
         Progress(name="a", status=TrialStatus.RUNNING, epochs_done=1, epochs=3),
     )
