@@ -120,11 +120,13 @@ def test_what_is_postponed_is_raised_when_the_block_ends() -> None:
     process = start(
         """
         with interrupts.postponed() as asked:
+            print("ready", flush=True)
             while not asked():
                 time.sleep(0.01)
             print("looked", flush=True)
         time.sleep(60)
-        """
+        """,
+        is_ready=False,
     )
     process.send_signal(signal.SIGINT)
     assert ending(process)[:2] == (130, "looked\n")
