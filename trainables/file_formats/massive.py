@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.errors import InvalidData
 from trainables.file_formats._fields import records_of_lines
 from trainables.file_formats._lines import first_object
+from trainables.file_formats._marks import text_with_marks
 from trainables.file_formats._record import Options, Record
 
 LACKS: frozenset[str] = frozenset({"group"})
@@ -40,20 +40,18 @@ def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
                 "partition": _PARTS[utterance.part],
                 "intent": utterance.intent,
                 "utt": " ".join(utterance.tokens),
-                "annot_utt": _text_with_marks(utterance, number),
+                "annot_utt": _marked_text(utterance, number),
             }
             if utterance.intent == NO_INTENT:
                 del fields["intent"]
             file.write(json.dumps(fields, ensure_ascii=False) + "\n")
 
 
-def _text_with_marks(utterance: Utterance, number: int) -> str:
-    tokens, pieces, done = utterance.tokens, [], 0
-    if any(sign in token for token in tokens for sign in "[]"):
-        raise InvalidData(f"expected no bracket in the text of record {number}, which marks slots")
-    for name, start, end in slots_lenient(utterance.tags):
-        if any(sign in name for sign in "[]:"):
-            raise InvalidData(f"expected no bracket or colon in a slot's name in record {number}")
-        pieces += [*tokens[done:start], f"[{name} : {' '.join(tokens[start:end])}]"]
-        done = end
-    return " ".join([*pieces, *tokens[done:]])
+def _marked_text(utterance: Utterance, number: int) -> str:
+    return text_with_marks(
+        utterance,
+        number,
+        mark=lambda name, text: f"[{name} : {text}]",
+        no_tokens="[]",
+        no_names="[]:",
+    )

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from trainables.data.bio import slots_lenient
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.documents import DocumentProblem, file_text, format_yaml, parse_yaml
 from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value
+from trainables.file_formats._marks import text_with_marks
 from trainables.file_formats._record import Options, Record, Span
 
 LACKS: frozenset[str] = frozenset({"part", "group"})
@@ -62,7 +62,7 @@ def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
             raise InvalidData(f"expected an intent in record {number}: Rasa NLU lists them by it")
         if not items or items[-1][0] != utterance.intent:
             items.append((utterance.intent, []))
-        items[-1][1].append(f"- {_text_with_marks(utterance, number)}\n")
+        items[-1][1].append(f"- {_marked_text(utterance, number)}\n")
     nlu = [{"intent": intent, "examples": "".join(texts)} for intent, texts in items]
     with path.open("x", encoding="utf-8", newline="\n") as file:
         file.write(format_yaml({"version": "3.1", "nlu": nlu}))
@@ -118,13 +118,11 @@ def _name(mark: str) -> str | None:
     return f"{entity}.{role}" if isinstance(role, str) else entity
 
 
-def _text_with_marks(utterance: Utterance, number: int) -> str:
-    tokens, pieces, done = utterance.tokens, [], 0
-    if any(sign in token for token in tokens for sign in "[](){}"):
-        raise InvalidData(f"expected no bracket in the text of record {number}, which marks slots")
-    for name, start, end in slots_lenient(utterance.tags):
-        if any(sign in name for sign in "():"):
-            raise InvalidData(f"expected no bracket or colon in a slot's name in record {number}")
-        pieces += [*tokens[done:start], f"[{' '.join(tokens[start:end])}]({name})"]
-        done = end
-    return " ".join([*pieces, *tokens[done:]])
+def _marked_text(utterance: Utterance, number: int) -> str:
+    return text_with_marks(
+        utterance,
+        number,
+        mark=lambda name, text: f"[{text}]({name})",
+        no_tokens="[](){}",
+        no_names="():",
+    )
