@@ -13,6 +13,7 @@ signals stay as they were. Only the standard library is imported here, until a s
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
@@ -57,7 +58,14 @@ class Interrupts:
         self.reinstall()
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self._ignore)  # the first to be registered is the last to be called
         threading.Thread(target=self._watch, name="interrupts", daemon=True).start()
+
+    def _ignore(self) -> None:
+        """All is done and the interpreter gives its handlers up: a signal would look like a kill."""
+        for number in SIGNALS:
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, signal.SIG_IGN)
 
     def reinstall(self) -> None:
         """Take the signals back from a library that has set handlers of its own."""

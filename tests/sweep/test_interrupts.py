@@ -201,6 +201,22 @@ def test_an_expected_end_is_not_told() -> None:
     assert ending(process) == (0, "", "")
 
 
+def test_a_signal_while_the_interpreter_ends_changes_nothing() -> None:
+    """All was done: the exit code is that of the work, not that of a process that was killed."""
+    process = start(
+        "sys.last = AtEnd()",
+        before="""
+class AtEnd:  # deleted with the modules, when Python has given the signals up
+    def __del__(self, sleep=time.sleep, write=os.write):
+        write(1, b"ready\\n")
+        sleep(3)
+""",
+        is_ready=False,
+    )
+    process.send_signal(signal.SIGTERM)
+    assert ending(process) == (0, "", "")
+
+
 def _descendants(pid: int) -> list[str]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return children + [found for child in children for found in _descendants(int(child))]
