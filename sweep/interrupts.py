@@ -62,7 +62,7 @@ class Interrupts:
         threading.Thread(target=self._watch, name="interrupts", daemon=True).start()
 
     def _ignore(self) -> None:
-        """All is done and the interpreter gives its handlers up: a signal would look like a kill."""
+        """All is done and the interpreter gives its handlers up: a signal would seem a kill."""
         for number in SIGNALS:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_IGN)
