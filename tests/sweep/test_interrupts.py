@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,19 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def not_in_the_background() -> None:
-    """A shell starts background jobs with Ctrl-C ignored, which programs below inherit."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def not_in_the_background() -> Iterator[None]:
+    """A shell starts background jobs with Ctrl-C ignored, and `nohup` with SIGHUP; programs below
+    would inherit it."""
+    ignored = [
+        number
+        for number in (signal.SIGINT, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_IGN
+    ]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 READY = "print('ready', flush=True)\n"
