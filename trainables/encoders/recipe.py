@@ -56,11 +56,12 @@ class RowsOf:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """An encoder, its layers and the whitening of tokens and of records."""
+    """An encoder, its layers, the whitening of tokens and of records, and the widths D and E."""
 
     encoder: Encoder
     layers: tuple[int, ...]
     white: tuple[Whitening | None, Whitening | None]
+    widths: tuple[int, int]
     neighbors: bool = False
 
     @torch.no_grad()
@@ -86,10 +87,35 @@ class Recipe:
         return self.of_batch(batch).records
 
 
-def default_recipe(
-    encoder: Encoder, layers: tuple[int, ...], moments: tuple[Moments, Moments]
+def make_recipe(
+    encoder: Encoder,
+    there: tuple[int, ...],
+    moments: tuple[Moments, Moments],
+    *,
+    layers: tuple[int, ...] | None = None,
+    shrinkage: float | None = SHRINKAGE,
+    components: int | None = None,
+    neighbors: bool = False,
 ) -> Recipe:
-    """All layers that the moments are of, whitened with the usual shrinkage: what the scores of
-    names were learnt on."""
-    tokens, records = (whitening(each, shrinkage=SHRINKAGE) for each in moments)
-    return Recipe(encoder, layers, (tokens, records))
+    """Of `layers` out of those that the moments are of (`there`), None: all. Scores of names were
+    learnt on the default; `shrinkage` None: no whitening.
+
+    Raises: ValueError as `rows.whitening` does, or for a layer that is not there.
+    """
+    chosen = there if layers is None else layers
+    of_chosen = [each.of([there.index(layer) for layer in chosen]) for each in moments]
+    tokens, records = (
+        None if shrinkage is None else whitening(each, shrinkage=shrinkage, components=components)
+        for each in of_chosen
+    )
+    widths = [
+        len(each.mean) if white is None else white.root.shape[1]
+        for each, white in zip(of_chosen, (tokens, records), strict=True)
+    ]
+    return Recipe(
+        encoder,
+        chosen,
+        (tokens, records),
+        (widths[0] * (3 if neighbors else 1), widths[1]),
+        neighbors,
+    )

@@ -17,8 +17,8 @@ from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache, folder
 from trainables.encoders.names import tag_names
-from trainables.encoders.recipe import Recipe, default_recipe
-from trainables.encoders.rows import Moments, Whitening, whitening
+from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
+from trainables.encoders.rows import Moments
 from trainables.encoders.tags import bio_scores, tag_parts
 from trainables.errors import InvalidData, InvalidInput
 from trainables.layers.linear import Linear
@@ -52,14 +52,20 @@ class FixedEncoder:
         self.card = found.card
         if found.moments is None:
             raise InvalidData(f"expected the moments of an encoder in {found.place}, got none")
-        self.own = self._recipe(config, found.layers, found.moments)
+        self.own = self._own_recipe(config, found.layers, found.moments)
         self.names = found.names if config.prior == "names" else None
         if config.prior == "names" and found.names is None:
             raise InvalidInput(
                 f"expected model.prior=none with model.encoder={config.encoder}: it has learnt no"
                 " names"
             )
-        self.reads_names = default_recipe(self.encoder, found.layers, found.moments)
+        # What names score are rows of the default recipe: mostly those that the heads read anyway.
+        is_default = self.own.layers == found.layers and (
+            (config.whitening, config.components, config.neighbors) == (SHRINKAGE, None, False)
+        )
+        self.reads_names = self.own
+        if self.names is not None and not is_default:
+            self.reads_names = make_recipe(self.encoder, found.layers, found.moments)
         self.recipe = {
             "encoder": found.digest,
             **config.model_dump(
@@ -67,15 +73,10 @@ class FixedEncoder:
                 include={"layers", "neighbors", "whitening", "components", "bias", "prior"},
             ),
         }
-        sizes = [
-            len(moments.of(self._places).mean) if white is None else white.root.shape[1]
-            for moments, white in zip(found.moments, self.own.white, strict=True)
-        ]
         self.bias = config.bias
-        self.token_width = sizes[0] * (3 if config.neighbors else 1) + 1
-        self.record_width = sizes[1] + 1
+        self.token_width, self.record_width = (width + 1 for width in self.own.widths)
 
-    def _recipe(
+    def _own_recipe(
         self, config: Config, there: tuple[int, ...], moments: tuple[Moments, Moments]
     ) -> Recipe:
         """Raises: InvalidInput for a layer or components that the encoder lacks."""
@@ -85,18 +86,20 @@ class FixedEncoder:
                 f"expected model.layers among {list(there)} with model.encoder={config.encoder},"
                 f" got {list(layers)}"
             )
-        self._places = [there.index(layer) for layer in layers]
-        chosen = [each.of(self._places) for each in moments]
-        white: list[Whitening | None] = [None, None]
-        if config.whitening is not None:
-            size = min(len(each.mean) for each in chosen)
-            if config.components is not None and config.components > size:
-                raise InvalidInput(f"expected model.components <= {size}, got {config.components}")
-            white = [
-                whitening(each, shrinkage=config.whitening, components=config.components)
-                for each in chosen
-            ]
-        return Recipe(self.encoder, layers, (white[0], white[1]), config.neighbors)
+        places = [there.index(layer) for layer in layers]
+        size = min(sum(each.widths[place] for place in places) for each in moments)
+        whitens = config.whitening is not None
+        if whitens and config.components is not None and config.components > size:
+            raise InvalidInput(f"expected model.components <= {size}, got {config.components}")
+        return make_recipe(
+            self.encoder,
+            there,
+            moments,
+            layers=layers,
+            shrinkage=config.whitening,
+            components=config.components,
+            neighbors=config.neighbors,
+        )
 
     @property
     def provenance(self) -> str:
@@ -119,7 +122,8 @@ class FixedEncoder:
             "records": F.pad(own.records, (0, 1), value=self.bias),
         }
         if self.names is not None:
-            read = self.reads_names.of_states(states, batch)
+            is_read = self.reads_names is self.own
+            read = own if is_read else self.reads_names.of_states(states, batch)
             found["token_names"] = self.names.of_tokens(read.tokens)
             found["record_names"] = self.names.of_records(read.records)
         return found

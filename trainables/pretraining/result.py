@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trainables.encoders import folder as encoder_folder
-from trainables.encoders.recipe import default_recipe
+from trainables.encoders.recipe import make_recipe
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.encoders.tensors import Bits
 from trainables.models._bert_weights import save_encoder
@@ -51,9 +51,7 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
         weights=None if tokenizer is not None else weights,
         layers=done.layers,
         moments=found,
-        names=learn_names(
-            default_recipe(encoder, done.layers, found), done.corpora, seed=config.seed
-        ),
+        names=learn_names(make_recipe(encoder, done.layers, found), done.corpora, seed=config.seed),
         bits=bits,
     )
 
