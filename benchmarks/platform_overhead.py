@@ -26,7 +26,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweep.settings import Settings
 
 BASE: dict[str, Any] = {
     "data": {"name": "atis"},
@@ -110,56 +113,60 @@ def main() -> None:
     # Ray workers must find this file; they are given our PYTHONPATH.
     here = str(Path(__file__).parent)
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
-
     if asked.plain is not None:
         plain(asked.plain)
         return
+    with tempfile.TemporaryDirectory(prefix="platform-overhead-") as scratch:
+        compare(asked, Path(scratch))
+
+
+def compare(asked: argparse.Namespace, scratch: Path) -> None:
+    """Run the sweep, then its trials in one plain loop, and print both sides."""
     import psutil
 
     from search_spaces import space as spaces
     from sweep.planning.prepare import prepare_space
     from sweep.runtime import runner
-    from sweep.settings import from_environment
 
-    born = psutil.Process().create_time()
-    with tempfile.TemporaryDirectory(prefix="platform-overhead-") as scratch:
-        home = Path(scratch) / "home"
-        settings = replace(
-            from_environment(),
-            home=home,
-            cache_dir=home / "cache",
-            tracking_uri=f"sqlite:///{home / 'mlflow.db'}",
-        )
-        noise = [round(0.5 + 0.05 * n, 3) for n in range(asked.trials)]
-        training = {**BASE["training"], "epochs": asked.epochs}
-        document = {
-            "name": "overhead",
-            "base": {**BASE, "training": training},
-            "axes": {"privacy.noise_multiplier": noise},
-            "resources": {"workers": 1, "slots": asked.slots},
-        }
-        started = time.time()
-        prepared = prepare_space(spaces.parse(document), settings=settings)
-        planned = time.time()
-        done = runner.start(prepared, settings, function="platform_overhead:timed")
-        ended = time.time()
-        swept = timings(done.folder.path / "trials")
-        place = Path(scratch) / "plain"
-        place.mkdir()
-        (place / "configs.json").write_text(json.dumps([t.config for t in prepared.plan.trials]))
-        begun = time.time()
-        subprocess.run([sys.executable, __file__, "--plain", str(place)], check=True)
-        loop = time.time() - begun
-        alone = timings(place)
+    started = time.time()
+    settings = _settings(scratch / "home")
+    document = _document(trials=asked.trials, epochs=asked.epochs, slots=asked.slots)
+    prepared = prepare_space(spaces.parse(document), settings=settings)
+    planned = time.time()
+    done = runner.start(prepared, settings, function="platform_overhead:timed")
+    ended = time.time()
+    place = scratch / "plain"
+    place.mkdir()
+    (place / "configs.json").write_text(json.dumps([t.config for t in prepared.plan.trials]))
+    begun = time.time()
+    subprocess.run([sys.executable, __file__, "--plain", str(place)], check=True)
     show(
-        swept,
-        alone,
+        timings(done.folder.path / "trials"),
+        timings(place),
         planned=planned - started,
-        begun=born,
+        begun=psutil.Process().create_time(),
         ended=ended,
         slots=asked.slots,
-        loop=loop,
+        loop=time.time() - begun,
     )
+
+
+def _settings(home: Path) -> Settings:
+    from sweep.settings import from_environment
+
+    uri = f"sqlite:///{home / 'mlflow.db'}"
+    return replace(from_environment(), home=home, cache_dir=home / "cache", tracking_uri=uri)
+
+
+def _document(*, trials: int, epochs: int, slots: int) -> dict[str, Any]:
+    """A space of so many trials that differ in their noise."""
+    noise = [round(0.5 + 0.05 * n, 3) for n in range(trials)]
+    return {
+        "name": "overhead",
+        "base": {**BASE, "training": {**BASE["training"], "epochs": epochs}},
+        "axes": {"privacy.noise_multiplier": noise},
+        "resources": {"workers": 1, "slots": slots},
+    }
 
 
 def show(

@@ -1,9 +1,20 @@
-"""The frontier between DP-SGD and eDP-SGD: error and time by the size of a micro-batch."""
+"""The frontier between DP-SGD and eDP-SGD: error and time by the size of a micro-batch.
+
+Of a finished sweep:
+
+    sweep run microbatch_frontier --name frontier
+    sweep show frontier --json > frontier.json
+    python -m dashboards.frontier frontier.json docs/images/microbatch_frontier.svg
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -52,3 +63,24 @@ def figure(points: Sequence[Point], *, epsilon: float) -> Figure:
         f"From DP-SGD (1) to eDP-SGD (the whole batch), every point at epsilon {epsilon:g}"
     )
     return drawn
+
+
+def of_sweep(shown: dict[str, Any]) -> Figure:
+    """The figure of a sweep, given as `sweep show --json` prints it."""
+    trials = shown["trials"]
+    points = [
+        Point(
+            microbatch_size=trial["config"]["privacy"]["microbatch_size"],
+            ser=trial["metrics"]["ser"],
+            ser_low=trial["metrics"]["ser_low"],
+            ser_high=trial["metrics"]["ser_high"],
+            seconds=trial["metrics"]["seconds_epoch"],
+        )
+        for trial in trials
+    ]
+    return figure(points, epsilon=round(max(t["metrics"]["epsilon"] for t in trials), 2))
+
+
+if __name__ == "__main__":
+    source, target = map(Path, sys.argv[1:])
+    of_sweep(json.loads(source.read_text())).savefig(target)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.structure import Structure, _names, measure, percentile
+from tests.structure import ROOT, Structure, _functions, _names, measure, percentile
 
 MODULES_IN_A_FOLDER = 20
 COMMANDS = "sweep/commands"  # a shelf: one file a command
@@ -20,6 +20,13 @@ def structure() -> Structure:
 def test_no_folder_holds_over_twenty_modules(structure: Structure) -> None:
     over = {f: n for f, n in structure.modules_by_folder.items() if n > MODULES_IN_A_FOLDER}
     assert set(over) <= {COMMANDS}
+
+
+def test_benchmarks_keep_the_same_limits() -> None:
+    files = sorted((ROOT / "benchmarks").glob("*.py"))
+    functions = [f for file in files for f in _functions(file.name, ast.parse(file.read_text()))]
+    assert len(files) <= MODULES_IN_A_FOLDER
+    assert {f.place: f.lines for f in functions if f.lines > 60} == {}
 
 
 def test_modules_are_small(structure: Structure) -> None:
