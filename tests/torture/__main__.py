@@ -1,8 +1,8 @@
 """`python -m tests.torture --minutes 10 --seed 1`: bad input and damage without end, counted.
 
-It prints a line of counts for each harness, and what reproduces every traceback, every answer over
-10 s of processor time or 1 GB, and every refusal of more than one line. Exit code 1 where there is
-one.
+It prints a line of counts for each part, and what reproduces everything that must never be: a
+traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not one line. Exit code
+1 where there is one. A part ends after its share of the minutes, or at the number that is given.
 """
 
 from __future__ import annotations
@@ -10,47 +10,85 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.sweep.untracked import run_untracked
+from sweep.planning import prepare
+from sweep.runtime import runner
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.sweeps import settings_in, space_in
+from tests.sweep.untracked import without_mlflow
 from tests.torture import bad_input, damage
 from tests.torture.outcome import Tally
 
-Rounds = Iterator[Callable[[Tally], None]]
+Tallies = dict[str, Tally]
+Rounds = Iterator[Callable[[Tallies], None]]
+PARTS = ("bad-input", "damage")
 
 
 def main() -> int:
-    """Run both harnesses, each for half of the time."""
+    """Run the parts, each for its share of the time."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--number", type=int, help="rounds of each part at most")
     given = parser.parse_args()
     findings = 0
-    with TemporaryDirectory(prefix="torture-") as place:
-        work = Path(place)
-        home = damage.Home(run_untracked(work / "made"), work)
-        harnesses: dict[str, Rounds] = {
-            "bad input": bad_input.rounds(work, given.seed),
-            "damage": damage.rounds(home, given.seed),
-        }
-        for name, rounds in harnesses.items():
-            tally = _for_a_while(rounds, 60 * given.minutes / len(harnesses))
-            print(f"{name}: {tally.line()}")
-            for finding in dict.fromkeys(tally.findings):
-                print(f"\n{finding}")
-            findings += len(tally.findings)
+    for part in given.parts:
+        with TemporaryDirectory(prefix="torture-") as place:
+            rounds = _rounds(part, Path(place), given.seed)
+            seconds = 60 * given.minutes / len(given.parts)
+            findings += _count(part, rounds, seconds=seconds, number=given.number)
     return min(findings, 1)
 
 
-def _for_a_while(rounds: Rounds, seconds: float) -> Tally:
-    tally, end = Tally(), time.monotonic() + seconds
+def _rounds(part: str, work: Path, seed: int) -> Rounds:
+    home = damage.Home(finished_sweep(work / "made"), work)
+    if part == "damage":
+        return damage.rounds(home, seed)
+    return bad_input.rounds(bad_input.Bench(home, work), seed)
+
+
+def finished_sweep(folder: Path) -> SweepFolder:
+    """A sweep of small models that were trained, whose exports answer."""
+    folder.mkdir()
+    model = {"name": "clc", "word_vectors": "hashed", "hidden_size": 8, "num_layers": 1}
+    training = {"epochs": 2, "expected_batch_size": 30, "num_workers": 1}
+    settings = settings_in(folder)
+    space = space_in(folder, base={"model": model, "training": training})
+    with without_mlflow():
+        return runner.start(prepare.prepare_space(space, settings=settings), settings).folder
+
+
+def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> int:
+    """Run rounds, and print what came of them; the number of findings."""
+    tallies: Tallies = defaultdict(Tally)
+    begun = time.monotonic()
+    done = shown = 0
     for one in rounds:
-        one(tally)
-        if time.monotonic() > end:
+        one(tallies)
+        done += 1
+        shown = _show_new(tallies, shown)
+        if time.monotonic() > begun + seconds or done == number:
             break
-    return tally
+    print(f"{part}: {done} in {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+    for name, tally in tallies.items():
+        print(f"  {name}: {tally.line()}", flush=True)
+    return shown
+
+
+def _show_new(tallies: Tallies, shown: int) -> int:
+    """Print findings as they come: a run may be ended before its time."""
+    findings = sum(len(tally.findings) for tally in tallies.values())
+    if findings > shown:
+        for tally in tallies.values():
+            for finding in tally.findings[tally.shown :]:
+                print(f"\n{finding}", flush=True)
+            tally.shown = len(tally.findings)
+    return findings
 
 
 if __name__ == "__main__":

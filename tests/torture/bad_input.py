@@ -1,177 +1,253 @@
-"""A grammar of spaces, configs, options and files of records that are nearly right: whatever comes
-of one, it is an answer or a refusal in one line, soon and in little memory.
+"""Bad input of every kind that a command reads: whatever comes of one, it is an answer or a refusal
+in one line, soon and in little memory.
+
+A family draws one command line with its files and its standard input; the same seed draws the same.
+One in ten is given to the installed script, the others to a process that is forked (`outcome.py`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from search_spaces.search import STRATEGIES
+from sweep.store import manifest
+from tests.torture.command_lines import command_line
+from tests.torture.damage import Home
+from tests.torture.grammar import Grammar
 from tests.torture.outcome import Tally, run
-from trainables import catalogue
-from trainables.config import TrialConfig
+from trainables.catalogue import names
 
-_NUMBERS: tuple[Any, ...] = (
-    *(0, 1, -1, 2, 3, 0.5, 1e-300, 1e300, -1e300, 1e9, 2**31, 2**63, 2**64, 10**39, 10**50),
-    *(
-        True,
-        False,
-        None,
-        "1",
-        "1e-3",
-        "nan",
-        "inf",
-        "auto",
-        "yes",
-        [],
-        {},
-        [1],
-        [True],
-        "x" * 10_000,
-    ),
-)
-_NAMES = ("clc", "bert", "atis", "snips", "health", "edp_sgd", "dp_sgd", "sgd", "poisson", "full")
-_TEXTS = ("", " ", "\0", "\ud800", "../..", "a b", "\x1b[2J", "é", "-", ".", "a" * 300, "[", "{{")
-_SECTIONS = {
-    name: tuple(info.annotation.model_fields) if hasattr(info.annotation, "model_fields") else ()
-    for name, info in TrialConfig.model_fields.items()
+_INSTALLED_SHARE = 0.1
+_SEEDS_APART = 1_000_003
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a command is given."""
+
+    arguments: list[str]
+    stdin: bytes = b""
+    changes_home: bool = False
+    how: str = ""
+
+
+@dataclass
+class Bench:
+    """Where inputs are written, and the home that commands see."""
+
+    home: Home
+    work: Path
+    is_changed: bool = field(default=False, init=False)
+
+    def write(self, name: str, content: bytes) -> str:
+        """The path of a file with that content."""
+        path = self.work / name
+        path.write_bytes(content)
+        return str(path)
+
+
+Family = Callable[[Grammar, Bench], Given]
+
+
+def space(grammar: Grammar, bench: Bench) -> Given:
+    """A search space, planned."""
+    text = grammar.text(grammar.space()).encode("utf-8", "surrogatepass")
+    return Given(["plan", bench.write("space.yaml", text), "--json"])
+
+
+def config(grammar: Grammar, bench: Bench) -> Given:
+    """A trial's config, priced."""
+    text = grammar.text(grammar.config()).encode("utf-8", "surrogatepass")
+    return Given(["epsilon", bench.write("config.yaml", text), "--json"])
+
+
+def override(grammar: Grammar, bench: Bench) -> Given:
+    """A field of a shipped space, on the command line."""
+    paths = ("training.epochs", "privacy.noise_multiplier", "data.name", "x", "budget.epsilon")
+    value = grammar.text(grammar.value())[:10_000].replace("\n", " ")
+    change = f"{grammar.random.choice(paths)}={value}".replace("\0", "")
+    return Given(["plan", "quick", "--set", change, "--json"])
+
+
+def options(grammar: Grammar, bench: Bench) -> Given:
+    """Arguments and options of a command that reads, or that has nothing to run."""
+    paths = [
+        bench.write("given", grammar.records()),
+        bench.write("given.yaml", grammar.text(grammar.space()).encode("utf-8", "surrogatepass")),
+        *(str(bench.home.home / "export-of-it"), str(bench.work / "missing"), "/dev/null"),
+        *(str(bench.work / "new"), str(bench.home.home), "", "/dev/stdin"),
+    ]
+    words = command_line(grammar, sweeps=(bench.home.name, bench.home.trial), paths=paths)
+    return Given(words, stdin=grammar.records(), changes_home=True)
+
+
+def records(grammar: Grammar, bench: Bench) -> Given:
+    """Files of records, in the commands that read them."""
+    path, other = (bench.write(name, grammar.records()) for name in ("records", "others"))
+    commands = (
+        ["score", "--reference", path, "--hypothesis", other],
+        ["score", "--gold", path, "--predicted", other],
+        ["score", "--human", path, "--synthetic", other],
+        ["attack", "--scores", path],
+        _plan_on(path, other),
+    )
+    return Given(grammar.random.choice(commands))
+
+
+def _plan_on(path: str, schema: str) -> list[str]:
+    """The plan of a small sweep on a file of one's own."""
+    fields = ("name=json_lines", f"path={path}", f"schema_file={schema}", "num_records=36")
+    sets = [*(f"data.{field}" for field in fields), "privacy.noise_multiplier=1"]
+    return ["plan", "epsilon_8", "--json", *(word for each in sets for word in ("--set", each))]
+
+
+def data(grammar: Grammar, bench: Bench) -> Given:
+    """A file of utterances of any form, known or to be found out."""
+    form = grammar.random.choice(FORM_NAMES)
+    path = bench.write(f"data.{grammar.random.choice(_SUFFIXES)}", grammar.file_of(form))
+    how = grammar.random.choice(([], ["--format", grammar.random.choice(FORM_NAMES)]))
+    new = str(bench.work / "new")
+    commands = (
+        ["data", "check", path, *how],
+        ["data", "describe", path, *how, "--json"],
+        ["data", "convert", path, "--to", new, *how],
+        ["init", path, "--to", new, *how],
+    )
+    return Given(grammar.random.choice(commands))
+
+
+def schema(grammar: Grammar, bench: Bench) -> Given:
+    """A schema of labels, with a file that is sound."""
+    path, sound = bench.write("schema.json", grammar.schema()), bench.write("sound", _SOUND)
+    commands = (
+        ["data", "check", sound, "--schema", path],
+        _plan_on(sound, path),
+        ["init", sound, "--schema", path, "--to", str(bench.work / "new")],
+    )
+    return Given(grammar.random.choice(commands))
+
+
+def sweep_folder(grammar: Grammar, bench: Bench) -> Given:
+    """A file of a sweep or an export with a value that it cannot have, its manifest made to fit."""
+    home = bench.home
+    places = [place for place in home.files() if place.suffix in _DOCUMENTS]
+    place = grammar.random.choice(places)
+    path = home.home / place
+    path.write_bytes(_changed_document(grammar, path))
+    if place.name != manifest.FILE:
+        _fit_manifests(path, home.home)
+    command = grammar.random.choice(home.readers_of(place))
+    return Given(list(command), stdin=b"flights\n", changes_home=True, how=f"{place} changed")
+
+
+def predict(grammar: Grammar, bench: Bench) -> Given:
+    """Lines for an exported model."""
+    lines = [grammar.line() for _ in range(grammar.random.choice((1, 3, 30)))]
+    flags = [flag for flag in ("--json", "--jsonl") if grammar.random.random() < 0.5]
+    return Given(
+        ["predict", str(bench.home.home / "export-of-it"), *flags], stdin=b"\n".join(lines)
+    )
+
+
+FORM_NAMES = names("file_formats")
+FAMILIES: dict[str, Family] = {
+    "space": space,
+    "config": config,
+    "override": override,
+    "options": options,
+    "records": records,
+    "data": data,
+    "schema": schema,
+    "sweep folder": sweep_folder,
+    "predict": predict,
 }
-_SPACE_KEYS = (
-    *("name", "description", "base", "variants", "axes", "constraints", "search", "repeats"),
-    *("budget", "resources", "fallback", "override", "source", "nonsense"),
+_SUFFIXES = ("jsonl", "json", "csv", "tsv", "txt", "yml", "conll", "bin")
+_DOCUMENTS = (".json", ".jsonl", ".yaml", ".head")
+_SOUND = b"".join(
+    json.dumps({"text": f"call ann {n}", "intent": "call", "slots": [["who", 1, 2]]}).encode()
+    + b"\n"
+    for n in range(40)
 )
-_WRITTEN = (
-    *("[" * 5_000, "a: &a [*a]", "a: !!python/name:os.system x", "{a: 1, a: 2}", "a: .nan"),
-    *("\t- a", "%YAML 9", "--- a\n--- b", "a: 010", "? [1]\n: 2", "a: " + "9" * 6_000, "\x00", "-"),
-)
 
 
-class Grammar:
-    """Draws values that are nearly right."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-
-    def value(self, depth: int = 0) -> Any:
-        """Anything that a field may be given."""
-        kind = self.random.random()
-        if kind < 0.45:
-            return self.random.choice(_NUMBERS)
-        if kind < 0.6:
-            return self.random.choice(_NAMES)
-        if kind < 0.7:
-            return self.random.choice(_TEXTS)
-        if depth > 4:
-            return None
-        if kind < 0.85:
-            return [self.value(depth + 1) for _ in range(self.random.randrange(4))]
-        keys = ("kind", "tau", "target_epsilon", "low", "high", "num", "grid", "range", "name")
-        return {k: self.value(depth + 1) for k in self.random.sample(keys, 2)}
-
-    def config(self) -> dict[str, Any]:
-        """Fields of a trial's config."""
-        found: dict[str, Any] = {"engine": self.random.choice(("edp_sgd", "dp_sgd", "sgd"))}
-        found["data"] = {"name": self.random.choice(("atis", "health")), "num_records": 5_000}
-        for section in self.random.sample(sorted(_SECTIONS), self.random.randrange(3)):
-            fields = _SECTIONS[section]
-            if not fields:
-                if self.random.random() < 0.3:
-                    found[section] = self.value()
-                continue
-            part = found.get(section)
-            part = dict(part) if isinstance(part, dict) else {}
-            for field in self.random.sample(fields, 1):
-                part[field] = self.value()
-            found[section] = part
-        return found
-
-    def space(self) -> dict[str, Any]:
-        """A search space."""
-        found: dict[str, Any] = {"base": self.config(), "name": "torture"}
-        paths = [f"{s}.{f}" for s, fields in _SECTIONS.items() for f in fields]
-        found["axes"] = {p: self.value() for p in self.random.sample(paths, 2)}
-        if self.random.random() < 0.3:
-            found["axes"] = {}
-        if self.random.random() < 0.3:
-            found[self.random.choice(_SPACE_KEYS)] = self.value()
-        if self.random.random() < 0.3:
-            strategies = (*catalogue.names(STRATEGIES), "nonsense")
-            found["search"] = {"strategy": self.random.choice(strategies), "num_samples": 2}
-        return found
-
-    def text(self, document: Any) -> str:
-        """A document as somebody may have written it: whole, cut, or with a piece of another."""
-        text = yaml.safe_dump(document, allow_unicode=True)
-        kind = self.random.random()
-        place = self.random.randrange(len(text))
-        if kind < 0.15:
-            return text[:place]
-        if kind < 0.3:
-            return text[:place] + self.random.choice(_WRITTEN) + text[place:]
-        if kind < 0.35:
-            return self.random.choice(_WRITTEN)
-        return text
-
-    def record(self) -> bytes:
-        """A line of a file of records."""
-        fields: dict[str, Any] = {
-            "text": "call ann now",
-            "intent": "call",
-            "slots": [["who", 1, 2]],
-            "utterance": "call ann",
-            "lispress": "(Yield (x))",
-            "score": 0.5,
-            "member": True,
-        }
-        for key in self.random.sample(sorted(fields), self.random.randrange(3)):
-            fields[key] = self.value()
-        line = json.dumps(fields).encode()
-        kind = self.random.random()
-        if kind < 0.1:
-            return line[: self.random.randrange(len(line))]
-        if kind < 0.2:
-            return self.random.choice((b"\xff", b"", b"null", b"[" * 9_999, b"1e999", b'"a"'))
-        return line
-
-
-def rounds(work: Path, seed: int) -> Iterator[Callable[[Tally], None]]:
-    """Bad inputs without end."""
+def rounds(bench: Bench, seed: int) -> Iterator[Callable[[dict[str, Tally]], None]]:
+    """Bad inputs without end, of every family in turn."""
     number = 0
     while True:
-        number += 1
-        yield lambda tally, n=number: one(work, seed * 1_000_003 + n, tally)  # type: ignore[misc]
+        for name in FAMILIES:
+            number += 1
+            own = seed * _SEEDS_APART + number
+            yield lambda tallies, n=name, s=own: one(bench, n, s, tallies[n])  # type: ignore[misc]
 
 
-def one(work: Path, seed: int, tally: Tally) -> None:
-    """One bad input, in the command that reads it."""
+def one(bench: Bench, family: str, seed: int, tally: Tally) -> None:
+    """The bad input of a family that has that seed."""
     grammar = Grammar(seed)
-    how = f"bad input, seed {seed}"
-    path = work / "input"
-    kind = grammar.random.randrange(6)
-    if kind < 2:
-        path.write_bytes(grammar.text(grammar.space()).encode("utf-8", "surrogatepass"))
-        run(["plan", str(path), "--json"], tally, how=how)
-    elif kind == 2:
-        path.write_bytes(grammar.text(grammar.config()).encode("utf-8", "surrogatepass"))
-        run(["epsilon", str(path), "--json"], tally, how=how)
-    elif kind == 3:
-        paths = ("training.epochs", "privacy.noise_multiplier", "data.name", "x", "budget.epsilon")
-        value = grammar.text(grammar.value())[:10_000].replace("\n", " ")
-        change = f"{grammar.random.choice(paths)}={value}"
-        run(["plan", "quick", "--set", change, "--json"], tally, how=how)
-    else:
-        path.write_bytes(b"\n".join(grammar.record() for _ in range(3)) + b"\n")
-        other = work / "other"
-        other.write_bytes(b"\n".join(grammar.record() for _ in range(3)) + b"\n")
-        commands = (
-            ["score", "--reference", str(path), "--hypothesis", str(other)],
-            ["score", "--gold", str(path), "--predicted", str(other)],
-            ["plan", "quick", "--set", "data.name=json_lines", "--set", f"data.path={path}"],
-        )
-        run(grammar.random.choice(commands), tally, how=how)
+    installed = grammar.random.random() < _INSTALLED_SHARE
+    given = FAMILIES[family](grammar, bench)
+    how = f"{family}, seed {seed}{', installed' if installed else ''}, {given.how}".rstrip(", ")
+    run(
+        [word.replace("\0", "") for word in given.arguments],
+        tally,
+        how=how,
+        stdin=given.stdin,
+        installed=installed,
+        environment=bench.home.environment,
+    )
+    if given.changes_home:
+        bench.home.restore()
+    bench.home.remove(bench.work / "new")
+
+
+def _changed_document(grammar: Grammar, path: Path) -> bytes:
+    """The content of a file with one value changed."""
+    content = path.read_bytes()
+    try:
+        if path.suffix == ".yaml":
+            return yaml.safe_dump(grammar.changed(yaml.safe_load(content))).encode()
+        if path.suffix == ".json":
+            return _json(grammar.changed(json.loads(content)))
+        lines = content.splitlines(keepends=True)
+        number = grammar.random.randrange(len(lines))
+        lines[number] = _changed_line(grammar, lines[number])
+        return b"".join(lines)
+    except (ValueError, IndexError, yaml.YAMLError):
+        return grammar.damaged(content)
+
+
+def _changed_line(grammar: Grammar, line: bytes) -> bytes:
+    """A line of JSON, or one of a log with its length and its check sum."""
+    start = line.index(b"{")
+    changed = _json(grammar.changed(json.loads(line[start:])))
+    return changed + b"\n" if not start else framed(changed)
+
+
+def framed(document: bytes) -> bytes:
+    """A line of a log that is as it should be, whatever it says."""
+    import zlib
+
+    return b"%08x %d %b\n" % (zlib.crc32(document), len(document), document)
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document).encode("utf-8", "surrogatepass")
+
+
+def _fit_manifests(path: Path, home: Path) -> None:
+    """Have the manifests above a file say what is in it."""
+    for folder in path.parents:
+        place = folder / manifest.FILE
+        if folder == home:
+            return
+        if place.exists():
+            document = json.loads(place.read_bytes())
+            content = path.read_bytes()
+            mark = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            document["files"][path.relative_to(folder).as_posix()] = mark
+            place.write_bytes(_json(document))

@@ -7,19 +7,19 @@ print what they printed before.
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest import mock
 
 from sweep.results.export import export_trial
 from sweep.store.sweeps import SweepFolder
 from tests.torture.outcome import Tally, run
 
 _CHANGES = re.compile(r"\"(seconds|created|time|eta)\": [^,\n]*|[0-9.]+ s\b|/[^ \"]*torture[^ \"]*")
+
+_INSTALLED_SHARE = 0.1
 
 
 def _cut(path: Path, random: random.Random) -> None:
@@ -65,21 +65,33 @@ DAMAGES: dict[str, Callable[[Path, random.Random], None]] = {
 
 
 class Home:
-    """A home with a finished sweep and an export, restored after each damage."""
+    """A home with a finished sweep and an export, restored after each damage. `sweep` is kept as it
+    is; `work` takes the home, its copy and what commands write.
+    """
 
     def __init__(self, sweep: SweepFolder, work: Path) -> None:
         self.home, self._kept = work / "torture-home", work / "torture-kept"
-        shutil.copytree(sweep.path.parent, self._kept / "home")
+        shutil.copytree(sweep.path.parent, self._kept)
         best = next(each for each in sweep.records() if each.privacy is not None)
-        export_trial(sweep, best, self._kept / "home" / "export-of-it")
+        export_trial(sweep, best, self._kept / "export-of-it")
         self.name, self.trial = sweep.name, best.plan.id
+        self.environment = {
+            "SWEEP_HOME": str(self.home),
+            "SWEEP_DATA_DIR": str(sweep.path.parents[1]),
+        }
+        self._before: dict[tuple[str, ...], str] = {}
         self.restore()
-        self.before = {command: self._say(command, Tally()) for command in self.commands()}
 
     def restore(self) -> None:
         """The home as it was."""
-        shutil.rmtree(self.home, ignore_errors=True)
-        shutil.copytree(self._kept / "home", self.home)
+        self.remove(self.home)
+        shutil.copytree(self._kept, self.home)
+
+    def remove(self, place: Path) -> None:
+        """Remove a file or a folder, or nothing."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            shutil.rmtree(place)
+        place.unlink(missing_ok=True)
 
     def files(self) -> list[Path]:
         """All files, by their place in the home."""
@@ -101,28 +113,54 @@ class Home:
             ("predict", str(export), "--json"),
         ]
 
-    def _say(self, command: tuple[str, ...], tally: Tally, how: str = "") -> str:
-        with mock.patch.dict(os.environ, {"SWEEP_HOME": str(self.home)}):
-            code, said = run(command, tally, how=how, stdin=b"flights to boston\n")
-        shutil.rmtree(self.home / "out", ignore_errors=True)
+    def readers_of(self, place: Path) -> list[tuple[str, ...]]:
+        """The commands that read a file, or most of them; a report takes too long."""
+        names = {"list", "show", "ledger", "compare", "export"}
+        if place.parts[0] == "export-of-it":
+            names = {"predict"}
+        elif place.name.startswith("ledger"):
+            names = {"ledger"}
+        return [command for command in self.commands() if command[0] in names]
+
+    def say(self, command: tuple[str, ...], tally: Tally, *, how: str, installed: bool) -> str:
+        """Exit code and all that a command prints, but for times and places."""
+        code, said = run(
+            command,
+            tally,
+            how=how,
+            stdin=b"flights to boston\n",
+            installed=installed,
+            environment=self.environment,
+        )
+        self.remove(self.home / "out")
         return f"{code} {_CHANGES.sub('', said)}"
 
+    def said_before(self, command: tuple[str, ...]) -> str:
+        """What a command says of the home as it was."""
+        if command not in self._before:
+            self.restore()
+            self._before[command] = self.say(command, Tally(), how="", installed=False)
+        return self._before[command]
+
     def damage(self, name: str, place: Path, seed: int, tally: Tally) -> None:
-        """One damage, and all commands."""
-        how = f"{name}: {place}, seed {seed}"
-        self.restore()
-        DAMAGES[name](self.home / place, random.Random(seed))
+        """One damage, and all commands; one in ten damages is shown to the installed script."""
+        chosen = random.Random(seed)
+        installed = chosen.random() < _INSTALLED_SHARE
+        how = f"{name}: {place}, seed {seed}{', installed' if installed else ''}"
         differs = False
-        for command in self.commands():
+        before = {command: self.said_before(command) for command in self.commands()}
+        self.restore()
+        DAMAGES[name](self.home / place, chosen)
+        for command, expected in before.items():
             if command[0] == "report" and seed % 8:  # ten times as slow as the others
                 continue
-            differs |= self._say(command, tally, how) != self.before[command]
+            differs |= self.say(command, tally, how=how, installed=installed) != expected
         with contextlib.suppress(FileNotFoundError):
             (self.home / place).chmod(0o700)
         tally.add("damages noticed" if differs else "damages harmless")
 
 
-def rounds(home: Home, seed: int) -> Iterator[Callable[[Tally], None]]:
+def rounds(home: Home, seed: int) -> Iterator[Callable[[dict[str, Tally]], None]]:
     """Damages without end: of every file in turn, each time in another way."""
     chosen = random.Random(seed)
     number = 0
@@ -130,5 +168,5 @@ def rounds(home: Home, seed: int) -> Iterator[Callable[[Tally], None]]:
         for place in chosen.sample(files := home.files(), len(files)):
             number += 1
             name, own = chosen.choice(list(DAMAGES)), seed * 1_000_003 + number
-            yield lambda tally, n=name, p=place, s=own: home.damage(n, p, s, tally)  # type: ignore[misc]
+            yield lambda tallies, n=name, p=place, s=own: home.damage(n, p, s, tallies[n])  # type: ignore[misc]
         home.restore()

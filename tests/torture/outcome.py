@@ -1,38 +1,68 @@
-"""What came of one command: an answer, a refusal in one line, or what must never be."""
+"""What came of one command: an answer, a refusal in one line, or what must never be.
+
+A command runs as a process of its own. It is forked from this one, which has the project's modules
+in memory, and goes through the entry point of the `sweep` script; or, `installed`, it is that
+script, begun from nothing.
+Output, exit code, processor time and memory are what the system says of it.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import io
+import gc
+import importlib
+import os
+import pkgutil
 import resource
+import select
 import signal
+import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from types import FrameType
-from typing import NoReturn
-from unittest import mock
+from pathlib import Path
+from typing import IO, Any, NoReturn, TextIO, cast
+
+import typer.main
 
 from sweep import cli
 
 SECONDS = 10.0  # of one answer; of processor time, so that a busy machine makes no finding
-BYTES = 1 << 30
+BYTES = 1 << 30  # of one answer, beyond what this process holds already
+_PATIENCE_SECONDS = 60.0  # until a command that waits for something is ended
+_LIMIT_BYTES = 24 << 30  # of its address space, for the machine's sake
+_LONGEST_REFUSAL = 5_000
 _CODES = {0: "answered", 1: "refused", 2: "refused"}
+_TRACEBACK = "Traceback (most recent call last)"
 
 
-class Overtime(BaseException):
-    """The answer takes too long; no handler of the project catches this."""
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a process ended. `seconds` are of processor time, `waited` of a clock, `growth` is what
+    it held at most, in bytes, beyond what it began with. `code` is -N for signal N.
+    """
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    waited: float
+    growth: int
 
 
 @dataclass
 class Tally:
-    """Counts of outcomes, and what reproduces each that must never be."""
+    """Counts of outcomes, the largest costs, and what reproduces each that must never be."""
 
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    growth: int = 0
+    shown: int = 0  # findings that were printed
 
     def add(self, outcome: str, *, how: str = "", detail: str = "") -> None:
         """Count an outcome; a `detail` makes it a finding."""
@@ -42,47 +72,178 @@ class Tally:
 
     def line(self) -> str:
         """The counts in one line."""
-        return ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()))
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()))
+        most = f"at most {self.seconds:.1f} s and {self.growth / 2**20:.0f} MB"
+        return f"{counts}; {most}" if self.seconds else counts
 
 
-def run(arguments: Sequence[str], tally: Tally, *, how: str, stdin: bytes = b"") -> tuple[int, str]:
-    """Run one command line in this process; (exit code, what it printed), -1 for a finding."""
-    out, err = io.StringIO(), io.StringIO()
-    before = _peak()
-    code, detail, outcome = -1, "", "tracebacks"
-    signal.signal(signal.SIGPROF, _overtime)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    begun = time.process_time()
+def run(
+    arguments: Sequence[str],
+    tally: Tally,
+    *,
+    how: str,
+    stdin: bytes = b"",
+    installed: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
+    """Run one command line and count what came of it; (exit code, all that it printed)."""
+    ended = run_process(
+        arguments, stdin=stdin, installed=installed, environment={**(environment or {})}
+    )
+    outcome, detail = judge(ended)
+    tally.seconds = max(tally.seconds, ended.seconds)
+    tally.growth = max(tally.growth, ended.growth)
+    tally.add(outcome, how=f"{' '.join(arguments)[:2_000]} ({how})", detail=detail)
+    return ended.code, ended.out + ended.err
+
+
+def judge(ended: Ended) -> tuple[str, str]:
+    """The name of an outcome, and what is to be known of one that must never be."""
+    if _TRACEBACK in ended.err:
+        return "tracebacks", ended.err[-4_000:]
+    if ended.seconds > SECONDS or ended.waited > _PATIENCE_SECONDS:
+        return "over 10 s", f"{ended.seconds:.1f} s of processor time, {ended.waited:.1f} s in all"
+    if ended.growth > BYTES:
+        return "over 1 GB", f"{ended.growth / 2**20:.0f} MB"
+    outcome = _CODES.get(ended.code, "other exit codes")
+    if outcome == "other exit codes":
+        return outcome, f"exit code {ended.code}: {ended.err[-2_000:]!r}"
+    lines = ended.err.strip().splitlines()
+    refused = [line for line in lines if line.startswith("error:")]
+    if outcome == "refused" and (len(refused) != 1 or lines[-1] != refused[0]):
+        return "refusals that are not one line", ended.err[:2_000] or "nothing on stderr"
+    if outcome == "refused" and len(refused[0]) > _LONGEST_REFUSAL:
+        return "refusals that are not one line", f"{len(refused[0])} characters"
+    return outcome, ""
+
+
+def run_process(
+    arguments: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    installed: bool = False,
+    environment: dict[str, str],
+) -> Ended:
+    """Run one command line as a process, and wait for its end."""
+    _preloaded()
+    with _file(stdin) as given, _file() as out, _file() as err:
+        before, begun = (0 if installed else _own_bytes()), time.monotonic()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            _become(arguments, (given, out, err), environment, installed=installed)
+        code, usage = _wait(child)
+        return Ended(
+            code=code,
+            out=_content(out),
+            err=_content(err),
+            seconds=usage.ru_utime + usage.ru_stime,
+            waited=time.monotonic() - begun,
+            growth=usage.ru_maxrss * 1024 - before,
+        )
+
+
+def _become(
+    arguments: Sequence[str],
+    files: tuple[IO[bytes], ...],
+    environment: dict[str, str],
+    *,
+    installed: bool,
+) -> NoReturn:
+    """In the child: be the command."""
+    code = 70
     try:
-        with (
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            mock.patch.object(cli, "build", _application),
-            mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin))),
-        ):
-            code = cli.run(list(arguments))
-        outcome = _CODES.get(code, "other exit codes")
-    except Overtime:
-        outcome, detail = "over 10 s", f"{time.process_time() - begun:.1f} s"
-    except Exception:  # noqa: BLE001 what the harness looks for
-        detail = traceback.format_exc(limit=-6)
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (_LIMIT_BYTES, _LIMIT_BYTES))
+        for number, file in enumerate(files):
+            os.dup2(file.fileno(), number)
+        os.environ.update(environment)
+        if installed:
+            script = str(Path(sys.executable).with_name("sweep"))
+            os.execv(script, [script, *arguments])
+        code = _main(arguments)
+    except BaseException:  # noqa: BLE001 a child may never come back to what its parent does
+        traceback.print_exc()
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-    said = err.getvalue()
-    if outcome == "refused" and (len(said.strip().splitlines()) > 1 or len(said) > 5_000):
-        outcome, detail = "refusals of many lines", said[:2_000]
-    if _peak() - before > BYTES:
-        outcome, detail = "over 1 GB", detail or str(_peak() - before)
-    tally.add(outcome, how=f"{' '.join(arguments)} ({how})", detail=detail)
-    return code, out.getvalue() + said
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
 
 
-_application = cache(cli.build)  # building it takes longer than most answers
+def _main(arguments: Sequence[str]) -> int:
+    """The exit code of the script's entry point, on the files 0, 1 and 2."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdin, sys.stdout = _text(0, "r"), _text(1, "w")
+    sys.stderr = _text(2, "w", errors="backslashreplace")
+    sys.argv = ["sweep", *arguments]
+    app, command = _preloaded()
+    cli.build = lambda: app
+    typer.main.get_command = lambda _: command  # type: ignore[assignment]
+    try:
+        cli.main()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 1
+    return 0
 
 
-def _overtime(signum: int, frame: FrameType | None) -> NoReturn:
-    raise Overtime
+def _text(descriptor: int, mode: str, *, errors: str | None = None) -> TextIO:
+    return cast(TextIO, os.fdopen(descriptor, mode, encoding="utf-8", errors=errors, closefd=False))
 
 
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+@cache
+def _preloaded() -> tuple[typer.Typer, Any]:
+    """The application, after all modules that commands import, but for Ray's and MLflow's own."""
+    for package in ("sweep", "trainables", "search_spaces", "dashboards"):
+        found = importlib.import_module(package)
+        for module in pkgutil.walk_packages(found.__path__, f"{package}."):
+            if not any(part in module.name for part in ("__main__", ".ray_", ".mlflow_")):
+                with suppress(ImportError):  # of an extra that is not installed
+                    importlib.import_module(module.name)
+    app = cli.build()
+    command = typer.main.get_command(app)
+    gc.collect()
+    gc.freeze()  # a child that collects its garbage does not copy what it shares
+    return app, command
+
+
+def _wait(child: int) -> tuple[int, resource.struct_rusage]:
+    """Exit code and costs of a child, with what it started and waited for."""
+    handle = os.pidfd_open(child)
+    try:
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        if not waiting.poll(1_000 * (_PATIENCE_SECONDS + 1)):
+            _kill_group(child)
+        _, status, usage = os.wait4(child, 0)
+    finally:
+        os.close(handle)
+        _kill_group(child)
+    return os.waitstatus_to_exitcode(status), usage
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _own_bytes() -> int:
+    """Bytes in memory that a child of this process begins with: not those of files."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    return (int(resident) - int(shared)) * resource.getpagesize()
+
+
+@contextmanager
+def _file(content: bytes = b"") -> Iterator[IO[bytes]]:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        yield file
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")

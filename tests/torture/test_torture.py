@@ -4,25 +4,37 @@ as it is told.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.sweep.untracked import run_untracked
 from tests.torture import bad_input
+from tests.torture.bad_input import FAMILIES, Bench
 from tests.torture.damage import DAMAGES, Home
-from tests.torture.outcome import Tally, run
-
-# The first is a base whose task is a mapping, which ended in a traceback.
-SEEDS = (3_000_129, *range(1, 25))
+from tests.torture.outcome import BYTES, SECONDS, Ended, Tally, judge, run, run_process
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_bad_input_is_an_answer_or_one_line(seed: int, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    work = tmp_path_factory.mktemp("torture")
+    return Bench(Home(run_untracked(work / "made"), work), work)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bad_input_is_an_answer_or_one_line(family: str, seed: int, bench: Bench) -> None:
     tally = Tally()
-    bad_input.one(tmp_path, seed, tally)
+    bad_input.one(bench, family, seed, tally)
     assert tally.findings == []
     assert set(tally.counts) <= {"answered", "refused"}
+
+
+@pytest.mark.parametrize("command", ["plan", "epsilon"])
+def test_a_task_that_is_a_mapping_is_one_line(command: str, bench: Bench) -> None:
+    path = bench.write("input.yaml", b"base: {task: {a: 1}}\ntask: {a: 1}\n")
+    code, said = run([command, path], tally := Tally(), how="")
+    assert code == 2
+    assert tally.findings == []
+    assert said.startswith("error: ")
 
 
 def test_the_harness_sees_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,13 +45,41 @@ def test_the_harness_sees_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ZeroDivisionError" in tally.findings[0]
 
 
+def test_the_harness_sees_what_an_answer_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweep.store.sweeps.names", lambda home: [str(len(bytes(BYTES) + b"1"))])
+    assert run_process(["list"], environment={}).growth > BYTES
+    ended = Ended(code=0, out="", err="", seconds=SECONDS + 1, waited=SECONDS, growth=0)
+    assert judge(ended)[0] == "over 10 s"
+
+
+@pytest.mark.parametrize(
+    ("code", "err", "outcome"),
+    [
+        (0, "", "answered"),
+        (2, "error: no\n", "refused"),
+        (2, "error: no\nand more\n", "refusals that are not one line"),
+        (2, "", "refusals that are not one line"),
+        (-11, "", "other exit codes"),
+    ],
+)
+def test_a_refusal_is_one_line(code: int, err: str, outcome: str) -> None:
+    ended = Ended(code=code, out="", err=err, seconds=0.1, waited=0.1, growth=0)
+    assert judge(ended)[0] == outcome
+
+
+def test_the_installed_command_says_the_same(bench: Bench) -> None:
+    environment = bench.home.environment
+    forked = run_process(["list", "--json"], environment=environment)
+    installed = run_process(["list", "--json"], environment=environment, installed=True)
+    assert (installed.code, installed.out) == (forked.code, forked.out)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_file_is_noticed_or_harmless(name: str, tmp_path: Path) -> None:
-    home = Home(run_untracked(tmp_path / "made"), tmp_path)
+def test_a_damaged_file_is_noticed_or_harmless(name: str, bench: Bench) -> None:
     tally = Tally()
-    for place in home.files():
+    for place in bench.home.files():
         if place.suffix in (".json", ".jsonl", ".yaml"):
-            home.damage(name, place, 1, tally)
+            bench.home.damage(name, place, 1, tally)
     assert tally.findings == []
     assert tally.counts["damages noticed"] > 0

@@ -112,8 +112,7 @@ def _first_of_all(lock: Path, comm: Communicator) -> Iterator[None]:
 def _train(
     shadow: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> Signals:
-    # Its corpus is public: an encoder may have learnt from it.
-    setup = _setup.assemble(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    setup = _setup.prepare(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     train(
         setup,
         epochs=shadow.training.epochs,

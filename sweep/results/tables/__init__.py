@@ -1,1 +1,0 @@
-"""Tables for people, as wide as where they are printed."""

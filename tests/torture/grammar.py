@@ -1,0 +1,235 @@
+"""A grammar of values, spaces, configs, schemas, records and files that are nearly right."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from search_spaces.search import STRATEGIES
+from trainables import catalogue
+from trainables.config import TrialConfig
+
+_NUMBERS: tuple[Any, ...] = (
+    *(0, 1, -1, 2, 3, 0.5, 1e-300, 1e300, -1e300, 1e9, 2**31, 2**63, 2**64, 10**39, 10**50),
+    *(
+        True,
+        False,
+        None,
+        "1",
+        "1e-3",
+        "nan",
+        "inf",
+        "auto",
+        "yes",
+        [],
+        {},
+        [1],
+        [True],
+        "x" * 10_000,
+    ),
+)
+_NAMES = ("clc", "bert", "atis", "snips", "health", "edp_sgd", "dp_sgd", "sgd", "poisson", "full")
+_TEXTS = ("", " ", "\0", "\ud800", "../..", "a b", "\x1b[2J", "é", "-", ".", "a" * 300, "[", "{{")
+_SECTIONS = {
+    name: tuple(info.annotation.model_fields) if hasattr(info.annotation, "model_fields") else ()
+    for name, info in TrialConfig.model_fields.items()
+}
+_SPACE_KEYS = (
+    *("name", "description", "base", "variants", "axes", "constraints", "search", "repeats"),
+    *("budget", "resources", "fallback", "override", "source", "nonsense"),
+)
+_WRITTEN = (
+    *("[" * 5_000, "a: &a [*a]", "a: !!python/name:os.system x", "{a: 1, a: 2}", "a: .nan"),
+    *("\t- a", "%YAML 9", "--- a\n--- b", "a: 010", "? [1]\n: 2", "a: " + "9" * 6_000, "\x00", "-"),
+)
+
+_BYTES = (
+    b"\xff\xfe",
+    b"\0",
+    b"\xed\xa0\x80",
+    b"[" * 9_999,
+    b"\r",
+    b'"' * 3,
+    b"9" * 6_000,
+    b"",
+    b"null",
+)
+_WORDS = ("call ann now", "[ann](who", "[who : ann", "a,b", '"', "", "\t", "é \u2028 x", "x " * 500)
+_TAGS = ("O", "B-who", "I-who", "B-", "", "B-who B-who", "b-who")
+
+
+class Grammar:
+    """Draws values that are nearly right."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def value(self, depth: int = 0) -> Any:
+        """Anything that a field may be given."""
+        kind = self.random.random()
+        if kind < 0.45:
+            return self.random.choice(_NUMBERS)
+        if kind < 0.6:
+            return self.random.choice(_NAMES)
+        if kind < 0.7:
+            return self.random.choice(_TEXTS)
+        if depth > 4:
+            return None
+        if kind < 0.85:
+            return [self.value(depth + 1) for _ in range(self.random.randrange(4))]
+        keys = ("kind", "tau", "target_epsilon", "low", "high", "num", "grid", "range", "name")
+        return {k: self.value(depth + 1) for k in self.random.sample(keys, 2)}
+
+    def config(self) -> dict[str, Any]:
+        """Fields of a trial's config."""
+        found: dict[str, Any] = {"engine": self.random.choice(("edp_sgd", "dp_sgd", "sgd"))}
+        found["data"] = {"name": self.random.choice(("atis", "health")), "num_records": 5_000}
+        for section in self.random.sample(sorted(_SECTIONS), self.random.randrange(3)):
+            fields = _SECTIONS[section]
+            if not fields:
+                if self.random.random() < 0.3:
+                    found[section] = self.value()
+                continue
+            part = found.get(section)
+            part = dict(part) if isinstance(part, dict) else {}
+            for field in self.random.sample(fields, 1):
+                part[field] = self.value()
+            found[section] = part
+        return found
+
+    def space(self) -> dict[str, Any]:
+        """A search space."""
+        found: dict[str, Any] = {"base": self.config(), "name": "torture"}
+        paths = [f"{s}.{f}" for s, fields in _SECTIONS.items() for f in fields]
+        found["axes"] = {p: self.value() for p in self.random.sample(paths, 2)}
+        if self.random.random() < 0.3:
+            found["axes"] = {}
+        if self.random.random() < 0.3:
+            found[self.random.choice(_SPACE_KEYS)] = self.value()
+        if self.random.random() < 0.3:
+            strategies = (*catalogue.names(STRATEGIES), "nonsense")
+            found["search"] = {"strategy": self.random.choice(strategies), "num_samples": 2}
+        return found
+
+    def text(self, document: Any) -> str:
+        """A document as somebody may have written it: whole, cut, or with a piece of another."""
+        text = yaml.safe_dump(document, allow_unicode=True)
+        kind = self.random.random()
+        place = self.random.randrange(len(text))
+        if kind < 0.15:
+            return text[:place]
+        if kind < 0.3:
+            return text[:place] + self.random.choice(_WRITTEN) + text[place:]
+        if kind < 0.35:
+            return self.random.choice(_WRITTEN)
+        return text
+
+    def record(self) -> bytes:
+        """A line of a file of records."""
+        fields: dict[str, Any] = {
+            "text": "call ann now",
+            "intent": "call",
+            "slots": [["who", 1, 2]],
+            "utterance": "call ann",
+            "lispress": "(Yield (x))",
+            "score": 0.5,
+            "member": True,
+        }
+        for key in self.random.sample(sorted(fields), self.random.randrange(3)):
+            fields[key] = self.value()
+        line = json.dumps(fields).encode()
+        kind = self.random.random()
+        if kind < 0.1:
+            return line[: self.random.randrange(len(line))]
+        if kind < 0.2:
+            return self.random.choice((b"\xff", b"", b"null", b"[" * 9_999, b"1e999", b'"a"'))
+        return line
+
+    def records(self, number: int = 3) -> bytes:
+        """A file of such lines."""
+        return b"\n".join(self.record() for _ in range(number)) + b"\n"
+
+    def schema(self) -> bytes:
+        """A label schema."""
+        fields: dict[str, Any] = {"intents": ["call", "text"], "slots": ["who", "contact"]}
+        if self.random.random() < 0.8:
+            fields = self.changed(fields)
+        return self.damaged(json.dumps(fields).encode())
+
+    def changed(self, document: Any) -> Any:
+        """A JSON document with one value in it replaced, removed or added."""
+        place = self.random.random()
+        if isinstance(document, dict) and document and place < 0.9:
+            key = self.random.choice(sorted(document))
+            kind = self.random.random()
+            if kind < 0.1:
+                return {name: value for name, value in document.items() if name != key}
+            if kind < 0.15:
+                return {**document, self.random.choice(_TEXTS): self.value()}
+            return {**document, key: self.changed(document[key])}
+        if isinstance(document, list) and document and place < 0.8:
+            index = self.random.randrange(len(document))
+            if self.random.random() < 0.1:
+                return [*document[:index], *document[index + 1 :]]
+            return [*document[:index], self.changed(document[index]), *document[index + 1 :]]
+        return self.value()
+
+    def damaged(self, content: bytes) -> bytes:
+        """Bytes as they are, cut, or with foreign ones among them."""
+        kind, place = self.random.random(), self.random.randrange(len(content) + 1)
+        if kind < 0.1:
+            return content[:place]
+        if kind < 0.2:
+            return content[:place] + self.random.choice(_BYTES) + content[place:]
+        if kind < 0.23:
+            return self.random.choice(_BYTES)
+        return content
+
+    def line(self) -> bytes:
+        """A line for `sweep predict`."""
+        kind = self.random.random()
+        if kind < 0.3:
+            return self.record().replace(b"\n", b" ")
+        if kind < 0.5:
+            return b"call ann now"
+        if kind < 0.6:
+            return b"a " * self.random.choice((1, 100, 10_000, 100_000))
+        if kind < 0.7:
+            return b"b" * self.random.choice((1, 1_000, 1_000_000, 3_000_000))
+        if kind < 0.8:
+            return self.random.randbytes(self.random.randrange(200))
+        return self.random.choice(_TEXTS).encode("utf-8", "surrogatepass")
+
+    def file_of(self, form: str) -> bytes:
+        """A file of utterances in one of the forms of the shelf."""
+        rows = [(self.random.choice(_WORDS), self.random.choice(_NAMES)) for _ in range(4)]
+        makers: dict[str, Callable[[], str]] = {
+            "delimited": lambda: "text,intent\n" + "".join(f'"{t}",{i}\n' for t, i in rows),
+            "conll": lambda: "".join(
+                "".join(f"{word} {self.random.choice(_TAGS)}\n" for word in t.split()) + "\n"
+                for t, _ in rows
+            ),
+            "hugging_face": lambda: json.dumps(self.changed(_hugging_face(rows))),
+            "massive": lambda: "".join(
+                json.dumps(self.changed({"utt": t, "annot_utt": f"[who : {t}]", "intent": i}))
+                + "\n"
+                for t, i in rows
+            ),
+            "rasa_nlu": lambda: yaml.safe_dump(self.changed(_rasa(rows)), allow_unicode=True),
+        }
+        if form not in makers:
+            return self.damaged(self.records())
+        return self.damaged(makers[form]().encode("utf-8", "surrogatepass"))
+
+
+def _hugging_face(rows: list[tuple[str, str]]) -> Any:
+    return [{"tokens": t.split(), "ner_tags": [0] * len(t.split()), "intent": i} for t, i in rows]
+
+
+def _rasa(rows: list[tuple[str, str]]) -> Any:
+    examples = [{"intent": i, "examples": f"- {t}\n- call [ann](who)\n"} for t, i in rows]
+    return {"version": "3.1", "nlu": examples}
