@@ -173,3 +173,52 @@ def test_a_broken_record_does_not_touch_the_others() -> None:
     assert found.log_partition[layout.rank].isfinite().tolist() == [True, False, True]
     kept = layout.record != 1
     torch.testing.assert_close(found.marginals[kept], whole.marginals[kept])
+
+
+def bio_crf(slots: int, *, never: float) -> LinearChainCrf:
+    """O, then B and I of each slot; I follows B or I of its own slot only."""
+    crf = random_crf(1 + 2 * slots, scale=0.5)
+    slot = torch.tensor([-1, *(k // 2 for k in range(2 * slots))])
+    inside = torch.tensor([False, *[False, True] * slots])
+    with torch.no_grad():
+        crf.transitions.masked_fill_(inside & (slot != slot.unsqueeze(1)), never)
+        crf.start.masked_fill_(inside, never)
+    return crf
+
+
+def in_logs(emissions: torch.Tensor, scores: Scores, layout: TimeMajor):
+    doubled = Scores(*(v.detach().double() for v in (scores.transitions, scores.start, scores.end)))
+    return crf_statistics._logarithmic(emissions.double(), doubled, layout)
+
+
+@pytest.mark.parametrize("never", [-1e4, -torch.inf])
+@pytest.mark.parametrize("scale", [1.0, 8.0, 40.0, 400.0])
+def test_forbidden_transitions_stay_exact_at_any_scale(scale: float, never: float) -> None:
+    """Small emissions are answered in exponential space, large ones must not be."""
+    crf = bio_crf(5, never=never)
+    _, layout, emissions, _ = packed_batch(11, [9, 4, 1, 6], scale=scale)
+    rows = emissions[layout.source]
+    found, truth = (f(rows, crf.scores, layout) for f in (forward_backward, in_logs))
+    torch.testing.assert_close(
+        found.log_partition.double(), truth.log_partition, rtol=1e-5, atol=1e-4
+    )
+    torch.testing.assert_close(found.marginals.double(), truth.marginals, rtol=0, atol=2e-4)
+
+
+def test_the_only_way_on_is_found_where_float32_had_lost_it() -> None:
+    """B is e^-150 behind O at the first token; at the second only its I is possible at all."""
+    crf = bio_crf(1, never=-torch.inf)
+    layout = time_major(torch.tensor([2]))
+    emissions = torch.tensor([[0.0, -150.0, -200.0], [-400.0, -400.0, 0.0]])
+    found, truth = (f(emissions, crf.scores, layout) for f in (forward_backward, in_logs))
+    assert truth.marginals[0, 1] > 0.99
+    torch.testing.assert_close(found.marginals.double(), truth.marginals, rtol=0, atol=1e-5)
+    unguarded, kept = crf_statistics._exponential(emissions, crf.scores, layout)
+    assert unguarded.marginals[0, 1] != pytest.approx(1.0, abs=0.01)  # 0 / 0
+    assert not bool((kept >= -crf_statistics.MOST_LOST).all())
+
+
+def test_the_bio_rules_are_answered_in_exponential_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(crf_statistics, "_logarithmic")
+    _, layout, emissions, _ = packed_batch(11, [9, 4, 1, 6])
+    forward_backward(emissions[layout.source], bio_crf(5, never=-1e4).scores, layout)

@@ -5,8 +5,12 @@ over the records that still have a token, one batched product of two a step (Rab
 
 Range. A path lost to float32 underflow (e^-87 of its row) may regain at most e^R a step against the
 paths that were kept, where R is the range of the finite transition, start and end scores, and one
-more R where it was lost: while 2 R < 70 what is lost stays below float32's rounding. Beyond
-`MAX_RANGE` the same quantities are computed in log space.
+more R where it was lost: while 2 R < 70 what is lost stays below float32's rounding.
+
+Where transitions are forbidden, as by the BIO rules, R is the range of the others, and a lost path
+may regain more: all that was kept may lead nowhere. It regains at most the inverse of the mass that
+was kept, the product of the rescaling sums of its record, so results count while that mass is above
+e^-`MOST_LOST`. In all other cases the same quantities are computed in log space.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from torch import Tensor
 from trainables.layers.packing import TimeMajor
 
 MAX_RANGE = 30.0  # nats
+MOST_LOST = 40.0  # nats
+_FORBIDDEN = 1_000.0  # nats below the best: nothing in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,21 +134,40 @@ def forward_backward(emissions: Tensor, scores: Scores, layout: TimeMajor) -> St
     A record whose emissions are not finite has statistics that are not finite; others keep theirs.
     """
     if within_range(scores):
-        return _exponential(emissions, scores, layout)
+        return _exponential(emissions, scores, layout)[0]
+    allowed = _without_forbidden(scores)
+    if within_range(allowed, but_forbidden=True):
+        found, kept = _exponential(emissions, allowed, layout)
+        if bool((kept >= -MOST_LOST).all()):
+            return found
     return _logarithmic(emissions, scores, layout)
 
 
-def within_range(scores: Scores) -> bool:
-    """Whether exponential space is exact for these scores (see the module)."""
+def within_range(scores: Scores, *, but_forbidden: bool = False) -> bool:
+    """Whether exponential space is exact for these scores (see the module).
+
+    `but_forbidden`: scores of minus infinity do not count.
+    """
     parts = torch.cat([scores.transitions.flatten(), scores.start, scores.end])
-    finite = parts.isfinite()
-    high = parts.where(finite, -torch.inf).max()
-    low = parts.where(finite, torch.inf).min()
+    high, low = parts.max(), parts.min()
+    if but_forbidden:
+        low = parts.where(parts > -torch.inf, torch.inf).min()
     # One number to wait for; without any finite one it is -inf - inf.
-    return bool(((high - low) <= MAX_RANGE) & (high >= low))
+    return bool(high - low <= MAX_RANGE)
 
 
-def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statistics:
+def _without_forbidden(scores: Scores) -> Scores:
+    """Scores that no path takes become minus infinity."""
+    return Scores(
+        *(
+            values.masked_fill(values < values.max() - _FORBIDDEN, -torch.inf)
+            for values in (scores.transitions, scores.start, scores.end)
+        )
+    )
+
+
+def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Statistics, Tensor]:
+    """Also [B], in nats: how little of a record's mass is kept in either direction, at most 0."""
     num = layout.num_records
     top = emissions.max(1, keepdim=True).values
     potentials = (emissions - top).exp_()
@@ -162,7 +187,10 @@ def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> Statis
     marginals /= total
     left = (after[0] / total).index_select(0, layout.previous)
     right = after[1].index_select(0, layout.reverse[num:])
-    return Statistics(log_partition, marginals, ProductPairs(factor, left, right))
+    lost = sums.log().clamp_(max=0.0).squeeze(2)
+    kept = torch.zeros_like(sums[:, :num, 0]).index_add_(1, place_of_record(layout), lost)
+    found = Statistics(log_partition, marginals, ProductPairs(factor, left, right))
+    return found, kept.min(0).values
 
 
 def messages(
