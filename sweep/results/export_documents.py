@@ -18,8 +18,8 @@ from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidInput
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
-# What a tokenizer and a language model are loaded from (`models._lm_folder`).
-_FILES = ("sizes.json", "base.json", "tokenizer.json")
+# What a tokenizer and a language model are loaded from (`models._lm_folder`); public moments.
+_FILES = ("sizes.json", "base.json", "tokenizer.json", "moments.safetensors")
 _FOLDERS = ("tokenizer",)
 
 

@@ -51,13 +51,22 @@ def write_encoder(model_folder: Path) -> Path | None:
 
 
 def _copy_public(encoder: str, target: Path) -> Path:
-    """Copy the files of a public encoder, whatever else lies in its folder."""
-    from trainables.encoders.about import read_about
+    """Copy the files of a public encoder, whatever else lies in its folder. What a trial worked out
+    for one that is not ours, its moments, goes there too."""
+    from trainables.encoders import hub
+    from trainables.encoders.about import about_of
+    from trainables.encoders.families import public_encoder
     from trainables.encoders.folder import FILES
+    from trainables.encoders.moments import MOMENTS
 
-    place = read_about(encoder).place
+    about = about_of(encoder)
+    if about is not None:
+        files = [about.place / name for name in FILES if (about.place / name).is_file()]
+    else:
+        files = hub.files_of(public_encoder(encoder).place)
     target.mkdir(mode=0o700)
-    for name in FILES:
-        if (place / name).is_file():
-            shutil.copyfile(place / name, target / name)
+    for file in files:
+        shutil.copyfile(file, target / file.name)
+    if (target.parent / MOMENTS).is_file():
+        shutil.move(target.parent / MOMENTS, target / MOMENTS)
     return target

@@ -102,7 +102,8 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
         found.loader(corpus, cache_dir=tmp_path)
 
 
-def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InvalidInput, match=r"model\.layers among \[1, 2\]"):
         model(layers=(0, 7))
     with pytest.raises(InvalidInput, match="small, a folder"):

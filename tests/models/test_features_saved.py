@@ -10,9 +10,12 @@ import torch
 from safetensors.torch import save_file
 
 from sweep.results.export_encoder import write_encoder
+from tests.encoders import family_folders
 from tests.models._builds import SCHEMA
 from trainables import saved
-from trainables.config import model_part
+from trainables.config import data_config, model_part
+from trainables.data.batches import Loader
+from trainables.data.corpus import open_corpus
 from trainables.models.features import build
 
 
@@ -35,3 +38,46 @@ def test_an_exported_folder_is_enough(tmp_path: Path) -> None:
     words = [saved.unlabelled(["call", "ann"])]
     ours = saved.SavedModel(model=model.eval(), config=config, schema=SCHEMA).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
+
+
+def test_heads_over_an_encoder_of_the_hub(tmp_path: Path) -> None:
+    """Rows are computed once, by an encoder that then is not even loaded; an export has all that
+    gives them again, its public moments too."""
+    family_folders.write(tmp_path / "hub", "roberta")
+    config = model_part(name="features", encoder=str(tmp_path / "hub"), prior="none")
+    corpus = open_corpus(
+        data_config(name="communication", num_utterances=1_000),
+        data_dir=tmp_path,
+        cache_dir=tmp_path / "cache",
+    )
+    first = build(config, schema=corpus.schema, seed=0)
+    assert (first.fixed.token_width, first.fixed.layers) == (49, (2, 3))
+    ids = np.array([5, 900, 17])
+    kept = first.loader(corpus, cache_dir=tmp_path / "cache").batch(ids).inputs
+    anew = Loader(corpus, first.feature_table(corpus.types)).batch(ids).inputs
+    for name, rows in kept.items():
+        torch.testing.assert_close(rows, anew[name], rtol=2e-3, atol=1e-3)
+    model = build(config, schema=corpus.schema, seed=0)
+    model.loader(corpus, cache_dir=tmp_path / "cache")
+    assert "model" not in vars(model.fixed.encoder)
+
+    torch.manual_seed(0)
+    torch.nn.init.normal_(model.intent_head.weight)
+    place = tmp_path / "exported"
+    place.mkdir()
+    save_file(dict(model.state_dict()), str(place / "weights.safetensors"))
+    about = {
+        "model": config.model_dump(mode="json"),
+        "intents": corpus.schema.intents,
+        "slots": corpus.schema.slots,
+        "schema_source": corpus.schema.source,
+    }
+    (place / "model.json").write_text(json.dumps(about))
+    model.save_public(place)
+    assert write_encoder(place) == place / "encoder"
+    assert (place / "encoder" / "moments.safetensors").is_file()
+    found = saved.load(place)
+    words = [saved.unlabelled(["call", "ann"])]
+    ours = saved.SavedModel(model=model.eval(), config=config, schema=corpus.schema).read(words)
+    np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
+    assert "RoBERTa, 3 layers of width 24, licence apache-2.0" in found.model.provenance

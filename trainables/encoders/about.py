@@ -6,9 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainables.errors import InvalidData, InvalidInput
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
 
 ABOUT = "encoder.json"
 _FORMAT = 2
@@ -67,3 +70,28 @@ def write_about(
     """Write what `read_about` reads; the last file of a folder, so that it is whole then."""
     about = {"format": _FORMAT, "model": dict(model), "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def about_of(encoder: str) -> About | None:
+    """What an encoder that ships, or a folder of `sweep pretrain`, says of itself; None for any
+    other place.
+    """
+    is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped()
+    return read_about(encoder) if is_one else None
+
+
+def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:
+    """Raises: InvalidInput for an encoder that has learnt from the records themselves: no epsilon
+    would cover it.
+    """
+    if data.name in about.corpora:
+        raise InvalidInput(
+            f"expected model.encoder without {data.name} among its public corpora, got {encoder}:"
+            " it has learnt from the records themselves"
+        )
+
+
+def words(about: About) -> str:
+    """Which encoder it is and what it learnt from."""
+    name = about.card.get("name", about.place.name)
+    return f"starts from the public encoder {name}, pretrained on {', '.join(about.corpora)}"

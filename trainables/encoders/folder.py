@@ -19,19 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.encoders import tensors
 from trainables.encoders.about import ABOUT, read_about, write_about
+from trainables.encoders.moments import MOMENTS, load_moments, save_moments
 from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
 from trainables.errors import InvalidData
 
-WEIGHTS, MOMENTS, NAMES = "weights.safetensors", "moments.safetensors", "names.safetensors"
+WEIGHTS, NAMES = "weights.safetensors", "names.safetensors"
 WORDS = "words.npz"
 # All that an encoder is; a folder may hold other things of its owner's, which never leave with it.
 FILES = (
@@ -71,10 +69,7 @@ def write(
     place.mkdir(parents=True, exist_ok=True)
     if weights is not None:
         tensors.save(weights, place / WEIGHTS, bits=bits)
-    packed: dict[str, Tensor] = {}
-    for kind, each in zip(("tokens", "records"), moments, strict=True):
-        packed |= _packed(kind, each)
-    save_file(packed, str(place / MOMENTS))
+    save_moments(moments, place / MOMENTS)
     scores = {key: getattr(names, key) for key in _SCORES}
     tensors.save(scores, place / NAMES, bits=16 if bits == 32 else bits)
     write_about(place, model=model, card=card, layers=layers)
@@ -91,8 +86,7 @@ def read(name: str) -> EncoderFolder:
         weights = None if model.get("encoder") == "." else tensors.load(place / WEIGHTS)
         moments = None
         if (place / MOMENTS).is_file():
-            packed = load_file(str(place / MOMENTS))
-            moments = (_unpacked("tokens", packed), _unpacked("records", packed))
+            moments = load_moments(place / MOMENTS)
         names = None
         if (place / NAMES).is_file():
             names = NameScores(**tensors.load(place / NAMES))
@@ -116,31 +110,3 @@ def _digest(place: Path) -> str:
             with file.open("rb") as content:
                 found.update(hashlib.file_digest(content, "sha256").digest())
     return found.hexdigest()
-
-
-def _packed(kind: str, moments: Moments) -> dict[str, Tensor]:
-    """The covariance as the upper triangle of float16, in units of its largest entry: the ridge
-    that whitening adds is far above what this rounds away."""
-    size = len(moments.mean)
-    upper = moments.covariance[np.triu_indices(size)]
-    unit = float(np.abs(upper).max()) or 1.0
-    return {
-        f"{kind}.mean": torch.from_numpy(moments.mean.astype(np.float32)),
-        f"{kind}.covariance": torch.from_numpy((upper / unit).astype(np.float16)),
-        f"{kind}.unit": torch.tensor(unit, dtype=torch.float64),
-        f"{kind}.widths": torch.tensor(moments.widths),
-        f"{kind}.count": torch.tensor(moments.count),
-    }
-
-
-def _unpacked(kind: str, packed: Mapping[str, Tensor]) -> Moments:
-    mean = packed[f"{kind}.mean"].double().numpy()
-    size = len(mean)
-    covariance = np.zeros((size, size))
-    upper = packed[f"{kind}.covariance"].double().numpy() * float(packed[f"{kind}.unit"])
-    covariance[np.triu_indices(size)] = upper
-    covariance = covariance + covariance.T - np.diag(np.diag(covariance))
-    widths = tuple(int(width) for width in packed[f"{kind}.widths"])
-    if sum(widths) != size:
-        raise ValueError("expected widths that sum to the mean's size")
-    return Moments(mean, covariance, widths, int(packed[f"{kind}.count"]))

@@ -56,12 +56,11 @@ class RowsOf:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """An encoder, its layers, the whitening of tokens and of records, and the widths D and E."""
+    """An encoder, its layers, the whitening of tokens and of records."""
 
     encoder: Encoder
     layers: tuple[int, ...]
     white: tuple[Whitening | None, Whitening | None]
-    widths: tuple[int, int]
     neighbors: bool = False
 
     @torch.no_grad()
@@ -89,33 +88,18 @@ class Recipe:
 
 def make_recipe(
     encoder: Encoder,
-    there: tuple[int, ...],
+    layers: tuple[int, ...],
     moments: tuple[Moments, Moments],
     *,
-    layers: tuple[int, ...] | None = None,
-    shrinkage: float | None = SHRINKAGE,
+    shrinkage: float = SHRINKAGE,
     components: int | None = None,
     neighbors: bool = False,
 ) -> Recipe:
-    """Of `layers` out of those that the moments are of (`there`), None: all. Scores of names were
-    learnt on the default; `shrinkage` None: no whitening.
+    """Of `layers`, which the moments are of. Scores of names were learnt on the default.
 
-    Raises: ValueError as `rows.whitening` does, or for a layer that is not there.
+    Raises: ValueError as `rows.whitening` does.
     """
-    chosen = there if layers is None else layers
-    of_chosen = [each.of([there.index(layer) for layer in chosen]) for each in moments]
     tokens, records = (
-        None if shrinkage is None else whitening(each, shrinkage=shrinkage, components=components)
-        for each in of_chosen
+        whitening(each, shrinkage=shrinkage, components=components) for each in moments
     )
-    widths = [
-        len(each.mean) if white is None else white.root.shape[1]
-        for each, white in zip(of_chosen, (tokens, records), strict=True)
-    ]
-    return Recipe(
-        encoder,
-        chosen,
-        (tokens, records),
-        (widths[0] * (3 if neighbors else 1), widths[1]),
-        neighbors,
-    )
+    return Recipe(encoder, layers, (tokens, records), neighbors)

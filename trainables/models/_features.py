@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,16 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables import catalogue
-from trainables.config import model_part
 from trainables.data.batches import FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
-from trainables.encoders import cache, folder
+from trainables.encoders import cache
+from trainables.encoders.fixed_source import FixedSource, source_of
+from trainables.encoders.moments import MOMENTS, save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
-from trainables.encoders.rows import Moments
 from trainables.encoders.tags import bio_scores, tag_parts
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidInput
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models._nlu import Encoded, LayerStates, NluModel
@@ -31,83 +31,85 @@ if TYPE_CHECKING:
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
 
-_NONE = LabelSchema(intents=("none",), slots=(), source="none")  # an encoder's own heads
+_NO_NAMES = (
+    "expected model.prior=none with model.encoder={}: it has learnt no names (one of `sweep"
+    " pretrain` has)"
+)
 
 
 class FixedEncoder:
     """An encoder from its folder, and how its states become rows. No module: nothing trains it."""
 
     def __init__(self, config: Config) -> None:
-        found = folder.read(config.encoder)
-        fields = model_part(**found.model)
-        build = catalogue.entry("models", fields.name, kind="frames").build
-        self.encoder: NluModel = build(fields, schema=_NONE, seed=0)
-        missing, unknown = self.encoder.load_state_dict(found.weights or {}, strict=False)
-        of_heads = ("intent_head.", "tag_head.", "crf.")
-        lacking = [name for name in missing if not name.startswith(of_heads)]
-        if found.weights is not None and (unknown or lacking):
-            raise InvalidData(f"expected weights in {found.place} that fit its encoder.json")
-        self.encoder.eval().requires_grad_(False)
-        self.place = found.place
-        self.card = found.card
-        if found.moments is None:
-            raise InvalidData(f"expected the moments of an encoder in {found.place}, got none")
-        self.own = self._own_recipe(config, found.layers, found.moments)
-        self.names = found.names if config.prior == "names" else None
-        if config.prior == "names" and found.names is None:
-            raise InvalidInput(
-                f"expected model.prior=none with model.encoder={config.encoder}: it has learnt no"
-                " names"
-            )
-        # What names score are rows of the default recipe: mostly those that the heads read anyway.
-        is_default = self.own.layers == found.layers and (
-            (config.whitening, config.components, config.neighbors) == (SHRINKAGE, None, False)
-        )
-        self.reads_names = self.own
-        if self.names is not None and not is_default:
-            self.reads_names = make_recipe(self.encoder, found.layers, found.moments)
+        source: FixedSource = source_of(config.encoder)
+        self.source = source
+        self.encoder = source.encoder
+        self.provenance = source.provenance
+        self.cache_dir: Path | None = None  # where moments are kept that the encoder has not
+        self._config = config
+        self.layers = _chosen(config, source)
+        self.names = source.names if config.prior == "names" else None
+        if config.prior == "names" and source.names is None:
+            raise InvalidInput(_NO_NAMES.format(config.encoder))
         self.recipe = {
-            "encoder": found.digest,
+            "encoder": source.digest,
             **config.model_dump(
                 mode="json",
                 include={"layers", "neighbors", "whitening", "components", "bias", "prior"},
             ),
         }
         self.bias = config.bias
-        self.token_width, self.record_width = (width + 1 for width in self.own.widths)
+        token_width, record_width = self._widths()
+        self.token_width = 1 + token_width * (3 if config.neighbors else 1)
+        self.record_width = 1 + record_width
 
-    def _own_recipe(
-        self, config: Config, there: tuple[int, ...], moments: tuple[Moments, Moments]
-    ) -> Recipe:
-        """Raises: InvalidInput for a layer or components that the encoder lacks."""
-        layers = config.layers or there
-        if not set(layers) <= set(there):
+    def _widths(self) -> tuple[int, int]:
+        """Of rows of tokens and of records, without neighbours and constant.
+
+        Raises: InvalidInput for more components than there are.
+        """
+        source, config = self.source, self._config
+        places = [source.layers.index(layer) for layer in self.layers]
+        tokens, records = (sum(each[place] for place in places) for each in source.widths)
+        if config.whitening is None or config.components is None:
+            return tokens, records
+        if config.components > min(tokens, records):
             raise InvalidInput(
-                f"expected model.layers among {list(there)} with model.encoder={config.encoder},"
-                f" got {list(layers)}"
+                f"expected model.components <= {min(tokens, records)}, got {config.components}"
             )
-        places = [there.index(layer) for layer in layers]
-        size = min(sum(each.widths[place] for place in places) for each in moments)
-        whitens = config.whitening is not None
-        if whitens and config.components is not None and config.components > size:
-            raise InvalidInput(f"expected model.components <= {size}, got {config.components}")
+        return config.components, config.components
+
+    @property
+    def whitens(self) -> bool:
+        """Whether rows are whitened, which takes moments."""
+        return self._config.whitening is not None
+
+    @cached_property
+    def own(self) -> Recipe:
+        """How states become the rows that the heads read."""
+        config = self._config
+        if config.whitening is None:  # no moments are read
+            return Recipe(self.encoder, self.layers, (None, None), config.neighbors)
         return make_recipe(
             self.encoder,
-            there,
-            moments,
-            layers=layers,
+            self.layers,
+            self.source.moments(self.layers, self.cache_dir),
             shrinkage=config.whitening,
             components=config.components,
             neighbors=config.neighbors,
         )
 
-    @property
-    def provenance(self) -> str:
-        """What is public in it: its name, where it started, which corpora it learnt from."""
-        corpora = ", ".join(str(each["name"]) for each in self.card["corpora"])
-        return (
-            f"features of the public encoder {self.card.get('name', self.place.name)}, pretrained"
-            f" on {corpora} ({self.card.get('starts_from', 'unknown start')})"
+    @cached_property
+    def reads_names(self) -> Recipe:
+        """What names score are rows of the default recipe: mostly those that the heads read."""
+        config, source = self._config, self.source
+        is_default = self.layers == source.layers and (
+            (config.whitening, config.components, config.neighbors) == (SHRINKAGE, None, False)
+        )
+        if self.names is None or is_default:
+            return self.own
+        return make_recipe(
+            self.encoder, source.layers, source.moments(source.layers, self.cache_dir)
         )
 
     @torch.no_grad()
@@ -137,6 +139,17 @@ class FixedEncoder:
             return intents, tag_names(schema, intents[:0])
         slots = self.names.vectors(self.reads_names.of_names(schema.slots))
         return intents, tag_names(schema, slots)
+
+
+def _chosen(config: Config, source: FixedSource) -> tuple[int, ...]:
+    """Raises: InvalidInput for a layer that the encoder lacks."""
+    layers = config.layers or source.default
+    if not set(layers) <= set(source.layers):
+        raise InvalidInput(
+            f"expected model.layers among {list(source.layers)} with"
+            f" model.encoder={config.encoder}, got {list(layers)}"
+        )
+    return layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +210,7 @@ class Features(NluModel):
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Rows that were computed once for this corpus, encoder and recipe."""
         encoder = self.fixed.encoder
+        self.fixed.cache_dir = cache_dir
         rows = cache.rows_of(
             corpus,
             Loader(corpus, encoder.feature_table(corpus.types)),
@@ -205,6 +219,15 @@ class Features(NluModel):
             cache_dir=cache_dir,
         )
         return Loader(corpus, cache.CachedTable(rows, corpus.offsets))
+
+    def save_public(self, folder: Path) -> None:
+        """Write into `folder` the public moments that an encoder does not bring: with them an
+        exported model gives the same rows without looking for them again."""
+        fixed = self.fixed
+        if fixed.source.has_own_moments or not fixed.whitens:
+            return
+        moments = fixed.source.moments(fixed.layers, fixed.cache_dir)
+        save_moments(moments, folder / MOMENTS, layers=fixed.layers)
 
     def encode(self, batch: PackedBatch) -> Encoded:
         """The rows of a batch; behind each what the names score it."""

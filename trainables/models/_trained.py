@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
+from trainables.errors import InvalidData
 from trainables.sections import ModelConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
-    from torch import nn
+    from torch import Tensor, nn
 
     from trainables.models._nlu import NluModel
 
 _LATER = frozenset({"top_layers"})
+_HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
 class EncoderConfig(ModelConfig):
@@ -87,3 +90,16 @@ def _words(config: EncoderConfig) -> str:
     if config.trained == "heads" or config.top_layers is None:
         return found
     return f"{found} of the top {config.top_layers} layers"
+
+
+def load_weights(model: NluModel, weights: Mapping[str, Tensor], *, place: Path) -> None:
+    """All of an encoder's weights into a model that has heads of its own.
+
+    Raises: InvalidData where they do not fit.
+    """
+    try:
+        missing, unknown = model.load_state_dict(dict(weights), strict=False)
+    except RuntimeError:
+        missing, unknown = ["all"], []
+    if unknown or any(not name.startswith(_HEADS) for name in missing):
+        raise InvalidData(f"expected weights in {place} that fit its encoder.json")

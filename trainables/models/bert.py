@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from trainables.encoders.about import about_of, refuse_learnt, words
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
-from trainables.models._public import about_of, refuse_learnt, words
 from trainables.models._trained import EncoderConfig
 from trainables.seeding import stream_seed
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.encoders.about import About, read_about
+from trainables.encoders.about import About, read_about, refuse_learnt, words
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH
-from trainables.models._public import load_weights, refuse_learnt, words
-from trainables.models._trained import EncoderConfig
+from trainables.models._trained import EncoderConfig, load_weights
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:

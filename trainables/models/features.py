@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from trainables.config import DataConfig, ModelConfig
-from trainables.encoders.about import read_about
+from trainables.encoders.about import about_of, refuse_learnt
+from trainables.encoders.families import public_encoder
+from trainables.errors import InvalidInput
 from trainables.frozen import MAX_NUMBER, MAX_WIDTH
-from trainables.models._public import refuse_learnt
 
 if TYPE_CHECKING:
     from trainables.data.records import LabelSchema
@@ -31,10 +32,15 @@ class Config(ModelConfig):
 
     name: Literal["features"] = "features"
     encoder: str = Field(
-        "small", description="one that ships, or a folder that `sweep pretrain` made"
+        "small",
+        description="one that ships, a folder that `sweep pretrain` made, a folder or hub name of a"
+        " Hugging Face encoder (with prior: none), minilm (extra)",
     )
     layers: tuple[int, ...] | None = Field(
-        None, min_length=1, description="layers whose states are joined, 0 the lowest; default: all"
+        None,
+        min_length=1,
+        description="layers whose states are joined, 0 the embeddings; default: all that `sweep"
+        " pretrain` chose, of another encoder the middle one and the last",
     )
     neighbors: bool = Field(False, description="put the tokens before and behind beside a token")
     whitening: float | None = Field(
@@ -65,11 +71,26 @@ class Config(ModelConfig):
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Refuse an encoder that has learnt from the records themselves: no epsilon would cover it.
+    """Refuse an encoder that has learnt from the records themselves: no epsilon would cover it; and
+    one that cannot be used, before any trial starts.
 
     Raises: InvalidInput for such an encoder, and for one that is not there.
     """
-    refuse_learnt(read_about(config.encoder), config.encoder, data)
+    about = about_of(config.encoder)
+    if about is not None:
+        refuse_learnt(about, config.encoder, data)
+        return
+    public = public_encoder(config.encoder)
+    if config.prior == "names":
+        raise InvalidInput(
+            f"expected model.prior=none with model.encoder={config.encoder}: it has learnt no names"
+            " of labels (an encoder of `sweep pretrain` has)"
+        )
+    if config.layers is not None and not set(config.layers) <= set(range(public.num_layers + 1)):
+        raise InvalidInput(
+            f"expected model.layers from 0 to {public.num_layers} with"
+            f" model.encoder={config.encoder}, got {list(config.layers)}"
+        )
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from trainables.encoders import folder as encoder_folder
+from trainables.encoders.about import about_of
 from trainables.encoders.recipe import make_recipe
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.encoders.tensors import Bits
 from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel
-from trainables.models._public import about_of
 from trainables.pretraining.config import PretrainingConfig
 from trainables.pretraining.corpora import PublicCorpus
 from trainables.pretraining.loop import Pretrained

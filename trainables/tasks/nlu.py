@@ -182,6 +182,9 @@ def save_model(setup: Setup, folder: Path) -> None:
         for name, tensor in setup.model.state_dict().items()
     }
     save_file(tensors, str(folder / "weights.safetensors"))
+    save_public = getattr(setup.model, "save_public", None)
+    if save_public is not None:
+        save_public(folder)
     schema = setup.corpus.schema
     about = {
         "model": setup.config.model.model_dump(mode="json"),

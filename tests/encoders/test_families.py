@@ -1,0 +1,231 @@
+"""Public encoders of every family: words and pieces, rows that hang on one record alone, refusals.
+
+The folders are small and random, with a tokenizer of the family's own kind.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import pre_tokenizers
+from transformers import AutoTokenizer
+
+from tests.encoders import family_folders
+from trainables.config import data_config, model_part
+from trainables.data.batches import PackedBatch
+from trainables.encoders.families import FAMILIES, read_public
+from trainables.encoders.hub_encoder import HubEncoder
+from trainables.errors import InvalidData, InvalidInput
+from trainables.models.features import require_usable
+
+WORDS = ("show", "Flights", "réveille", "o'clock", "4:30pm", "san", "zzz日", "boston", "x" * 40)
+Folders = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The folder of a family, made once."""
+    place = tmp_path_factory.mktemp("families")
+
+    def of(family: str) -> Path:
+        if not (place / family).exists():
+            family_folders.write(place / family, family)
+        return place / family
+
+    return of
+
+
+@pytest.fixture(params=sorted(family_folders.KINDS))
+def encoder(request: pytest.FixtureRequest, folders: Folders) -> HubEncoder:
+    return HubEncoder(read_public(str(folders(request.param))))
+
+
+def batch(encoder: HubEncoder, *records: list[int]) -> PackedBatch:
+    lengths = np.array([len(record) for record in records])
+    ids = np.array([place for record in records for place in record], dtype=np.int32)
+    inputs = encoder.feature_table(WORDS).collate(ids, lengths)
+    return PackedBatch.unlabelled(inputs, torch.from_numpy(lengths))
+
+
+def test_pieces_and_first_pieces_are_those_of_the_whole_text(encoder: HubEncoder) -> None:
+    """Against `tokenizers` on the words of a record, which says which word a piece is of; of a
+    byte-level one as with `add_prefix_space`."""
+    record = [1, 0, 5, 2, 3, 4, 7]
+    found = batch(encoder, record).inputs
+    words = [WORDS[place] for place in record]
+    whole = AutoTokenizer.from_pretrained(encoder.public.place).backend_tokenizer
+    is_byte_level = encoder.public.model_type in ("modernbert", "roberta")
+    assert encoder.cutter.before == (" " if is_byte_level else "")
+    if is_byte_level:
+        whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    cut = whole.encode(words, is_pretokenized=True)
+    first = [cut.word_ids.index(word) for word in range(len(words))]
+    assert cut.ids[1:-1] == whole.encode(" ".join(words), add_special_tokens=False).ids
+    assert found["pieces"].tolist() == cut.ids
+    assert found["first_piece"].tolist() == first
+
+
+def test_states_are_those_of_transformers(encoder: HubEncoder) -> None:
+    """Padded and masked by `transformers`, packed here."""
+    found = batch(encoder, [1, 2, 7], [0], [4, 5, 6, 1, 3])
+    lengths = found.inputs["piece_lengths"].tolist()
+    pieces = found.inputs["pieces"].split(lengths)
+    padding = int(encoder.model.config.pad_token_id or 0)
+    padded = torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True, padding_value=padding)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(p) for p in pieces], batch_first=True)
+    with torch.no_grad():
+        truth = encoder.model(padded, attention_mask=mask, output_hidden_states=True).hidden_states
+    states = encoder.layer_states(found)
+    assert len(states.tokens) == len(truth) == encoder.public.num_layers + 1
+    for tokens, records, whole in zip(states.tokens, states.records, truth, strict=True):
+        rows = torch.cat([row[:n] for row, n in zip(whole, lengths, strict=True)])
+        torch.testing.assert_close(tokens, rows[found.inputs["first_piece"]], rtol=1e-4, atol=1e-4)
+        means = torch.stack([row[:n].mean(0) for row, n in zip(whole, lengths, strict=True)])
+        torch.testing.assert_close(records, means, rtol=1e-4, atol=1e-4)
+
+
+def test_what_stands_beside_a_record_changes_nothing(encoder: HubEncoder) -> None:
+    alone = encoder.layer_states(batch(encoder, [1, 2, 7]))
+    beside = encoder.layer_states(batch(encoder, [4], [8] * 40, [1, 2, 7], [0, 3, 3, 5, 1]))
+    for one, many in zip(alone.tokens, beside.tokens, strict=True):
+        torch.testing.assert_close(one, many[41:44], rtol=1e-4, atol=1e-5)
+    for one, many in zip(alone.records, beside.records, strict=True):
+        torch.testing.assert_close(one[0], many[2], rtol=1e-4, atol=1e-5)
+
+
+def test_a_record_longer_than_the_positions_is_read_in_windows(encoder: HubEncoder) -> None:
+    """The first window is a record of its own."""
+    found = batch(encoder, [2] * 60)
+    pieces = found.inputs["pieces"]
+    limit = encoder.public.positions
+    assert len(pieces) > 2 * limit
+    window = torch.cat([pieces[: limit - 1], torch.tensor([encoder.cutter.end])])
+    with torch.no_grad():
+        truth = encoder.model(window.unsqueeze(0), output_hidden_states=True).hidden_states
+    first = found.inputs["first_piece"]
+    inside = first[first < limit - 1]
+    states = encoder.layer_states(found)
+    for own, whole in zip(states.tokens, truth, strict=True):
+        assert own.isfinite().all()
+        torch.testing.assert_close(own[: len(inside)], whole[0, inside], rtol=1e-4, atol=1e-4)
+
+
+def test_the_card_names_family_and_licence(encoder: HubEncoder) -> None:
+    family = FAMILIES[encoder.public.model_type].name
+    assert f"({family}, 3 layers of width 24, licence apache-2.0;" in encoder.public.provenance
+
+
+def test_pickled_weights_are_read_without_running_them(folders: Folders, tmp_path: Path) -> None:
+    model = family_folders.write(tmp_path, "roberta")
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    public = read_public(str(tmp_path))
+    assert torch.equal(
+        HubEncoder(public).model.embeddings.word_embeddings.weight,
+        model.embeddings.word_embeddings.weight,
+    )
+    ran = tmp_path / "ran"
+
+    class Runs:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (ran,)
+
+    torch.save({"embeddings.word_embeddings.weight": Runs()}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InvalidData, match="an encoder that loads"):
+        _ = HubEncoder(public).model
+    assert not ran.exists()
+
+
+def test_the_digest_is_of_what_is_read(tmp_path: Path) -> None:
+    family_folders.write(tmp_path, "bert")
+    before = read_public(str(tmp_path)).digest()
+    (tmp_path / "README.md").write_text("other words", encoding="utf-8")
+    assert read_public(str(tmp_path)).digest() == before
+    about = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(about | {"layer_norm_eps": 1e-5}))
+    assert read_public(str(tmp_path)).digest() != before
+
+
+def _without(*names: str) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        for name in names:
+            (place / name).unlink()
+
+    return change
+
+
+def _with_config(**fields: object) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        about = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps(about | fields))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_with_config(model_type="gpt2"), r"a known family \(albert, bert, .* of type 'gpt2'"),
+        (_with_config(auto_map={"AutoModel": "mine.Own"}), r"code of its own \(auto_map\)"),
+        (_without("config.json"), r"a folder with a config\.json"),
+        (_without("model.safetensors"), r"expected weights \(model\.safetensors or pytorch"),
+        (_without("tokenizer.json"), r"expected a tokenizer\.json"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_the_plan(
+    tmp_path: Path, change: Callable[[Path], None], problem: str
+) -> None:
+    family_folders.write(tmp_path, "bert")
+    config = model_part(name="features", encoder=str(tmp_path), prior="none")
+    require_usable(config, data_config(name="atis"))
+    change(tmp_path)
+    with pytest.raises(InvalidInput, match=problem):
+        require_usable(config, data_config(name="atis"))
+
+
+def test_fields_that_do_not_fit_are_refused_by_the_plan(folders: Folders) -> None:
+    place = str(folders("bert"))
+    data = data_config(name="atis")
+    with pytest.raises(InvalidInput, match=r"expected model\.prior=none with model\.encoder=/"):
+        require_usable(model_part(name="features", encoder=place), data)
+    with pytest.raises(InvalidInput, match=r"expected model\.layers from 0 to 3 .* got \[4\]"):
+        require_usable(model_part(name="features", encoder=place, prior="none", layers=(4,)), data)
+
+
+@pytest.mark.parametrize("offline", ["1", "0"])
+def test_a_hub_name_without_network_is_one_line_within_seconds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, offline: str
+) -> None:
+    """One request, no second one: its own client would wait 23 seconds between six."""
+    import huggingface_hub.constants
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    config = model_part(name="features", encoder="nobody/nothing", prior="none")
+    began = time.monotonic()
+    with pytest.raises(InvalidInput) as caught:
+        require_usable(config, data_config(name="atis"))
+    assert time.monotonic() - began < 8
+    assert "\n" not in str(caught.value)
+    assert "got 'nobody/nothing': no such folder, nothing of it in the hub's cache" in str(
+        caught.value
+    )
+    assert ("HF_HUB_OFFLINE" in str(caught.value)) == (offline == "1")
+
+
+def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    family_folders.write(tmp_path, "bert")
+    kept = load_file(str(tmp_path / "model.safetensors"))
+    kept.pop("encoder.layer.1.output.dense.weight")
+    save_file(kept, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
+    with pytest.raises(InvalidInput, match=r"got none for encoder\.layer\.1\.output\.dense"):
+        _ = HubEncoder(read_public(str(tmp_path))).model

