@@ -16,9 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sweep.results.leakage_table import violations
+
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
-from sweep.results.leakage_table import violations
 from sweep.runtime import runner
 from sweep.settings import from_environment
 

@@ -25,20 +25,17 @@ def build() -> typer.Typer:
     import typer
 
     from sweep import commands
+    from sweep.commands._root import root
 
     app = typer.Typer(
         name="sweep",
-        help="Hyperparameter sweeps for differentially private intent-and-slot models.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    @app.callback()
-    def root() -> None:
-        """Hyperparameter sweeps for differentially private intent-and-slot models."""
-
+    app.callback()(root)
     for module in sorted(pkgutil.iter_modules(commands.__path__), key=lambda found: found.name):
         if not module.name.startswith("_"):
             importlib.import_module(f"{commands.__name__}.{module.name}").register(app)

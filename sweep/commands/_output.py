@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -27,14 +28,15 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     out = Console(stderr=stderr, highlight=False)
-    if not out.is_terminal:
+    if not out.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         out.width = 140  # a file or a pipe has no edge at which tables must be cut
     return out
 
 
 def say(text: str, *, style: str | None = None, stderr: bool = False) -> None:
-    """Print one line as it is: nothing in it is markup, and a long one is not broken."""
-    console(stderr=stderr).print(text, style=style, markup=False, soft_wrap=True)
+    """Print one line as it is: nothing in it is markup. A terminal breaks a long one at spaces."""
+    out = console(stderr=stderr)
+    out.print(text, style=style, markup=False, soft_wrap=not out.is_terminal)
 
 
 def number(value: Any, form: str = ".4f") -> str:
@@ -69,10 +71,11 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     Raises: TrialFailed where a trial failed.
     """
     from sweep.results.export import export_best
-    from sweep.results.leakage_table import violations
     from sweep.results.selected_trial import sentence_of
     from sweep.results.summary import summary
-    from sweep.results.table import results_table
+    from sweep.results.tables.curves import curves_of
+    from sweep.results.tables.leakage import violations
+    from sweep.results.tables.trials import results_table
     from sweep.search.unrun import unrun
     from sweep.store.status import TrialStatus
     from trainables.errors import TrialFailed
@@ -85,7 +88,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         extra = {"tracking_problem": done.tracking_problem, "exported": exported, "unrun": left}
         print_json({**summary(folder), **extra})
     else:
-        console().print(results_table(folder.name, records))
+        console().print(results_table(folder.name, records, curves=curves_of(folder)))
         for sentence in violations(records):
             say(sentence, style="bold red")
         for sentence in filter(None, [sentence_of(folder)]):

@@ -35,7 +35,7 @@ def plan(
     from sweep.planning.pack_trials import packing_for, sentence
     from sweep.planning.plan_total import together
     from sweep.planning.prepare import prepare
-    from sweep.results.table import plan_table
+    from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment
     from trainables.figure_cache import FigureCache
 

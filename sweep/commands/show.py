@@ -65,14 +65,15 @@ def _print_tables(
     folder: SweepFolder, records: list[TrialRecord], damages: list[str], *, every: bool
 ) -> None:
     """Trials, repeats, leakage and generated text, each with what is wrong with it."""
-    from sweep.results.leakage_table import leakage_table, violations
     from sweep.results.selected_trial import sentence_of
-    from sweep.results.table import group_table, results_table
+    from sweep.results.tables.curves import curves_of
+    from sweep.results.tables.leakage import leakage_table, violations
+    from sweep.results.tables.trials import group_table, results_table
     from sweep.synthesis.table import synthesis_table
 
     out = console()
     most = None if every else _MOST_ROWS
-    out.print(results_table(folder.name, records, max_rows=most))
+    out.print(results_table(folder.name, records, max_rows=most, curves=curves_of(folder)))
     if most is not None and len(records) > most:
         say(
             f"{most} of {len(records)} trials: baselines, the front and the best; --all shows"
@@ -85,7 +86,7 @@ def _print_tables(
     repeats = group_table(records, max_rows=most)
     for table in (repeats, leakage_table(records), synthesis_table(records)):
         if table is not None:
-            out.print(table)
+            out.print("", table)
     for sentence in violations(records):
         say(sentence, style="bold red")
 

@@ -27,7 +27,8 @@ def unseal(
     from dataclasses import asdict
 
     from sweep.results.export import spend_of
-    from sweep.results.table import results_table
+    from sweep.results.tables.curves import curves_of
+    from sweep.results.tables.trials import results_table
     from sweep.runtime.selection import unseal as unsealing
     from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
@@ -51,7 +52,7 @@ def unseal(
         print_json({"name": name, "total": spent, "tracking_problem": problem})
         return
     out = console()
-    out.print(results_table(name, folder.records()))
+    out.print(results_table(name, folder.records(), curves=curves_of(folder)))
     if total is not None:
         say(
             f"{name} is unsealed: {total.num_releases} trials together cost epsilon"

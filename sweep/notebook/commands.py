@@ -166,7 +166,7 @@ def _say(*, quiet: bool) -> Callable[[str], None]:
 
 def _ended(done: Run, settings: Settings, say: Callable[[str], None]) -> Sweep:
     """The sweep, and what a person must know of how it ended."""
-    from sweep.results.leakage_table import violations
+    from sweep.results.tables.leakage import violations
 
     records = done.folder.records(running=False)
     for sentence in violations(records):

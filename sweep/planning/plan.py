@@ -18,7 +18,7 @@ from search_spaces.expansion import PLANNED_NAMES, Point, broken_of, expand
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account, Accounted
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of
-from sweep.store.trial_names import label, short
+from sweep.store.trial_names import setting
 from trainables.config import TrialConfig
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.rounding import format_epsilon
@@ -117,7 +117,7 @@ def _unpriced(point: Point) -> PlannedTrial:
     """A point as a trial, without the figures that accounting gives."""
     config = point.config
     fields = config.model_dump(mode="json") if config is not None else point.fields
-    name = ", ".join((point.variant, *(f"{label(p)}={short(v)}" for p, v in point.values.items())))
+    name = ", ".join((point.variant, *(setting(p, v) for p, v in point.values.items())))
     return PlannedTrial(
         id=config.id if config is not None else _digest(fields),
         name=name,

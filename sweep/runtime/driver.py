@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sweep.results.progress import Progress
+from sweep.results.tables.progress import Progress
 from sweep.runtime.events import TrialEvent
 from sweep.runtime.journal import Journal
 from sweep.spending.budget import spent_after
@@ -134,6 +134,7 @@ class Driver:
                 status=status,
                 epochs_done=report.epochs_done if report else self._journal.epochs_done(trial.id),
                 epochs=trial.epochs,
+                plan=trial,
                 validation=goals.validated(metrics),
                 epsilon=metrics.get("epsilon_spent"),
                 seconds_per_epoch=report.seconds if report else None,

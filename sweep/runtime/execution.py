@@ -15,7 +15,7 @@ from sweep.planning.packing import Packing
 from sweep.planning.plan import plan_point
 from sweep.planning.pricing import price, total_filter
 from sweep.results import leakage
-from sweep.results.progress import Progress
+from sweep.results.tables.progress import Progress
 from sweep.runtime import continuation, preflight
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob
@@ -186,6 +186,7 @@ def progress_of(record: TrialRecord) -> Progress:
         status=TrialStatus.PLANNED if record.status is TrialStatus.INTERRUPTED else record.status,
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
+        plan=record.plan,
         validation=goals.validated(record.metrics),
         epsilon=record.metrics.get("epsilon_spent"),
     )

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from rich.console import Console
+from rich.control import Control
 from rich.live import Live
-from rich.table import Table
 
 from search_spaces.space import SearchSpace
 from sweep import phases
-from sweep.results.progress import Progress, live_table
+from sweep.results.tables.fitting import FittedTable
+from sweep.results.tables.progress import Progress, live_table
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
 from trainables.formats import duration, number
@@ -60,20 +61,9 @@ class View:
             if self._began is None and progress.status is TrialStatus.RUNNING:
                 self._began = self._clock(), self._epochs()[0]
             before = self._progress.pop(trial_id, None)
-            if before is not None and progress.validation[1] is None:
-                progress = Progress(
-                    name=progress.name,
-                    status=progress.status,
-                    epochs_done=progress.epochs_done,
-                    epochs=progress.epochs,
-                    validation=before.validation,
-                    epsilon=before.epsilon,
-                    seconds_per_epoch=before.seconds_per_epoch,
-                    reason=progress.reason,
-                )
-            self._progress[trial_id] = progress
+            self._progress[trial_id] = _after(before, progress)
 
-    def table(self, *, max_rows: int) -> Table:
+    def table(self, *, max_rows: int) -> FittedTable:
         """The present state."""
         with self._lock:
             rows = {
@@ -85,8 +75,14 @@ class View:
             summary = ": ".join(part for part in (self._phase, self._summary()) if part)
             return live_table(self._name, rows, summary=summary, max_rows=max_rows)
 
-    def __rich_console__(self, console: Console, options: object) -> Iterator[Table]:
-        yield self.table(max_rows=max(5, console.height - 8))
+    def __rich_console__(self, console: Console, options: object) -> Iterator[FittedTable]:
+        room = max(5, console.height - 2)
+        rows = room
+        table = self.table(max_rows=rows)
+        while rows > 1 and (lines := len(console.render_lines(table))) > room:
+            rows = max(1, min(rows - 1, rows * room // lines))  # a row may take several lines
+            table = self.table(max_rows=rows)
+        yield table
 
     def summary(self) -> str:
         """How many trials are done and how long the others will take, as people say it."""
@@ -127,6 +123,23 @@ class View:
         return (self._clock() - when) * (total - done) / (done - before)
 
 
+def _after(before: Progress | None, progress: Progress) -> Progress:
+    """The progress with what it lacks as it was, and with what validation found epoch by epoch."""
+    if before is not None and progress.validation[1] is None:
+        progress = replace(
+            progress,
+            validation=before.validation,
+            epsilon=before.epsilon,
+            seconds_per_epoch=before.seconds_per_epoch,
+        )
+    earlier = () if before is None else before.by_epoch
+    found = progress.validation[1]
+    is_new = before is None or before.epochs_done < progress.epochs_done or not earlier
+    return replace(
+        progress, by_epoch=(*earlier, found) if found is not None and is_new else earlier
+    )
+
+
 def num_expected(space: SearchSpace, plan: Plan) -> int:
     """Trials of a sweep in all, those included that its search has yet to choose; of a private
     selection the one that leaves.
@@ -158,12 +171,29 @@ def watching(
     if quiet:
         yield lambda trial_id, progress: None
     elif console.is_terminal:
-        live = Live(view, console=console, refresh_per_second=2, transient=True)
+        draw = _redrawn(view, console)
+        live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
         with phases.heard(view.enter), live:
             yield view.update
     else:
         with phases.heard(_each_once(console)):
             yield lines(view, console)
+
+
+def _redrawn(view: View, console: Console) -> Callable[[], View]:
+    """The view, on an empty screen where the terminal's size has changed: it has broken the lines
+    of the last frame anew, so that nobody knows how many there are to draw over.
+    """
+    size = console.size
+
+    def draw() -> View:
+        nonlocal size
+        if console.size != size:
+            size = console.size
+            console.control(Control.clear(), Control.home())
+        return view
+
+    return draw
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dashboards.live_metrics import COUNTS, STATUSES, LiveMetric, metrics
-from sweep.results.progress import Progress
+from sweep.results.tables.progress import Progress
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import SweepFolder

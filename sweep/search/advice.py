@@ -13,7 +13,7 @@ from sweep.results.standing import Standing, standing
 from sweep.search import suggest as search
 from sweep.search.source import observations_of
 from sweep.store.sweeps import TrialRecord
-from sweep.store.trial_names import label, short
+from sweep.store.trial_names import label, setting, short
 from trainables import catalogue
 from trainables.errors import InvalidInput
 
@@ -124,5 +124,5 @@ def _proposal(
         for record in tried
     ):
         return None
-    values = ", ".join(f"{label(path)}={short(value)}" for path, value in next_one.values.items())
+    values = ", ".join(setting(path, value) for path, value in next_one.values.items())
     return f"TPE would try {next_one.variant.name}, {values}"

@@ -23,11 +23,20 @@ def about(command: Sequence[str]) -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """The commit of this code, where it runs from a checkout."""
+    """The commit of this code, where it runs from a checkout.
+
+    An installed package may lie in somebody else's repository (a virtual environment in a project
+    of theirs): its files are not that repository's.
+    """
+    here = Path(__file__)
+    return _git(here, "rev-parse", "HEAD") if _git(here, "ls-files", here.name) else None
+
+
+def _git(here: Path, *words: str) -> str | None:
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"],
-            cwd=Path(__file__).parent,
+            ["git", *words],
+            cwd=here.parent,
             capture_output=True,
             text=True,
             timeout=10,

@@ -31,13 +31,31 @@ def label(path: str) -> str:
 def short(value: Any) -> str:
     """A value of an axis as a table has room for it.
 
-    >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1})
-    ('for epsilon 8', 'linear:0.1')
+    >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1}), short(1e-5)
+    ('ε ≤ 8', 'linear:0.1', '1e-05')
+    >>> short({"kind": "none", "tau": 0.0}), short({"total_noise": 0.5})
+    ('none', 'total_noise:0.5')
     """
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict) and set(value) == {"target_epsilon"}:
-        return f"for epsilon {short(value['target_epsilon'])}"
+        return f"ε ≤ {short(value['target_epsilon'])}"
+    if isinstance(value, dict) and value.get("kind") == "none":
+        return "none"
+    if isinstance(value, dict) and "kind" not in value:
+        return ":".join(f"{key}:{short(part)}" for key, part in value.items())
     if isinstance(value, dict):
         return ":".join(short(part) for part in value.values())
     return str(value)
+
+
+def setting(path: str, value: Any) -> str:
+    """A field and its value.
+
+    >>> setting("privacy.max_grad_norm", 0.5)
+    'C=0.5'
+    >>> setting("privacy.noise_multiplier", {"target_epsilon": 8})
+    'ε≤8'
+    """
+    words = short(value)
+    return words.replace(" ", "") if words.startswith("ε ≤ ") else f"{label(path)}={words}"

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from sweep.results import select
+from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.sweeps import TrialRecord
 from trainables import formats
 
@@ -23,9 +20,16 @@ COLUMNS = (
     ("parse_valid_rate", "parses", False),
     ("epsilon", "epsilon", False),
 )
+_LEGENDS = {
+    "words": "words, functions: share of the human types that occur",
+    "chi²": "chi²: 0 is equal",
+    "loss": "loss: nats a token under the public model",
+    "parses": "parses: share of drawn programs that read",
+}
+_HUMAN = "human: one half against the other"
 
 
-def synthesis_table(records: Sequence[TrialRecord]) -> Table | None:
+def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
     """Figures of generated text, the human ceiling in the last row; None without such a trial."""
     made = [
         record
@@ -34,28 +38,26 @@ def synthesis_table(records: Sequence[TrialRecord]) -> Table | None:
     ]
     if not made:
         return None
-    table = Table(
-        title="generated text",
-        caption="words, functions: share of the human types that occur · chi²: 0 is equal · loss:"
-        " nats a token under the public model · parses: share of drawn programs that read",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1),
-        pad_edge=False,
-    )
-    table.add_column("trial", overflow="fold", min_width=16)
-    for _, head, _ in COLUMNS:
-        table.add_column(head, justify="right", no_wrap=True)
-    for record in made:
-        table.add_row(
-            Text(record.plan.name),
-            *(formats.figure(name, select.value(record, name)) for name, _, _ in COLUMNS),
+    names = [record.plan.name for record in made]
+    columns = [
+        Column(
+            head=head,
+            cells=[
+                *(formats.figure(name, select.value(record, name)) for record in made),
+                formats.figure(name, made[0].metrics.get(f"{name}_human_ceiling"))
+                if ceiling
+                else "-",
+            ],
+            worth=100 if name in ("mauve", "epsilon") else 50 - place,
+            legend=_LEGENDS.get(head, ""),
         )
-    table.add_row(
-        Text("human: one half against the other"),
-        *(
-            formats.figure(name, made[0].metrics.get(f"{name}_human_ceiling")) if ceiling else "-"
-            for name, _, ceiling in COLUMNS
-        ),
-        style="dim",
+        for place, (name, head, ceiling) in enumerate(COLUMNS)
+    ]
+    return FittedTable(
+        title="generated text",
+        columns=[
+            Column(head="trial", cells=[*names, _HUMAN], is_text=True, at_least=16),
+            *columns,
+        ],
+        styles=[*("" for _ in made), "dim"],
     )
-    return table

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sweep.results import select
-from sweep.results.table import escaped
 from sweep.settings import Settings
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -23,7 +22,7 @@ from sweep.tracking.mlflow_client import Batch, Store
 from sweep.tracking.mlflow_trials import TrialRuns
 from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import note
-from sweep.tracking.text import CURATOR, metric_key, version_tags
+from sweep.tracking.text import CURATOR, escaped, metric_key, version_tags
 from trainables import figures
 
 _REST = 20  # times as long as a summary took: until the next one

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sweep.results import select
-from sweep.results.table import escaped, markdown
 from sweep.store.sweeps import TrialRecord
+from sweep.tracking.text import escaped
 from trainables import figures, formats
 
 LONGEST = 5_000  # characters that a store keeps of a description
@@ -20,6 +20,7 @@ EXPERIMENT = (
     " **Views** each sweep has its table of trials, its curves by epoch and its settings against"
     f" results. {_READING}"
 )
+_COLUMNS = ("epsilon", "epsilon_paper", "seconds")
 
 
 def note(
@@ -36,7 +37,7 @@ def note(
     parts.append(_failures(records))
     if finished:
         parts += [
-            markdown(finished),
+            _table(finished),
             f"Bold: on the front of {figures.label(select.headline(finished))} and epsilon.",
         ]
     parts.append(_READING)
@@ -65,6 +66,21 @@ def _failures(records: Sequence[TrialRecord]) -> str:
     }
     said = [f"{count} {word}" for word, count in counts.items() if count]
     return f"Of {len(records)} trials: {', '.join(said)}." if said else ""
+
+
+def _table(records: Sequence[TrialRecord]) -> str:
+    """Finished trials as a Markdown table of public figures, the front in bold."""
+    best = {record.plan.id for record in select.front(records)}
+    names = (select.headline(records), *_COLUMNS)
+    heads = [figures.label(name) for name in names]
+    lines = [f"| trial | {' | '.join(heads)} |", "|---" * (len(names) + 1) + "|"]
+    for record in records:
+        known = [(name, select.value(record, name)) for name in names]
+        cells = ["" if value is None else formats.figure(name, value) for name, value in known]
+        name = escaped(record.plan.name)
+        name = f"**{name}**" if record.plan.id in best else name
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _fitting(parts: Sequence[str]) -> str:

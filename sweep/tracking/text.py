@@ -19,6 +19,18 @@ CURATOR_PREFIX = f"{CURATOR}/"
 OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_done"})
 
 
+def escaped(text: str) -> str:
+    """A person's words without what Markdown or HTML would take for their own signs.
+
+    >>> escaped("a|b *c* <img src=x>")
+    'a/b \\\\*c\\\\* &lt;img src=x&gt;'
+    """
+    text = " ".join(text.replace("|", "/").split())
+    for sign in "\\`*_[]#!~":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def metric_key(name: str) -> str:
     """A metric's name in MLflow.
 

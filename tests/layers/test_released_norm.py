@@ -20,6 +20,7 @@ from trainables.layers.char_cnn import NUM_CHARS, CharCnn, CharCnnEntry
 from trainables.layers.crf import CrfEntry, LinearChainCrf
 from trainables.layers.crf_statistics import LogPairs, ProductPairs
 from trainables.layers.embedding import Embedding, EmbeddingEntry
+from trainables.layers.factored import FactoredEntry, FactoredLinear
 from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
 from trainables.layers.linear import Linear, LinearEntry
 from trainables.layers.lstm import BiLstm, LstmEntry
@@ -69,6 +70,13 @@ def wide_linear(rows: Rows, draw: Cancelling) -> list[Entry]:
     layer, number = Linear(700, 300), len(rows.record)
     x, g = draw.alike(number, 700), draw.opposite(number, 300)
     return [LinearEntry(layer.weight, layer.bias, x, g, rows)]
+
+
+def factored(rows: Rows, draw: Cancelling) -> list[Entry]:
+    """Rows of the shared weights cancel too: the shares of two outputs are nearly opposite."""
+    shares = draw.opposite(20, 30) / draw.size
+    layer, number = FactoredLinear(24, shares), len(rows.record)
+    return [FactoredEntry(layer, draw.alike(number, 24), draw.opposite(number, 20), rows)]
 
 
 def adapters(rows: Rows, draw: Cancelling) -> list[Entry]:
@@ -168,8 +176,8 @@ def norm_used_twice(rows: Rows, draw: Cancelling) -> list[Entry]:
 KINDS = {
     f.__name__: f
     for f in (
-        linear, wide_linear, adapters, lstm, embedding, layer_norm, char_cnn, crf, crf_in_logs,
-        tied_table, used_twice, norm_used_twice,
+        linear, wide_linear, factored, adapters, lstm, embedding, layer_norm, char_cnn, crf,
+        crf_in_logs, tied_table, used_twice, norm_used_twice,
     )
 }  # fmt: skip
 

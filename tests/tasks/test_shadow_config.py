@@ -9,7 +9,10 @@ import pytest
 
 from trainables import catalogue
 from trainables.config import parse
-from trainables.tasks._shadow import config_for
+from trainables.encoders.about import read_about
+from trainables.system.communication import Alone
+from trainables.tasks._shadow import available_corpora, config_for
+from trainables.trial import run
 
 _HEALTH: dict[str, Any] = {"name": "health", "split": "bernoulli"}
 
@@ -43,3 +46,28 @@ def test_every_model_has_a_fixed_learning_rate_for_it(name: str, tmp_path: Path)
         target = parse({"data": _HEALTH, **fields})
         rates.add(config_for(target, data_dir=tmp_path).training.learning_rate)
     assert len(rates) == 1
+
+
+def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path: Path) -> None:
+    """Of a made corpus without real ones beside it every shadow's corpus may be among them."""
+    made = {"name": "communication", "num_utterances": 1_000}
+    fields = {
+        "engine": "sgd",
+        "data": made,
+        "model": {"name": "features", "encoder": "small"},
+        "training": {"epochs": 1},
+        "evaluation": {"attacks": ["shadow"], "bootstrap_samples": 0},
+    }
+    config = parse(fields)
+    learnt = read_about("small").corpora
+    assert config_for(config, data_dir=tmp_path).data.name in learnt
+    assert set(available_corpora(tmp_path)) <= {config.data.name, *learnt}
+    result = run(
+        config,
+        folder=tmp_path,
+        comm=Alone(),
+        report=lambda _: True,
+        data_dir=tmp_path,
+        cache_dir=tmp_path / "cache",
+    )
+    assert result.metrics["mia_shadow_auc"] is not None

@@ -19,6 +19,7 @@ from trainables.errors import InvalidInput
 from trainables.layers.char_cnn import CharCnn
 from trainables.layers.crf import LinearChainCrf
 from trainables.layers.embedding import Embedding
+from trainables.layers.factored import FactoredLinear
 from trainables.layers.layer_norm import LayerNorm
 from trainables.layers.linear import Linear
 from trainables.layers.lstm import BiLstm
@@ -27,7 +28,7 @@ from trainables.layers.tied import combine
 from trainables.layers.units import Units
 from trainables.privacy.clip_rule import FLAT, ClipRule
 
-TAPED = (Linear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
+TAPED = (Linear, FactoredLinear, Embedding, LayerNorm, BiLstm, CharCnn, LinearChainCrf)
 
 
 class LossModel(Protocol):

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, product
+from trainables.layers.products import library_for
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
@@ -65,7 +66,8 @@ class LinearEntry:
         scale = row_factors(units, factors, self.rows)
         if self.weight.requires_grad:
             g, x = scaled_pair(self.g, self.x, scale)
-            views[self.weight].addmm_(g.t(), x)
+            with library_for(x, g.shape[0] * self.weight.numel()):
+                views[self.weight].addmm_(g.t(), x)
         if self.bias is not None and self.bias.requires_grad:
             views[self.bias].add_(column_sums(self.g, scale))
 
@@ -82,7 +84,7 @@ class _TapedLinear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = (weight, bias, tape, rows)
-        return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+        return _product(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     @staticmethod
     @once_differentiable
@@ -96,6 +98,11 @@ class _TapedLinear(torch.autograd.Function):
         return g_x, None, None, None, None
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    with library_for(x, x.shape[0] * weight.numel()):
+        return F.linear(x, weight, bias)
+
+
 class Linear(nn.Linear):
     """`nn.Linear` on packed rows [n, in_features] -> [n, out_features]."""
 
@@ -103,5 +110,5 @@ class Linear(nn.Linear):
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
         if tape is None or not any(p.requires_grad for p in self.parameters()):
-            return F.linear(x, self.weight, self.bias)
+            return _product(x, self.weight, self.bias)
         return apply(_TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False)

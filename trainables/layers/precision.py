@@ -17,6 +17,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from trainables.layers.products import library_for
+
 Precision = Literal["fp32", "bf16"]
 
 
@@ -43,4 +45,5 @@ def as_operand(x: Tensor) -> Tensor:
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
     """`x @ weight` in the type of `x`, to which `weight` is rounded."""
-    return x @ weight.to(x.dtype)
+    with library_for(x, x.shape[0] * weight.numel()):
+        return x @ weight.to(x.dtype)

@@ -21,6 +21,7 @@ from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
 from trainables.encoders.tags import bio_scores, tag_parts
 from trainables.errors import InvalidInput
+from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models._nlu import Encoded, LayerStates, NluModel
@@ -171,7 +172,6 @@ class Features(NluModel):
     """See `features`. Packed inputs: `tokens` [T, D + 1] and `records` [B, E + 1], of norm 1 but
     for the constant last entry."""
 
-    parts: Tensor
     intent_names: Tensor | None
     tag_names: Tensor | None
 
@@ -188,14 +188,13 @@ class Features(NluModel):
         self.tag_weight = config.tag_weight
         self.provenance = fixed.provenance
         parts = tag_parts(schema, factored=config.tag_head == "factored")
-        self.register_buffer("parts", torch.from_numpy(parts), persistent=False)
         of_intents, of_tags = fixed.name_vectors(schema) or (None, None)
         self.register_buffer("intent_names", of_intents, persistent=False)
         self.register_buffer("tag_names", of_tags, persistent=False)
         self.intent_head = Linear(fixed.record_width, len(schema.intents), bias=False)
-        self.tag_head = Linear(fixed.token_width, parts.shape[1], bias=False)
-        for head in (self.intent_head, self.tag_head):
-            torch.nn.init.zeros_(head.weight)
+        torch.nn.init.zeros_(self.intent_head.weight)
+        self.tag_head = FactoredLinear(fixed.token_width, torch.from_numpy(parts))
+        self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
         self._forbid_broken_spans(schema)
 
     @property
@@ -246,10 +245,17 @@ class Features(NluModel):
         if self.tag_names is None or self.intent_names is None:
             tokens, records = batch.inputs["tokens"], batch.inputs["records"]
             return tokens.new_zeros(len(tokens), 0), records.new_zeros(len(records), 0)
-        return (
-            batch.inputs["token_names"].float() @ self.tag_names.t(),
-            batch.inputs["record_names"].float() @ self.intent_names.t(),
-        )
+        of_tokens = batch.inputs["token_names"]
+        # Full batches come again and again, and no step changes what the names score.
+        if self._last_scores is None or self._last_scores[0] is not of_tokens:
+            self._last_scores = (
+                of_tokens,
+                (
+                    of_tokens.float() @ self.tag_names.t(),
+                    batch.inputs["record_names"].float() @ self.intent_names.t(),
+                ),
+            )
+        return self._last_scores[1]
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The rows are the only layer."""
@@ -286,8 +292,7 @@ class Features(NluModel):
         return scores + start if start.shape[1] else scores
 
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
-        found: Tensor = self.tag_head(tokens, rows)
-        scores = found @ self.parts.t()
+        scores: Tensor = self.tag_head(tokens, rows)
         return scores + start if start.shape[1] else scores
 
     def _forbid_broken_spans(self, schema: LabelSchema) -> None:

@@ -86,7 +86,7 @@ class NluModel(nn.Module, ABC):
         self.provenance = "trained from random weights"
         self.dropout = dropout
         self.intent_head = Linear(token_width, num_intents)
-        self.tag_head = Linear(token_width, num_tags)
+        self.tag_head: nn.Module = Linear(token_width, num_tags)
         self.crf = LinearChainCrf(num_tags)
         self._seed = seed
         self._step: int | None = None

@@ -115,6 +115,23 @@ def prepare(
     data_dir: Path,
     cache_dir: Path,
 ) -> Setup:
+    """As `assemble`, for a model that starts from nothing that the records have formed.
+
+    Raises: InvalidInput for data, a start or a mechanism that cannot be used.
+    """
+    entry = catalogue.entry("models", config.model.name)
+    if hasattr(entry, "require_usable"):
+        entry.require_usable(config.model, config.data)
+    return assemble(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+
+
+def assemble(
+    config: TrialConfig,
+    *,
+    comm: Communicator,
+    data_dir: Path,
+    cache_dir: Path,
+) -> Setup:
     """Open the data, build the model, couple them in an engine.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
@@ -132,8 +149,6 @@ def prepare(
         undeclared=corpus.undeclared,
     )
     entry = catalogue.entry("models", config.model.name)
-    if hasattr(entry, "require_usable"):
-        entry.require_usable(config.model, config.data)
     model: NluModel = entry.build(config.model, schema=corpus.schema, seed=config.training.seed)
     loader = model.loader(corpus, cache_dir=cache_dir)
     if torch.cuda.is_available():

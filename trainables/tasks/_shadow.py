@@ -112,7 +112,8 @@ def _first_of_all(lock: Path, comm: Communicator) -> Iterator[None]:
 def _train(
     shadow: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> Signals:
-    setup = _setup.prepare(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    # Its corpus is public: an encoder may have learnt from it.
+    setup = _setup.assemble(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     train(
         setup,
         epochs=shadow.training.epochs,

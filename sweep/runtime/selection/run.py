@@ -18,8 +18,8 @@ from sweep.planning.plan import plan_point
 from sweep.planning.prepare import Prepared, prepare_space
 from sweep.planning.pricing import price as priced_trials
 from sweep.planning.selection_price import SelectionPrice
-from sweep.results.progress import Progress
 from sweep.results.selected_trial import release_best
+from sweep.results.tables.progress import Progress
 from sweep.runtime import preflight
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, RunSettings

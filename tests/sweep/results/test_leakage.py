@@ -16,7 +16,7 @@ import pytest
 from search_spaces import space as spaces
 from sweep.planning.prepare import prepare_space
 from sweep.results import leakage, select
-from sweep.results.leakage_table import leakage_table, violations
+from sweep.results.tables.leakage import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import settings_in
@@ -171,7 +171,7 @@ def test_the_table_has_intervals_bounds_and_claims(
 ) -> None:
     table = leakage_table(quiet[1].records())
     assert table is not None
-    heads = [str(column.header) for column in table.columns]
+    heads = [column.head for column in table.columns]
     assert {"lira", "loss", "rmia", "TPR", "blind", "ΔSER", "ΔMIA"} <= set(heads)
     assert heads[-2:] == ["ε ≥", "claimed"]
     assert violations(quiet[1].records()) == []

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.results import select
-from sweep.results.table import results_table
+from sweep.results.tables.trials import results_table
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
@@ -176,4 +176,4 @@ def test_a_long_table_keeps_baselines_the_front_and_the_best() -> None:
     shown = results_table("many", records, max_rows=5)
     names = [str(cell) for cell in shown.columns[1].cells]
     assert names == [records[n].plan.name for n in (0, 50, 97, 98, 99)]
-    assert len(results_table("many", records, max_rows=100).rows) == 100
+    assert len(results_table("many", records, max_rows=100).columns[0].cells) == 100

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sweep.results.standing import OWN, PAIRED, SEEDS, interval_of, standing
-from sweep.results.table import results_table
+from sweep.results.tables.trials import results_table
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
 from trainables.config import parse

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from sweep import phases
 from sweep.planning.prepare import prepare_space
-from sweep.results.progress import Progress
-from sweep.runtime.live import View, lines, num_expected, preparing, watching
+from sweep.results.tables.progress import Progress
+from sweep.runtime.live import View, _redrawn, lines, num_expected, preparing, watching
 from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import parse
@@ -181,3 +181,29 @@ def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
         cache_dir=settings.cache_dir,
     )
     assert noted == ["loading the corpus", "", "evaluating", "attacks", ""]
+
+
+def test_a_terminal_of_another_size_is_drawn_on_anew(clock: Clock) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=100, height=30, force_terminal=True)
+    draw = _redrawn(View("toy", clock=clock), console)
+    draw()
+    assert out.getvalue() == ""
+    console.width = 70
+    draw()
+    assert out.getvalue() == "\x1b[2J\x1b[H"
+    out.truncate(0)
+    draw()
+    assert out.getvalue() == ""
+
+
+def test_the_live_table_has_the_course_of_validation_and_fits_the_height(clock: Clock) -> None:
+    view = View("toy", clock=clock)
+    for trial in range(40):
+        for epoch, found in ((1, 0.9), (2, 0.5), (3, 0.1)):
+            row = replace(RUNNING, name="a long name of a trial " * 3, epochs_done=epoch)
+            view.update(str(trial), replace(row, validation=("SER", found)))
+    out = io.StringIO()
+    Console(file=out, width=80, height=24).print(view)
+    assert "█▅▁" in out.getvalue()
+    assert len(out.getvalue().splitlines()) <= 22

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.live_metrics import LiveMetric, metrics
-from sweep.results.progress import Progress
+from sweep.results.tables.progress import Progress
 from sweep.runtime.ray_metrics import Recorder, recorded
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus

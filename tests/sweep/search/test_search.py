@@ -17,7 +17,7 @@ from search_spaces.space import SearchSpace
 from sweep.planning import prepare
 from sweep.planning.accounting import accounting
 from sweep.planning.refusals import require_trials
-from sweep.results.progress import Progress
+from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted
 from sweep.search.source import observations_of

@@ -1,0 +1,35 @@
+"""What `sweep` itself takes, before any command."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+_PACKAGE = "dp-nlu-sweep"
+
+
+def version() -> str:
+    """The installed version, `unknown` where the code is not installed."""
+    try:
+        return metadata.version(_PACKAGE)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"sweep {version()}")
+        raise typer.Exit
+
+
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Hyperparameter sweeps for differentially private intent-and-slot models."""

@@ -1,0 +1,1 @@
+"""Tables for people, as wide as where they are printed."""

@@ -1,0 +1,108 @@
+"""What trials of a table differ by: a column for each axis that varies, short ids, curves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sweep.results.tables.fitting import Column
+from sweep.store.plans import PlannedTrial
+from sweep.store.trial_names import label, setting, short
+from trainables.privacy.mechanism import claims_privacy
+
+_SHORTEST_ID = 6
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_CURVE = 12  # cells
+_PAIRS = 18  # cells: some settings side by side
+
+
+def short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """The beginning of each id that no other has, all of one length: what commands take for it.
+
+    >>> short_ids(["8158fb36f603", "8158fb99f603"])
+    {'8158fb36f603': '8158fb3', '8158fb99f603': '8158fb9'}
+    """
+    longest = max(map(len, ids), default=0)
+    length = next(
+        (n for n in range(_SHORTEST_ID, longest) if len({one[:n] for one in ids}) == len(set(ids))),
+        longest,
+    )
+    return {one: one[:length] for one in ids}
+
+
+def varied_paths(plans: Sequence[PlannedTrial]) -> list[str]:
+    """The axes that have more than one value among trials, in the order of the space."""
+    seen: dict[str, set[str]] = {}
+    for plan in plans:
+        for path, value in plan.values.items():
+            seen.setdefault(path, set()).add(repr(value))
+    everywhere = {path for path in seen if all(path in plan.values for plan in plans)}
+    return [path for path, values in seen.items() if len(values) > 1 or path not in everywhere]
+
+
+def value_at(plan: PlannedTrial, path: str) -> Any:
+    """The value of an axis: the point's own, else what the trial's fields say; None: no such
+    field, or one without meaning for the engine.
+    """
+    if path in plan.values:
+        return plan.values[path]
+    if path.startswith("privacy.") and not claims_privacy(plan.engine):
+        return None
+    found: Any = plan.fields
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def setting_columns(
+    plans: Sequence[PlannedTrial], paths: Sequence[str]
+) -> tuple[list[Column], Column]:
+    """A column for each of `paths` that varies among `plans` and one for their variants, where
+    they differ; and one column that says all of it.
+    """
+    columns = []
+    for path in paths:
+        values = [value_at(plan, path) for plan in plans]
+        cells = ["" if value is None else short(value) for value in values]
+        if len({cell for cell in cells if cell}) > 1:
+            words = any(isinstance(value, str) or "kind" in _keys(value) for value in values)
+            column = Column(head=label(path), cells=cells, is_setting=True, is_left=words)
+            columns.append((path, values, column))
+    variants = [plan.variant for plan in plans]
+    differ = len(set(variants)) > 1 or not columns
+    pairs = [
+        ", ".join(
+            [
+                *([variant] if differ else []),
+                *(setting(path, v[place]) for path, v, _ in columns if v[place] is not None),
+            ]
+        )
+        for place, variant in enumerate(variants)
+    ]
+    together = Column(head="trial", cells=pairs, is_text=True, at_least=_PAIRS)
+    apart = [column for _, _, column in columns]
+    if differ:
+        apart.insert(0, Column(head="trial", cells=variants, is_text=True))
+    return apart, together
+
+
+def _keys(value: Any) -> Sequence[str]:
+    return tuple(value) if isinstance(value, dict) else ()
+
+
+def curve(values: Sequence[float | None], width: int = _CURVE) -> str:
+    """A row of figures as bars, the newest last; empty for fewer than two.
+
+    >>> curve([1.0, 0.5, None, 0.25, 0.0])
+    '█▅▃▁'
+    """
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return ""
+    if len(known) > width:
+        known = [known[(place + 1) * len(known) // width - 1] for place in range(width)]
+    low, high = min(known), max(known)
+    if high == low:
+        return _BLOCKS[0] * len(known)
+    steps = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[round(steps * (value - low) / (high - low))] for value in known)

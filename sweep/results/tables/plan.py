@@ -1,0 +1,55 @@
+"""The trials of a plan as a table."""
+
+from __future__ import annotations
+
+from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
+from sweep.results.tables.fitting import Column, FittedTable
+from sweep.store.plans import Plan
+from trainables import formats
+from trainables.privacy.mechanism import claims_privacy
+
+
+def plan_table(plan: Plan, *, drawn_from: bool = False) -> FittedTable:
+    """The trials of a plan, the refused ones with their reason; `drawn_from`: the configurations
+    that an unknown number of trials is drawn from.
+    """
+    what = "configurations to draw from" if drawn_from else "trials to run"
+    title = f"{plan.name}: {len(plan.to_run)} {what}, {len(plan.refused)} refused"
+    if plan.to_choose:
+        title += f", {plan.to_choose} to be chosen while it runs"
+    if plan.seconds is not None and plan.to_run and not drawn_from:
+        title += f", about {formats.duration(plan.seconds)} one after another"
+    trials = plan.trials
+    apart, together = setting_columns(trials, varied_paths(trials))
+    ids = short_ids([trial.id for trial in trials])
+    reasons = dict.fromkeys(trial.reason for trial in trials if trial.reason)
+    numbers = {reason: str(place) for place, reason in enumerate(reasons, start=1)}
+    noise = [
+        formats.number(trial.noise_multiplier) if claims_privacy(trial.engine) else "-"
+        for trial in trials
+    ]
+    columns = [
+        Column(head="id", cells=[ids[trial.id] for trial in trials], worth=95, is_left=True),
+        *apart,
+        Column(
+            head="refused",
+            cells=[numbers.get(trial.reason, "") if trial.reason else "" for trial in trials],
+        ),
+        Column(head="noise", cells=noise, worth=60),
+        Column(head="epsilon", cells=[formats.epsilon(trial.epsilon) for trial in trials]),
+        Column(
+            head="epsilon_paper",
+            cells=[formats.epsilon(trial.epsilon_paper) for trial in trials],
+            worth=45,
+            legend="epsilon_paper is the paper's figure and no guarantee",
+        ),
+        Column(head="steps", cells=[str(trial.steps or "-") for trial in trials], worth=40),
+        Column(head="time", cells=[formats.duration(t.seconds) for t in trials], worth=55),
+    ]
+    return FittedTable(
+        title=title,
+        columns=columns,
+        settings=together,
+        notes=[f"refused ({number}): {reason}" for reason, number in numbers.items()],
+        styles=["" if trial.runs else "dim" for trial in trials],
+    )

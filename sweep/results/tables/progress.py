@@ -1,0 +1,98 @@
+"""How far a sweep is: what its trials do now, as a table. Plain data in, a table out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from sweep.results.tables.axes import curve, setting_columns, short_ids, varied_paths
+from sweep.results.tables.fitting import Column, FittedTable
+from sweep.results.tables.trials import STYLES
+from sweep.store.plans import PlannedTrial
+from sweep.store.status import TrialStatus
+from trainables import formats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a running trial is; `epsilon` is what it has spent. `plan` None: what it is must not
+    be seen yet, its `name` stands for it.
+    """
+
+    name: str
+    status: TrialStatus
+    epochs_done: int
+    epochs: int
+    plan: PlannedTrial | None = None
+    validation: tuple[str, float | None] = ("SER", None)  # as `goals.validated` gives it
+    by_epoch: tuple[float, ...] = ()  # what validation found before
+    epsilon: float | None = None
+    seconds_per_epoch: float | None = None
+    reason: str = ""  # why it failed
+    phase: str = ""  # what a running trial does besides training
+
+
+def live_table(
+    name: str, progress: Mapping[str, Progress], *, summary: str, max_rows: int = 30
+) -> FittedTable:
+    """What happens now: the running trials, and the newest ended ones as far as there is room."""
+    running = [key for key, row in progress.items() if row.status is TrialStatus.RUNNING]
+    ended = [
+        key
+        for key, row in progress.items()
+        if row.status.is_over or row.status is TrialStatus.REFUSED
+    ]
+    room = max(0, max_rows - len(running))
+    keys = [*(ended[-room:] if room else []), *running[:max_rows]]
+    rows = [progress[key] for key in keys]
+    columns, together = _trials(keys, progress)
+    words = {row.validation[0] for row in rows}
+    what = f"validation {words.pop()}" if len(words) == 1 else ""
+    columns += [
+        Column(
+            head="status",
+            cells=[Text(row.phase or row.status, style=STYLES[row.status]) for row in rows],
+            is_left=True,
+        ),
+        Column(head="epoch", cells=[f"{row.epochs_done}/{row.epochs}" for row in rows]),
+        Column(head=what or "validation", cells=[_validation(row, what) for row in rows]),
+        Column(
+            head="by epoch",
+            cells=[curve(row.by_epoch) for row in rows],
+            worth=10,
+            is_left=True,
+        ),
+        Column(head="epsilon spent", cells=[formats.epsilon(row.epsilon) for row in rows]),
+        Column(
+            head="epoch takes",
+            cells=[formats.duration(row.seconds_per_epoch) for row in rows],
+            worth=30,
+        ),
+    ]
+    return FittedTable(
+        title=f"{name}: {summary}", columns=columns, settings=together, says_what_is_left_out=False
+    )
+
+
+def _trials(
+    keys: Sequence[str], progress: Mapping[str, Progress]
+) -> tuple[list[Column], Column | None]:
+    plans = [progress[key].plan for key in keys]
+    known = [plan for plan in plans if plan is not None]
+    if len(known) < len(plans) or not known:
+        names = [progress[key].name for key in keys]
+        return [Column(head="trial", cells=names, is_text=True)], None
+    ids = short_ids(list(progress))
+    everything = [row.plan for row in progress.values() if row.plan is not None]
+    apart, together = setting_columns(known, varied_paths(everything))
+    return [
+        Column(head="id", cells=[ids[key] for key in keys], worth=90, is_left=True),
+        *apart,
+    ], together
+
+
+def _validation(row: Progress, what: str) -> str:
+    value = formats.number(row.validation[1])
+    return value if what else f"{row.validation[0]} {value}"

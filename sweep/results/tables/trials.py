@@ -1,0 +1,206 @@
+"""The results of a sweep as a table for people. Plain data in, a table that fits its place out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+
+from sweep.results import select
+from sweep.results.standing import interval_of
+from sweep.results.tables.axes import curve, setting_columns, short_ids, varied_paths
+from sweep.results.tables.fitting import Column, FittedTable
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import TrialRecord
+from trainables import figures, formats
+
+STYLES = {
+    TrialStatus.DONE: "green",
+    TrialStatus.STOPPED: "yellow",
+    TrialStatus.FAILED: "red",
+    TrialStatus.REFUSED: "dim",
+    TrialStatus.RUNNING: "cyan",
+    TrialStatus.INTERRUPTED: "yellow",
+    TrialStatus.PLANNED: "dim",
+}
+_EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
+_REASONS = 20  # of them below a table
+Curves = Callable[[str], Sequence[float | None]]  # what validation found by epoch, of a trial's id
+
+
+def results_table(
+    name: str,
+    records: Sequence[TrialRecord],
+    *,
+    max_rows: int | None = None,
+    curves: Curves = lambda trial_id: (),
+) -> FittedTable:
+    """What came out, beside the baseline, SER with its 95 % interval over test utterances; a star
+    marks the front of SER (or MAUVE) and epsilon. With more trials than `max_rows`, that many:
+    baselines, the front, then the best.
+    """
+    best = {record.plan.id for record in select.front(records)}
+    main = select.headline(records)
+    shown = _shown(records, best, main, max_rows)
+    ids = short_ids([record.plan.id for record in records])
+    plans = [record.plan for record in shown]
+    apart, together = setting_columns(plans, varied_paths([record.plan for record in records]))
+    stars = Column(
+        head="",
+        cells=["*" if record.plan.id in best else "" for record in shown],
+        legend=f"* on the front of {figures.label(main)} and epsilon",
+    )
+    columns = [
+        stars,
+        Column(head="id", cells=[ids[record.plan.id] for record in shown], is_left=True),
+        *apart,
+        *_status(shown),
+        *_figures(shown, main, select.baselines(records)),
+        Column(
+            head="by epoch",
+            cells=[curve(curves(record.plan.id)) for record in shown],
+            worth=0,
+            is_left=True,
+            name="curves",
+            legend="by epoch: validation error, each trial on its own scale",
+        ),
+    ]
+    return FittedTable(
+        title=f"{name}: {_counts(records)}",
+        columns=columns,
+        settings=together,
+        notes=_reasons(shown, ids),
+    )
+
+
+def _counts(records: Sequence[TrialRecord]) -> str:
+    numbers = {status: sum(r.status is status for r in records) for status in TrialStatus}
+    known = [f"{number} {status}" for status, number in numbers.items() if number]
+    return ", ".join(known) or "no trials"
+
+
+def _status(records: Sequence[TrialRecord]) -> list[Column]:
+    """What became of each trial, where that is not the same for all."""
+    if len({record.status for record in records}) < 2:
+        return []
+    cells = [Text(record.status, style=STYLES[record.status]) for record in records]
+    return [Column(head="status", cells=cells, worth=90, is_left=True)]
+
+
+def _reasons(records: Sequence[TrialRecord], ids: dict[str, str]) -> list[str]:
+    found = [
+        f"{ids[record.plan.id]} {record.status}: {record.reason}"
+        for record in records
+        if record.reason and record.status in _EXPLAINED
+    ]
+    more = [f"and {len(found) - _REASONS} more"] if len(found) > _REASONS else []
+    return [*found[:_REASONS], *more]
+
+
+def _figures(
+    records: Sequence[TrialRecord], main: str, found: Sequence[select.Group]
+) -> list[Column]:
+    times = "×: times the baseline"
+
+    def column(metric: str, *, worth: int, legend: str = "") -> Column:
+        cells = [_cell(record, metric) for record in records]
+        head = figures.label(metric) if metric == main else metric
+        return Column(head=head, cells=cells, worth=worth, legend=legend)
+
+    def ratio(metric: str, words: str, *, worth: int) -> Column:
+        cells = [_ratio(record, metric, found) for record in records]
+        return Column(head="×", cells=cells, worth=worth, name=f"× {words}", legend=times)
+
+    # Its own bootstrap interval; how trials compare with each other is another question.
+    intervals = [_interval(interval_of(r)) if main == "ser" else "" for r in records]
+    strongest = "leakage: AUC of the strongest attack, curator only"
+    return [
+        column(main, worth=100),
+        Column(head="95 %", cells=intervals, worth=30),
+        ratio(main, figures.label(main), worth=60),
+        column(figures.LEAKAGE, worth=70, legend=strongest),
+        ratio(figures.LEAKAGE, "leakage", worth=20),
+        column("epsilon", worth=100),
+        column(
+            "epsilon_paper", worth=45, legend="epsilon_paper: the paper's formula, no guarantee"
+        ),
+        Column(head="time", cells=[_time(record) for record in records], worth=40),
+        ratio("seconds", "time", worth=10),
+    ]
+
+
+def _shown(
+    records: Sequence[TrialRecord], front: set[str], metric: str, max_rows: int | None
+) -> list[TrialRecord]:
+    """The rows of a table, in the records' order."""
+    if max_rows is None or len(records) <= max_rows:
+        return list(records)
+
+    def place(record: TrialRecord) -> tuple[bool, bool, float]:
+        value = select.value(record, metric) if record.status.is_finished else None
+        cost = math.inf if value is None else figures.cost(metric, value)
+        return not record.plan.baseline, record.plan.id not in front, cost
+
+    kept = {record.plan.id for record in sorted(records, key=place)[:max_rows]}
+    return [record for record in records if record.plan.id in kept]
+
+
+def group_table(
+    records: Sequence[TrialRecord], *, max_rows: int | None = None
+) -> FittedTable | None:
+    """Mean and spread over seeds; None where no trial was repeated. With more groups than
+    `max_rows`, that many of the best.
+    """
+    found = [group for group in select.groups(records) if len(group.records) > 1]
+    if not found:
+        return None
+    if max_rows is not None and len(found) > max_rows:
+        kept = {group.key for group in select.ranked(found, select.headline(records))[:max_rows]}
+        found = [group for group in found if group.key in kept]
+    known = {name for record in records for name in record.metrics}
+    listed = (name for name in figures.listed() if name in known)
+    names = tuple(dict.fromkeys((select.headline(records), figures.LEAKAGE, "epsilon", *listed)))
+    plans = [group.records[0].plan for group in found]
+    paths = [path for path in varied_paths(plans) if path != "training.seed"]
+    apart, together = setting_columns(plans, paths)
+    spreads = [
+        Column(
+            head=figures.label(name),
+            cells=[_spread(name, group.spread(name)) for group in found],
+            worth=100 if place < 1 else max(40 - place, 1),
+        )
+        for place, name in enumerate(names)
+    ]
+    return FittedTable(
+        title="over seeds: mean ± standard deviation (number)",
+        columns=[*apart, *spreads],
+        settings=together,
+    )
+
+
+def _time(record: TrialRecord) -> str:
+    return formats.duration(record.seconds if record.status.is_finished else record.seconds or None)
+
+
+def _ratio(record: TrialRecord, metric: str, found: Sequence[select.Group]) -> str:
+    if record.plan.baseline or (metric == "seconds" and not record.status.is_finished):
+        return ""
+    ratio = select.ratio(record, metric, found)
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"{bounds[0]:.3f}-{bounds[1]:.3f}"
+
+
+def _cell(record: TrialRecord, name: str) -> str:
+    inverted = name == figures.LEAKAGE and record.metrics.get("leakage_inverted")
+    return formats.figure(name, select.value(record, name)) + (" inverted" if inverted else "")
+
+
+def _spread(name: str, spread: select.Spread | None) -> str:
+    if spread is None:
+        return "-"
+    around = "" if spread.std is None else f" ± {formats.number(spread.std)}"
+    return f"{formats.figure(name, spread.mean)}{around} ({spread.count})"

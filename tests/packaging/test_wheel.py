@@ -1,0 +1,116 @@
+"""The wheel holds what the repository's packages hold, and runs far from any checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+HOUSES = ("sweep", "trainables", "search_spaces", "dashboards")
+# What a run reads beside Python: one file of each kind that would be missed.
+NEEDED = {
+    "dashboards/provisioning/grafana/dashboards/sweep.json",
+    "dashboards/templates/report.html.j2",
+    "search_spaces/quick.yaml",
+    "sweep/deploy/rayjob.yaml",
+    "sweep/planning/own_data/space.yaml.template",
+    "trainables/data/schemas/atis.json",
+    "trainables/encoders/shipped/small/model.safetensors",
+    "trainables/layers/_gram.c",
+    "trainables/pretraining/texts/snips.txt",
+}
+TINY = {
+    "name": "tiny",
+    "base": {
+        "data": {"name": "communication", "num_utterances": 1000},
+        "model": {"name": "features", "encoder": "small"},
+        "engine": "dp_sgd",
+        "privacy": {"noise_multiplier": 2.0, "delta": 1e-3},
+        "training": {"epochs": 1, "expected_batch_size": 40, "num_workers": 1},
+        "evaluation": {"attacks": ["loss_threshold"], "bootstrap_samples": 0},
+    },
+    "resources": {"workers": 1, "slots": 1},
+}
+
+Sweep = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, cwd=folder)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def test_it_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *HOUSES],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    there = {name for name in listed if (ROOT / name).exists()}
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert inside == there
+    assert inside >= NEEDED
+
+
+@pytest.fixture
+def installed(wheel: Path, tmp_path: Path) -> Sweep:
+    """The `sweep` of a new virtual environment, in an empty folder and with an empty home.
+
+    The dependencies are those of this environment; its packages come after the wheel's.
+    """
+    venv.create(tmp_path / "venv", with_pip=False)
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    python = tmp_path / "venv" / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    subprocess.run([*command, "--disable-pip-version-check", "--no-deps", str(wheel)], check=True)
+    for name in ("empty", "home"):
+        (tmp_path / name).mkdir()
+    environment = {
+        "PATH": os.defpath,
+        "HOME": str(tmp_path / "home"),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [str(python.with_name("sweep")), *arguments],
+            cwd=tmp_path / "empty", env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.slow  # starts Ray and trains
+def test_it_runs_in_an_empty_folder(installed: Sweep, tmp_path: Path) -> None:
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    before = sorted(site.rglob("*"))
+    assert installed("--version").startswith("sweep 0.")
+    assert "dp-heads" in installed("plan", "quick")
+    assert "--write-dashboards" in installed("ui", "--help")
+    (tmp_path / "empty" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    assert "epsilon" in installed("run", "tiny.yaml", "--export", "--epsilon-max", "8")
+    exported = tmp_path / "empty" / "sweeps" / "tiny"
+    assert yaml.safe_load((exported / "sweep.json").read_text())["git_commit"] is None
+    assert "report.html" in installed("report", "tiny")
+    assert "compose.yaml" in installed("ui", "--write-dashboards", "grafana")
+    assert sorted(site.rglob("*")) == before, "nothing is written beside the code"
+    assert list((tmp_path / "home" / ".cache" / "dp-nlu-sweep").glob("*.so")), "C is compiled"

@@ -1,0 +1,194 @@
+"""Tables fit the terminal they are printed on: no number is ever cut, broken or shortened."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from sweep.results.tables.axes import curve, short_ids
+from sweep.results.tables.fitting import broken
+from sweep.results.tables.plan import plan_table
+from sweep.results.tables.progress import Progress, live_table
+from sweep.results.tables.trials import group_table, results_table
+from sweep.store.plans import Plan
+from sweep.store.status import TrialStatus
+from sweep.store.sweeps import TrialRecord
+from tests.sweep.results.test_select import record
+
+NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d.]*(?:e[+-]?\d+)?(?![\w])")
+WIDTHS = st.integers(min_value=60, max_value=220)
+numbers = st.floats(min_value=1e-9, max_value=1e12, allow_nan=False)
+AXES: dict[str, st.SearchStrategy[Any]] = {
+    "privacy.max_grad_norm": numbers,
+    "privacy.noise_multiplier": numbers | st.builds(dict, target_epsilon=numbers),
+    "privacy.noise_decay": st.fixed_dictionaries(
+        {"kind": st.sampled_from(["linear", "exponential"]), "tau": numbers}
+    ),
+    "training.learning_rate": numbers,
+    "training.expected_batch_size": st.integers(1, 100_000),
+    "training.seed": st.integers(0, 9),
+    "model.name": st.sampled_from(["clc", "bert_crf", "features"]),
+}
+
+
+def printed(what: RenderableType, width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, height=50).print(what)
+    return out.getvalue()
+
+
+@st.composite
+def sweeps(draw: st.DrawFn) -> list[TrialRecord]:
+    """Trials that differ by up to seven axes, with figures of any size."""
+    paths = draw(st.lists(st.sampled_from(sorted(AXES)), unique=True, max_size=7))
+    found = []
+    for place in range(draw(st.integers(1, 5))):
+        ser = draw(st.floats(0, 9))
+        made = record(
+            f"{place:012x}",
+            baseline=place == 0,
+            status=draw(st.sampled_from([TrialStatus.DONE, TrialStatus.FAILED])),
+            seconds=draw(st.floats(0, 1e6)),
+            ser=ser, ser_low=ser / 2, ser_high=ser * 2,
+            leakage=draw(st.floats(0, 1)),
+            epsilon=draw(numbers), epsilon_paper=draw(numbers),
+        )  # fmt: skip
+        values = {path: draw(AXES[path]) for path in paths}
+        variant = draw(st.sampled_from(["sgd", "edp-exponential", "dp-sgd-of-three-layers"]))
+        found.append(replace(made, plan=replace(made.plan, values=values, variant=variant)))
+    return found
+
+
+def as_progress(records: list[TrialRecord]) -> dict[str, Progress]:
+    return {
+        r.plan.id: Progress(
+            name=r.plan.name, status=TrialStatus.RUNNING, epochs_done=3, epochs=15, plan=r.plan,
+            validation=("SER", r.metrics["ser"]), epsilon=r.metrics["epsilon"],
+            by_epoch=(0.9, 0.5, 0.4), seconds_per_epoch=r.seconds,
+        )
+        for r in records
+    }  # fmt: skip
+
+
+def planned(records: list[TrialRecord]) -> Plan:
+    trials = tuple(
+        replace(r.plan, epsilon=r.metrics["epsilon"], steps=24, seconds=r.seconds) for r in records
+    )
+    return Plan(name="s", trials=trials)
+
+
+@settings(max_examples=25, deadline=None)
+@given(records=sweeps(), width=WIDTHS)
+def test_no_number_is_cut_at_any_width(records: list[TrialRecord], width: int) -> None:
+    """Every number that is seen at `width` is seen where there is room for everything; every row
+    has the whole of its main figures; and no line is longer than the terminal.
+    """
+    tables = (
+        results_table("s", records, curves=lambda _: (0.5, 0.25, 0.3)),
+        live_table("s", as_progress(records), summary="1 of 3 done"),
+        plan_table(planned(records)),
+    )
+    for table in tables:
+        narrow = printed(table, width)
+        whole = set(NUMBER.findall(printed(table, 1000).replace(":", " ")))
+        whole |= set(NUMBER.findall(" ".join(str(c) for c in table.settings.cells)))  # type: ignore[union-attr]
+        assert all(cell_len(line) <= width for line in narrow.splitlines())
+        assert set(NUMBER.findall(narrow.replace(":", " "))) <= whole
+        shown, _ = table.shown_at(width)
+        for column in (c for c in table.columns if c.head.startswith("epsilon") and c.worth == 100):
+            assert column in shown
+            assert set(column.cells) - {"-"} <= set(narrow.split())  # an exponent is whole
+
+
+@given(
+    text=st.lists(st.from_regex(r"[a-z]{1,30}([=,:-]\d\.\de-\d\d)?", fullmatch=True)).map(" ".join),
+    width=st.integers(8, 40),
+)
+def test_words_are_broken_beside_numbers_not_in_them(text: str, width: int) -> None:
+    lines = broken(text, width).splitlines()
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    found = re.findall(r"\d\.\de-\d\d", text)
+    assert found == re.findall(r"\d\.\de-\d\d", "\n".join(lines))
+
+
+def a_sweep() -> list[TrialRecord]:
+    found = []
+    for place, (c, z) in enumerate([(0.1, 0.01), (1.0, 1e-5), (1.0, {"target_epsilon": 8.0})]):
+        made = record(f"{place}abcdef01234", ser=0.5, epsilon=6.047e7, epsilon_paper=None)
+        values = {
+            "privacy.max_grad_norm": c,
+            "privacy.noise_multiplier": z,
+            "training.learning_rate": 0.005,
+        }
+        found.append(replace(made, plan=replace(made.plan, variant="edp", values=values)))
+    return found
+
+
+def test_a_column_for_each_axis_that_varies_and_none_for_what_is_constant_or_empty() -> None:
+    table = results_table("s", a_sweep())
+    shown, missing = table.shown_at(200)
+    assert [column.head for column in shown] == ["", "id", "C", "z0", "SER", "epsilon", "time"]
+    assert missing == []
+    text = printed(table, 80)
+    assert "ε ≤ 8" in text
+    assert "1e-05" in text
+    assert "s: 3 done" in text
+
+
+def test_what_there_is_no_room_for_is_named() -> None:
+    records = [replace(r, metrics={**r.metrics, "leakage": 0.5}) for r in a_sweep()]
+    table = results_table("s", records, curves=lambda _: (0.9, 0.1))
+    assert "no room" not in printed(table, 80)
+    assert "no room for: curves" in " ".join(printed(table, 50).split())
+    assert "by epoch" in printed(table, 80)
+
+
+def test_a_failed_trials_reason_is_below_the_table() -> None:
+    failed = replace(
+        record("f" * 12, status=TrialStatus.FAILED), reason="no finite loss at epoch 12"
+    )
+    text = printed(results_table("s", [*a_sweep(), failed]), 80)
+    assert "ffffff failed: no finite loss at epoch 12" in text.splitlines()
+
+
+def test_repeats_are_told_apart_by_their_settings() -> None:
+    records = []
+    for seed in (0, 1):
+        for r in a_sweep():
+            plan = replace(
+                r.plan, group=r.plan.id, id=f"{r.plan.id}{seed}",
+                values={**r.plan.values, "training.seed": seed},
+            )  # fmt: skip
+            records.append(replace(r, plan=plan))
+    table = group_table(records)
+    assert table is not None
+    assert [c.head for c in table.shown_at(100)[0]][:3] == ["C", "z0", "SER"]
+
+
+def test_an_id_is_as_short_as_tells_trials_apart() -> None:
+    assert set(short_ids(["aaaaaaaa1", "aaaaaaaa2"]).values()) == {"aaaaaaaa1", "aaaaaaaa2"}
+    assert set(short_ids(["abcdef000000", "fedcba000000"]).values()) == {"abcdef", "fedcba"}
+    assert short_ids([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [((1.0,), ""), ((1.0, 1.0), "▁▁"), ((1.0, 0.0), "█▁"), ((None, 3.0, None), "")],
+)
+def test_a_curve_is_a_row_of_bars(values: tuple[float | None, ...], bars: str) -> None:
+    assert curve(values) == bars
+
+
+def test_a_long_curve_ends_with_the_newest_figure() -> None:
+    bars = curve([1.0] * 99 + [0.0])
+    assert len(bars) == 12
+    assert bars.endswith("█▁")
