@@ -58,8 +58,8 @@ def frontier(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
     return Chart(
         name=f"frontier-{slug(epsilon)}",
         title=f"Test SER over {epsilon}",
-        description=f"{_of(points, sweep)}. Lower is better in both. The data are in the table of"
-        " all trials.",
+        description=f"{_of(points, sweep)}. Lower is better in both.{_of_prior(sweep)} The data are"
+        " in the table of all trials.",
         x=Axis(label=_X_LABELS[epsilon], is_log=True),
         y=Axis(label="test SER (95 % interval)", low=0.0),
         points=points,
@@ -69,6 +69,12 @@ def frontier(sweep: Sweep, epsilon: str = "epsilon") -> Chart:
         else None,
         shaded=sweep.choice.epsilon_max if guaranteed else None,
     )
+
+
+def _of_prior(sweep: Sweep) -> str:
+    """Epsilon 0 has no place on a logarithmic axis."""
+    found = sweep.prior.figure("ser") if sweep.prior is not None else None
+    return "" if found is None else f" At epsilon 0 (the prior alone) SER is {found.value:.3f}."
 
 
 def leakage(sweep: Sweep, attack: str, epsilon: str = "epsilon") -> Chart:

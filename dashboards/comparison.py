@@ -160,7 +160,7 @@ def times(sweep: Sweep) -> list[TimeRow]:
     keys: dict[tuple[str, str], list[float]] = {}
     for trial in sorted(sweep.finished, key=_order):
         seconds = _epoch_seconds(trial)
-        if seconds is not None:
+        if seconds is not None and not trial.is_prior:
             keys.setdefault((trial.engine, trial.decay), []).append(seconds)
     rows = []
     for (engine, decay), seconds_of in keys.items():
@@ -190,7 +190,7 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
         if trial.finished
         and not trial.baseline
         and trial.epsilon is not None
-        and math.isfinite(trial.epsilon)
+        and 0 < trial.epsilon < math.inf
         and (ser := trial.figure("ser")) is not None
     )
     front: list[tuple[float, float]] = []

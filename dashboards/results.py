@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from trainables import catalogue
 from trainables.attacks import oriented
 
 
@@ -74,6 +75,11 @@ class Trial:
     def finished(self) -> bool:
         """Whether it was trained to an end and measured."""
         return self.status in ("done", "stopped")
+
+    @property
+    def is_prior(self) -> bool:
+        """Whether it read no private record."""
+        return catalogue.kind_of("engines", self.engine) == "prior"
 
     def figure(self, name: str) -> Estimate | None:
         """A metric with its interval, None where the trial lacks it or it is not a number."""
@@ -154,6 +160,11 @@ class Sweep:
         room = most - len(kept)
         kept |= {rest[place * len(rest) // room].id for place in range(room)} if room else set()
         return tuple(trial for trial in trials if trial.id in kept)
+
+    @property
+    def prior(self) -> Trial | None:
+        """What the model says without any private record: the first finished trial of its kind."""
+        return next((trial for trial in self.finished if trial.is_prior), None)
 
     @property
     def chosen(self) -> Trial | None:

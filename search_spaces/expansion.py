@@ -157,13 +157,20 @@ def _judge(
         if error.errors(include_url=False)[0]["type"] != "value_error":
             raise InvalidInput(first_problem(error)) from None
         return replace(point, reason=first_problem(error), rule="config")
-    point = replace(point, config=config)
+    point = replace(point, config=config, values=_read(config, point.values))
     mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
     broken = broken_of(mine, config.model_dump(mode="json"))
     if not broken:
         return point
     reasons = tuple(constraint.why for constraint in broken)
     return replace(point, reason=reasons[0], rule=broken[0].require, broken=reasons)
+
+
+def _read(config: TrialConfig, values: dict[str, Any]) -> dict[str, Any]:
+    """The axes that the trial goes by: one that trains nothing has none of training."""
+    if config.trains:
+        return values
+    return {path: value for path, value in values.items() if not path.startswith("training.")}
 
 
 def broken_of(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:

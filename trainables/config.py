@@ -157,6 +157,15 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _untrained_is_one_trial(self) -> TrialConfig:
+        if self.trains:
+            return self
+        # Nothing reads how it would be trained: one trial, whatever the space says of that.
+        kept = self.training.model_dump(include={"num_workers", "physical_batch_size"})
+        object.__setattr__(self, "training", TrainingConfig(epochs=1, **kept))
+        return self
+
+    @model_validator(mode="after")
     def _steps_are_counted(self) -> TrialConfig:
         if self.training.steps is None:
             return self
@@ -190,7 +199,8 @@ class TrialConfig(Frozen):
     @model_validator(mode="after")
     def _full_batches_are_declared(self) -> TrialConfig:
         private = not catalogue.entry("datasets", self.data.name).PUBLIC
-        if private and self.privacy.sampling == "full" and self.data.num_records is None:
+        full = self.privacy.sampling == "full" and self.trains
+        if private and full and self.data.num_records is None:
             raise ValueError(
                 "expected data.num_records to declare n with privacy.sampling=full on private"
                 " data (every step divides by n, so a counted one would be revealed), got none"
@@ -231,6 +241,11 @@ class TrialConfig(Frozen):
         if not self.generates:
             fields.pop("synthesis", None)
         return fields
+
+    @property
+    def trains(self) -> bool:
+        """Whether its engine takes steps at all."""
+        return catalogue.kind_of("engines", self.engine) != "prior"
 
     @property
     def generates(self) -> bool:

@@ -3,6 +3,7 @@
 test_counts.npz     what was right and wrong in each test record
 attack_scores.npz   what each attack thought of each row of signals.npz
 roc.json            each attack's ROC on logarithmic axes
+before.json         SER before training
 
 Numbers alone, never text; each file appears whole or not at all.
 """
@@ -24,6 +25,7 @@ from trainables.metrics import Counts, compare
 from trainables.metrics._counts import NAMES, from_table, table
 
 COUNTS, SCORES, ROC = "test_counts.npz", "attack_scores.npz", "roc.json"
+BEFORE = "before.json"
 
 
 def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
@@ -107,6 +109,22 @@ def read_curves(folder: Path) -> dict[str, dict[str, list[float]]]:
     except (OSError, ValueError):
         raise _unreadable(path) from None
     return found
+
+
+def write_before(folder: Path, ser: float) -> None:
+    """Keep the SER of a model as it began: a trial that is taken up again has other weights."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = folder / f".{BEFORE}.partial"
+    partial.write_text(json.dumps({"ser": ser}), encoding="utf-8")
+    os.replace(partial, folder / BEFORE)
+
+
+def read_before(folder: Path) -> float | None:
+    """The SER that `write_before` kept; None where there is none to be read."""
+    try:
+        return float(json.loads((folder / BEFORE).read_text(encoding="utf-8"))["ser"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

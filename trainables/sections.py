@@ -57,6 +57,11 @@ class ModelConfig(Frozen):
     section = "model"
     name: str = Field(description="entry of trainables/models")
 
+    @property
+    def has_prior(self) -> bool:
+        """Whether the model says something of a record before any was trained on."""
+        return False
+
 
 class NoiseDecay(Frozen):
     """d(t), the factor on the noise multiplier at epoch t."""

@@ -42,6 +42,7 @@ def compare(
                 "first": a.name,
                 "second": b.name,
                 "figures": found.figures,
+                "ser_of_prior": found.of_prior,
                 "ser_change_percent": found.paired,
                 "matched_difference": found.matched,
                 "num_matched": found.num_matched,
@@ -52,6 +53,9 @@ def compare(
     table.add_row("trial", a.record.plan.name, b.record.plan.name)
     for name, (mine, theirs) in found.figures.items():
         table.add_row(label(name), figure(name, mine), figure(name, theirs))
+    if any(found.of_prior):
+        over = ("-" if each is None else f"{each:.2f}" for each in found.of_prior)
+        table.add_row("SER over that at epsilon 0, the prior", *over)
     out = console()
     out.print(table)
     if found.paired is None:

@@ -80,6 +80,8 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     for entry in entries:
         by_trial.setdefault(entry.trial, []).append(entry)
     for trial in folder.plan().trials:
+        if trial.epsilon == 0:
+            continue  # it read no record: there was nothing to pay for
         paid = {
             epoch for e in by_trial.get(trial.id, ()) for epoch in range(e.first_epoch, e.epochs)
         }

@@ -154,7 +154,7 @@ def _budgeted(
 ) -> float | None:
     """The figure that the budget goes by; None where it is the paper's and that is undefined."""
     by = space.budget.accountant
-    if by == "sound" or space.budget.epsilon is None:
+    if by == "sound" or space.budget.epsilon is None or accounted.mechanism.is_free:
         return accounted.summary.epsilon
     if by == "paper":
         return accounted.summary.epsilon_paper

@@ -40,14 +40,16 @@ class Side:
 class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
     with its 95 % interval (paired bootstrap over test utterances), None where the two were not
-    tested on the same; `matched` the mean difference B - A over configurations that both sweeps
-    ran, with its 95 % interval (Student's t), None for fewer than two.
+    tested on the same; `of_prior` each side's SER over that at epsilon 0; `matched` the mean
+    difference B - A over configurations that both sweeps ran, with its 95 % interval (Student's
+    t), None for fewer than two.
     """
 
     first: Side
     second: Side
     figures: dict[str, tuple[float | None, float | None]]
     paired: tuple[float, float, float] | None
+    of_prior: tuple[float | None, float | None]
     matched: tuple[float, float, float] | None
     num_matched: int
 
@@ -103,6 +105,10 @@ def compare(first: Side, second: Side) -> Comparison:
             for name in known
         },
         paired=paired(first.folder, first.record, second.folder, second.record),
+        of_prior=(
+            select.prior_ratio(first.record, first.records),
+            select.prior_ratio(second.record, second.records),
+        ),
         matched=_mean_interval(differences),
         num_matched=len(differences),
     )

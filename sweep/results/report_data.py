@@ -99,7 +99,7 @@ def _trial(
         engine=plan.engine,
         decay=privacy.noise_decay.kind if privacy else "none",
         status=record.status,
-        baseline=plan.baseline,
+        baseline=plan.baseline and not select.is_prior(record),
         group=plan.group,
         epochs_done=record.epochs_done,
         epochs=plan.epochs,

@@ -96,7 +96,7 @@ def baselines(records: Sequence[TrialRecord]) -> list[Group]:
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
     """The baseline to compare a trial with: of its data and model where there is one."""
-    candidates = [group for group in found if group.is_baseline]
+    candidates = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
 
     if not record.plan.is_config:
         return None
@@ -118,6 +118,31 @@ def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | N
     if reference is None or reference.mean == 0:
         return None
     return mine / reference.mean
+
+
+def is_prior(record: TrialRecord) -> bool:
+    """Whether the trial read no private record: what it makes of public knowledge alone."""
+    return catalogue.kind_of("engines", record.plan.engine) == "prior"
+
+
+def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
+    """The trial's headline figure over that at epsilon 0 on its data: of the finished trial without
+    training among `records`, of the same model where there is one, or what the trial itself found
+    before its first step; None without either, or of such a trial.
+    """
+    if is_prior(record) or not record.plan.is_config:
+        return None
+    metric, config = headline([record]), record.plan.config
+    alike = [
+        r
+        for r in records
+        if is_prior(r) and r.status.is_finished and r.plan.config.data == config.data
+    ]
+    alike.sort(key=lambda r: r.plan.config.model != config.model)
+    before = [value(r, metric) for r in alike] + [value(record, f"{metric}_before_training")]
+    reference = next((each for each in before if each), None)
+    mine = value(record, metric)
+    return None if mine is None or reference is None else mine / reference
 
 
 def attacks_of(record: TrialRecord) -> list[str]:

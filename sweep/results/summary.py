@@ -17,7 +17,10 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
         "folder": str(folder.path),
         "running": folder.is_running,
         **folder.about(),
-        "trials": [_trial(record, baselines) for record in records],
+        "trials": [
+            _trial(record, baselines) | {"ser_of_prior": select.prior_ratio(record, records)}
+            for record in records
+        ],
         "front": [record.plan.id for record in select.front(records)],
     }
 

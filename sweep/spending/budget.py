@@ -61,7 +61,7 @@ class EpsilonBudget:
         return self._verdict(mechanism, epochs_done + 1, baseline=baseline)
 
     def _verdict(self, mechanism: Mechanism, epochs: int, *, baseline: bool) -> Verdict:
-        if baseline or self.limit is None:
+        if baseline or self.limit is None or mechanism.is_free:
             return GO_ON
         smallest = float("inf")
         try:

@@ -189,7 +189,7 @@ class SpendGate:
 
     def _permit(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Verdict:
         """Whether the epoch after `done` may be spent; if so it is paid for when this returns."""
-        if done >= priced.trial.epochs:
+        if done >= priced.trial.epochs or priced.mechanism.is_free:
             return GO_ON
         entry = self._entry(priced, attempt, done)
         verdict = self._within_budgets(priced, attempt, entry)

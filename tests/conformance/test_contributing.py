@@ -93,7 +93,7 @@ def test_the_table_is_read() -> None:
     }
     (engines,) = (row for row in rows() if row.shelf == "trainables.engines")
     assert engines.members[""]["make"] == ("model", "mechanism", "setup")
-    assert engines.kinds == ("private", "plain")
+    assert engines.kinds == ("private", "plain", "prior")
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row.shelf)

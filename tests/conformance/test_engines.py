@@ -26,6 +26,7 @@ from trainables.privacy.from_config import build
 
 _NAMES = catalogue.names("engines")
 _PRIVATE = catalogue.names("engines", kind="private")
+_TRAINS = (*_PRIVATE, *catalogue.names("engines", kind="plain"))
 _ROOT = Path(__file__).resolve().parents[2]
 # Another value for each field of `privacy`, of which the engine may lack some.
 _OTHER: dict[str, Any] = {
@@ -43,7 +44,7 @@ _OTHER: dict[str, Any] = {
 @pytest.mark.parametrize("name", _NAMES)
 def test_the_contract(name: str) -> None:
     module = catalogue.entry("engines", name)
-    assert module.KIND in ("private", "plain")
+    assert module.KIND in ("private", "plain", "prior")
     assert set(module.TASKS) <= set(catalogue.names("tasks"))
     assert module.TASKS
     assert issubclass(module.Config, PrivacyConfig)
@@ -79,9 +80,16 @@ def test_it_has_the_fields_that_it_reads_and_no_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_its_default_is_a_mechanism_that_it_runs(name: str) -> None:
-    made = build(parse({"engine": name, "training": {"num_workers": 1}}), num_records=2_560)
+    model = {} if name in _TRAINS else {"name": "features"}
+    fields = {"engine": name, "model": model, "training": {"num_workers": 1}}
+    made = build(parse(fields), num_records=2_560)
     catalogue.entry("engines", name).check(made)
     assert made.claims_privacy == made.is_private == (name in _PRIVATE)
+    assert made.trains == (name in _TRAINS)
+    assert made.is_free == (not made.trains)
+    if not made.trains:
+        assert made.steps == 0
+        return
     engine = engine_on(made, torch.randn(100, SIZE), [[0], [1]] if name in _PRIVATE else [[0, 1]])
     engine.step(0, 0)
     assert torch.isfinite(engine.released).all()

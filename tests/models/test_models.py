@@ -55,6 +55,9 @@ def test_predictions(name: str) -> None:
     torch.testing.assert_close(found.token_marginals.sum(1), torch.ones(len(found.token_marginals)))
     torch.testing.assert_close(found.intent_losses + found.tag_losses, model.losses(batch).detach())
     # The best path's loss is minus its log-probability, and no path's is smaller.
+    alone = model.best_labels(batch)
+    assert torch.equal(alone.tag_paths, found.tag_paths)
+    assert torch.equal(alone.intents, found.intent_log_probs.argmax(1))
     best = model.predict(replace(batch, tags=found.tag_paths))
     torch.testing.assert_close(best.tag_losses, -found.path_log_prob, rtol=1e-5, atol=1e-5)
     assert (best.tag_losses <= found.tag_losses + 1e-5).all()

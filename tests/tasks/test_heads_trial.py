@@ -12,36 +12,35 @@ from trainables.result import TrialResult
 from trainables.system.communication import Alone
 from trainables.trial import run
 
+FIELDS: dict[str, Any] = {
+    "engine": "dp_sgd",
+    "data": {"name": "communication", "num_utterances": 2_000},
+    "model": {"name": "features", "encoder": "small"},
+    "privacy": {
+        "sampling": "full",
+        "max_grad_norm": 0.5,
+        "noise_multiplier": {"target_epsilon": 8},
+        "delta": 1e-5,
+    },
+    "training": {
+        "steps": 20,
+        "evaluate_every": 20,
+        "optimizer": "momentum",
+        "learning_rate": {"total_noise": 0.47},
+        "learning_rate_decay": "linear",
+    },
+    "evaluation": {"attacks": []},
+}
 
-def trial(folder: Path, **model: Any) -> TrialResult:
-    config = parse(
-        {
-            "engine": "dp_sgd",
-            "data": {"name": "communication", "num_utterances": 2_000},
-            "model": {"name": "features", "encoder": "small", **model},
-            "privacy": {
-                "sampling": "full",
-                "max_grad_norm": 0.5,
-                "noise_multiplier": {"target_epsilon": 8},
-                "delta": 1e-5,
-            },
-            "training": {
-                "steps": 20,
-                "evaluate_every": 20,
-                "optimizer": "momentum",
-                "learning_rate": {"total_noise": 0.47},
-                "learning_rate_decay": "linear",
-            },
-            "evaluation": {"attacks": []},
-        }
-    )
+
+def trial(folder: Path, cache: Path | None = None, **model: Any) -> TrialResult:
     return run(
-        config,
+        parse({**FIELDS, "model": {**FIELDS["model"], **model}}),
         folder=folder,
         comm=Alone(),
         report=lambda _: True,
         data_dir=folder,
-        cache_dir=folder / "cache",
+        cache_dir=cache or folder / "cache",
     )
 
 

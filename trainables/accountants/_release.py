@@ -144,13 +144,15 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
     # A full batch is a Poisson sample of rate 1.
     sampling = "poisson" if mechanism.sampling == "full" else mechanism.sampling
     poisson = sampling == "poisson"
-    rates = {"poisson": mechanism.sample_rate, "random_allocation": 1 / mechanism.steps_until(1)}
+    rate = mechanism.sample_rate if poisson else 1.0
+    if sampling == "random_allocation":
+        rate = 1 / mechanism.steps_until(1)
     steps = [
         (
             mechanism.effective_noise_multiplier_at(epoch),
             mechanism.steps_in(epoch) if poisson else 1,
         )
-        for epoch in range(first, end)
+        for epoch in range(first, end if mechanism.trains else first)
     ]
     histogram = []
     if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
@@ -159,7 +161,7 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
         phases=merged(steps),
         unsampled=merged(histogram),
         sampling=sampling,
-        sample_rate=rates.get(sampling, 1.0),
+        sample_rate=rate,
         neighboring_relation=mechanism.neighboring_relation,
         unit=mechanism.unit,
         unaccounted=mechanism.unaccounted if end > first else (),

@@ -31,6 +31,11 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
     change = neighbours(mechanism.unit, mechanism.neighboring_relation)
     if math.isinf(summary.epsilon):
         return f"**No finite epsilon holds** for {change}."
+    if not mechanism.trains:
+        return (
+            "No record was trained on: the model is public knowledge alone, the same whatever the"
+            " training set holds. Epsilon is 0."
+        )
     return (
         f"The weights after every step are ({format_epsilon(summary.epsilon)}, {summary.delta:g})"
         f"-differentially private for {change}."
@@ -76,6 +81,8 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
 
 def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> list[str]:
     """Where each kind of randomness comes from, and who may know it."""
+    if not mechanism.trains:
+        return ["nothing was drawn"]
     if mechanism.reproducible_noise:
         key = "the noise key follows from the public seed: the noise is known, for tests only"
     else:

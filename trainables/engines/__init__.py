@@ -4,7 +4,7 @@ An entry is a file without torch, so that a plan and a picture read it at no cos
 
     DEFAULT         of one entry: the engine of a config that names none
     BASELINE        of one entry: the engine without privacy that others are measured against
-    KIND            private (clips and adds noise) | plain
+    KIND            private (clips and adds noise) | plain | prior (takes no step)
     TASKS           the tasks that it trains
     LOOK            how it is shown
     PAPER_FIGURE    whether the paper's epsilon is of its noise schedule

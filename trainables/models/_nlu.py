@@ -70,6 +70,16 @@ class Predictions:
     tag_losses: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class BestLabels:
+    """What a model takes a batch for, in the batch's order: `intents` int64[B] and `tag_paths`
+    int64[T], packed.
+    """
+
+    intents: Tensor
+    tag_paths: Tensor
+
+
 class NluModel(nn.Module, ABC):
     """An intent classifier and slot tagger over packed batches.
 
@@ -129,6 +139,16 @@ class NluModel(nn.Module, ABC):
         intent, emissions = self._heads(encoded)
         return self._intent_losses(intent, batch, 0.0) + self._tag_losses(
             emissions, encoded.layout, batch, 0.0
+        )
+
+    @torch.no_grad()
+    def best_labels(self, batch: PackedBatch) -> BestLabels:
+        """The labels of `predict` alone: no posterior and no loss is worked out."""
+        encoded = self.encode(batch)
+        intent, emissions = self._heads(encoded)
+        paths, _ = self.crf.best_paths(emissions, encoded.layout)
+        return BestLabels(
+            intents=intent.argmax(1), tag_paths=paths.index_select(0, encoded.layout.place)
         )
 
     @torch.no_grad()

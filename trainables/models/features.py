@@ -65,6 +65,11 @@ class Config(ModelConfig):
         " corpora taught to read them, or nothing",
     )
 
+    @property
+    def has_prior(self) -> bool:
+        """With names."""
+        return self.prior == "names"
+
     def unread(self) -> frozenset[str]:
         """Without whitening there are no components."""
         return frozenset() if self.whitening is not None else frozenset({"components"})

@@ -28,6 +28,11 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
 
     Raises: InvalidInput for a combination that no theorem covers.
     """
+    if not config.trains and not config.model.has_prior:
+        raise InvalidInput(
+            "expected a model that says something before training (model.prior=names of model"
+            f" features) with engine={config.engine}, got model.name={config.model.name}"
+        )
     if config.generates:
         return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
     return build_from(

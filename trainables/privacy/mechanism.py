@@ -93,8 +93,10 @@ class Mechanism:
 
         Shuffle and random allocation: every epoch has ceil(n / B) steps. Poisson: an epoch is n / B
         steps on average, so its last step is rounded up over all epochs together, once for each
-        stage. Full: an epoch has `steps_per_epoch` steps.
+        stage. Full: an epoch has `steps_per_epoch` steps. An engine that trains nothing has none.
         """
+        if not self.trains:
+            return 0
         if self.num_steps:
             return min(epoch * self.steps_per_epoch, self.num_steps)
         if self.sampling == "full":
@@ -120,6 +122,16 @@ class Mechanism:
     def claims_privacy(self) -> bool:
         """Whether its engine clips and adds noise, however little."""
         return claims_privacy(self.engine)
+
+    @property
+    def trains(self) -> bool:
+        """Whether its engine takes steps; else no record is read and nothing is released."""
+        return catalogue.kind_of("engines", self.engine) != "prior"
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it releases nothing about any record: epsilon 0 under every accountant."""
+        return not self.trains and not self.undeclared
 
     @property
     def has_paper_figure(self) -> bool:
@@ -191,6 +203,8 @@ class Mechanism:
     def unaccounted(self) -> tuple[str, ...]:
         """Reasons why no finite epsilon holds; empty where one does."""
         reasons = []
+        if not self.trains:
+            return self.undeclared
         if not self.claims_privacy:
             reasons.append(f"no noise is added ({self.engine})")
         elif self.noise_multiplier == 0:
@@ -212,7 +226,7 @@ def claims_privacy(engine: str) -> bool:
     >>> claims_privacy("not installed")
     True
     """
-    return catalogue.kind_of("engines", engine) != "plain"
+    return catalogue.kind_of("engines", engine) not in ("plain", "prior")
 
 
 @lru_cache(maxsize=65_536)

@@ -1,4 +1,4 @@
-"""One inference pass over records: labels for the metrics, signals for the attacks."""
+"""One inference pass over records: labels for the metrics, and with them signals for attacks."""
 
 from __future__ import annotations
 
@@ -20,26 +20,14 @@ _MAX_TOKENS = 4_096
 
 
 @dataclass(frozen=True, eq=False)
-class Inference:
-    """What a model says of n records, in the order in which they were asked for.
+class Labels:
+    """What a model takes n records for, in the order in which they were asked for.
 
-    `intents` int64[n]; `tags` has one int64[length] a record; `features` [n, 8] and
-    `log_confidence` [n] are what an attack reads (`attacks.Signals`).
+    `intents` int64[n]; `tags` has one int64[length] a record.
     """
 
     intents: NDArray[np.int64]
     tags: list[NDArray[np.int64]]
-    features: NDArray[np.float64]
-    log_confidence: NDArray[np.float64]
-
-    def take(self, places: NDArray[np.int64]) -> Inference:
-        """The records at `places`, in that order."""
-        return Inference(
-            intents=self.intents[places],
-            tags=[self.tags[place] for place in places],
-            features=self.features[places],
-            log_confidence=self.log_confidence[places],
-        )
 
     def tag_names(self, schema: LabelSchema) -> list[tuple[str, ...]]:
         """BIO tags of each record."""
@@ -52,6 +40,48 @@ class Inference:
             Frame(schema.intents[intent], slots_lenient(tags))
             for intent, tags in zip(self.intents, self.tag_names(schema), strict=True)
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class Inference(Labels):
+    """Labels, and what an attack reads (`attacks.Signals`): `features` [n, 8] and `log_confidence`
+    [n].
+    """
+
+    features: NDArray[np.float64]
+    log_confidence: NDArray[np.float64]
+
+    def take(self, places: NDArray[np.int64]) -> Inference:
+        """The records at `places`, in that order."""
+        return Inference(
+            intents=self.intents[places],
+            tags=[self.tags[place] for place in places],
+            features=self.features[places],
+            log_confidence=self.log_confidence[places],
+        )
+
+
+def best_labels(
+    model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
+) -> Labels:
+    """The labels that `infer` finds, without what only an attack reads."""
+    model.eval()
+    device = next(model.parameters()).device
+    mine = np.arange(comm.rank, len(ids), comm.world_size)
+    places, intents, tags = [], [], []
+    for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
+        said = model.best_labels(batch.to(device))
+        lengths = batch.lengths.cpu().numpy()
+        places.append(mine[found])
+        intents.append(said.intents.cpu().numpy())
+        tags.extend(np.split(said.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1]))
+    share = (_joined(places, np.int64), _joined(intents, np.int64), tags)
+    shares = comm.gather(share)
+    order = _order(shares, len(ids))
+    return Labels(
+        intents=np.concatenate([share[1] for share in shares])[order],
+        tags=_in_order(shares, order),
+    )
 
 
 def infer(
@@ -97,14 +127,24 @@ def _joined(parts: Sequence[NDArray[np.generic]], dtype: type) -> NDArray[np.gen
 
 
 def _merge(shares: list[tuple], size: int) -> Inference:  # type: ignore[type-arg]  # see `infer`
+    order = _order(shares, size)
+    return Inference(
+        intents=np.concatenate([share[1] for share in shares])[order],
+        tags=_in_order(shares, order),
+        features=np.concatenate([share[3] for share in shares])[order],
+        log_confidence=np.concatenate([share[4] for share in shares])[order],
+    )
+
+
+def _order(shares: list[tuple], size: int) -> NDArray[np.int64]:  # type: ignore[type-arg]
+    """Where each record stands among the processes' shares."""
     places = np.concatenate([share[0] for share in shares])
     order = np.argsort(places)
     if not np.array_equal(places[order], np.arange(size)):
         raise AssertionError("every record must be inferred exactly once")
+    return order
+
+
+def _in_order(shares: list[tuple], order: NDArray[np.int64]) -> list[NDArray[np.int64]]:  # type: ignore[type-arg]
     tags = [tags for share in shares for tags in share[2]]
-    return Inference(
-        intents=np.concatenate([share[1] for share in shares])[order],
-        tags=[tags[place] for place in order],
-        features=np.concatenate([share[3] for share in shares])[order],
-        log_confidence=np.concatenate([share[4] for share in shares])[order],
-    )
+    return [tags[place] for place in order]

@@ -26,7 +26,7 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup
-from trainables.tasks._inference import Inference, infer
+from trainables.tasks._inference import Inference, Labels, best_labels, infer
 
 
 @dataclass
@@ -54,6 +54,10 @@ class Setup:
         """One pass over records, shared among the processes."""
         return infer(self.model, self.loader, ids, comm=self.comm)
 
+    def labels(self, ids: np.ndarray) -> Labels:
+        """As `infer`, without what only an attack reads."""
+        return best_labels(self.model, self.loader, ids, comm=self.comm)
+
     def refuse_unmoved(self, *, epochs: int) -> None:
         """A part of the encoder that was chosen to be trained must be reached by the loss.
 
@@ -72,27 +76,23 @@ class Setup:
 
     def validate(self) -> dict[str, float]:
         """SER and companions on the validation part, equal on every process."""
-        found = self.scores(
-            self.split.validation, self.infer(self.split.validation), bootstrap_samples=0
-        )
+        found = self.label_scores(self.split.validation)
         return {
             name: found[own]
             for name in figures.registry()
             if (own := name.removeprefix(VALIDATION)) != name and own in found
         }
 
-    def scores(
-        self, ids: np.ndarray, said: Inference, *, bootstrap_samples: int
-    ) -> dict[str, float]:
-        """Every NLU metric of what was said of `ids`."""
+    def label_scores(self, ids: np.ndarray) -> dict[str, float]:
+        """Every NLU metric of what the model takes `ids` for now, without intervals."""
         return summarize(
-            self.counts(ids, said),
+            self.counts(ids, self.labels(ids)),
             labels=self.corpus.schema.labels,
-            bootstrap_samples=bootstrap_samples,
+            bootstrap_samples=0,
             seed=self.config.training.seed,
         )
 
-    def counts(self, ids: np.ndarray, said: Inference) -> Counts:
+    def counts(self, ids: np.ndarray, said: Labels) -> Counts:
         """What is right and wrong in each of `ids`."""
         evaluation = self.config.evaluation
         schema = self.corpus.schema

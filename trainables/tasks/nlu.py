@@ -20,6 +20,7 @@ from trainables.system import phase
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts, _leakage, _shadow
 from trainables.tasks._frame import Clock, result, spent
+from trainables.tasks._inference import Labels
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
 
@@ -48,7 +49,7 @@ def run(
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    before = _before_training(setup)
+    before = _before_training(setup, folder)
     clock.end("prepare")
     trained = train(
         setup,
@@ -98,13 +99,19 @@ def run(
     )
 
 
-def _before_training(setup: Setup) -> dict[str, float]:
-    """SER of a model that starts from what the names of the labels say: epsilon 0."""
-    if not getattr(setup.model, "knows_names", False):
+def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
+    """SER of a model that starts from what the names of the labels say: epsilon 0. A trial that is
+    taken up again reads what it found at first.
+    """
+    if not (setup.config.trains and setup.config.model.has_prior):
         return {}
-    test = setup.split.test
-    scores = setup.scores(test, setup.infer(test), bootstrap_samples=0)
-    return {"ser_before_training": scores["ser"]}
+    leads = setup.comm.rank == 0
+    kept: float | None = setup.comm.broadcast(evidence.read_before(folder) if leads else None)
+    if kept is None:
+        kept = setup.label_scores(setup.split.test)["ser"]
+        if leads:
+            evidence.write_before(folder, kept)
+    return {"ser_before_training": kept}
 
 
 def _measure(
@@ -113,7 +120,12 @@ def _measure(
     """Right and wrong on the test part, and what the attacks find, from one pass over the records
     of both: most of the attacked non-members are test records.
     """
-    test, targets = setup.split.test, _leakage.targets(setup)
+    test = setup.split.test
+    if not setup.config.trains:
+        why = "no attack: no record was trained on, so members are like all others"
+        nothing = _leakage.Leakage(metrics={}, seconds=0.0, shadow_seconds=0.0, notes=(why,))
+        return setup.counts(test, setup.labels(test)), nothing
+    targets = _leakage.targets(setup)
     records = np.union1d(test, targets.records)
     predicted = setup.infer(records)
     counts = setup.counts(test, predicted.take(np.searchsorted(records, test)))
@@ -136,14 +148,14 @@ def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path)
     measured = np.union1d(setup.split.test, _leakage.targets(setup).records)
     return Probe(
         stages=(Stage.of(setup.engine, setup.mechanism),),
-        after_epoch=_inference(setup, setup.split.validation),
-        at_end=_inference(setup, measured),
+        after_epoch=_inference(setup.split.validation, setup.labels),
+        at_end=_inference(measured, setup.infer),
     )
 
 
-def _inference(setup: Setup, ids: np.ndarray) -> Piece:
+def _inference(ids: np.ndarray, work: Callable[[np.ndarray], Labels]) -> Piece:
     some = spread(ids, _PROBED)
-    return Piece(times=len(ids) / max(1, len(some)), work=lambda: setup.infer(some))
+    return Piece(times=len(ids) / max(1, len(some)), work=lambda: work(some))
 
 
 def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
@@ -158,7 +170,7 @@ def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
         "public_data": public_data,
         "provenance": setup.model.provenance,
         "public": _public(setup),
-        "attacks": sorted(_leakage.names(setup)),
+        "attacks": sorted(_leakage.names(setup)) if setup.config.trains else [],
         "n_is_declared": public_data or setup.config.data.num_records is not None,
     }
 

@@ -56,7 +56,7 @@ def results_table(
         Column(head="id", cells=[ids[record.plan.id] for record in shown], is_left=True),
         *apart,
         *_status(shown),
-        *_figures(shown, main, select.baselines(records)),
+        *_figures(shown, main, records),
         Column(
             head="by epoch",
             cells=[curve(curves(record.plan.id)) for record in shown],
@@ -99,9 +99,10 @@ def _reasons(records: Sequence[TrialRecord], ids: dict[str, str]) -> list[str]:
 
 
 def _figures(
-    records: Sequence[TrialRecord], main: str, found: Sequence[select.Group]
+    records: Sequence[TrialRecord], main: str, every: Sequence[TrialRecord]
 ) -> list[Column]:
-    times = "×: times the baseline"
+    """Those of the shown `records`, over the baselines and the prior among `every` one."""
+    found, times = select.baselines(every), "×: times the baseline"
 
     def column(metric: str, *, worth: int, legend: str = "") -> Column:
         cells = [_cell(record, metric) for record in records]
@@ -119,9 +120,15 @@ def _figures(
         column(main, worth=100),
         Column(head="95 %", cells=intervals, worth=30),
         ratio(main, figures.label(main), worth=60),
+        Column(
+            head="of ε = 0",
+            cells=[_times(select.prior_ratio(record, every)) for record in records],
+            worth=50,
+            legend="of ε = 0: times the error without any private record",
+        ),
         column(figures.LEAKAGE, worth=70, legend=strongest),
         ratio(figures.LEAKAGE, "leakage", worth=20),
-        column("epsilon", worth=100),
+        Column(head="epsilon", cells=[_epsilon(record) for record in records], worth=100),
         column(
             "epsilon_paper", worth=45, legend="epsilon_paper: the paper's formula, no guarantee"
         ),
@@ -186,8 +193,15 @@ def _time(record: TrialRecord) -> str:
 def _ratio(record: TrialRecord, metric: str, found: Sequence[select.Group]) -> str:
     if record.plan.baseline or (metric == "seconds" and not record.status.is_finished):
         return ""
-    ratio = select.ratio(record, metric, found)
+    return _times(select.ratio(record, metric, found))
+
+
+def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _epsilon(record: TrialRecord) -> str:
+    return _cell(record, "epsilon") + (" (prior)" if select.is_prior(record) else "")
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:

@@ -26,12 +26,13 @@ def record(
     seconds: float = 1.0,
     data: str = "atis",
     task: str = "nlu",
+    engine: str = "edp_sgd",
     **metrics: float | None,
 ) -> TrialRecord:
     config: dict[str, Any] = {"task": task, "data": {"name": data}}
     plan = PlannedTrial(
         id=name, name=name, variant=name, baseline=baseline, values={}, origin=config,
-        group=group or name, engine="edp_sgd", seed=0, epochs=1,
+        group=group or name, engine=engine, seed=0, epochs=1,
     )  # fmt: skip
     return TrialRecord(
         plan=plan,
@@ -177,3 +178,30 @@ def test_a_long_table_keeps_baselines_the_front_and_the_best() -> None:
     names = [str(cell) for cell in shown.columns[1].cells]
     assert names == [records[n].plan.name for n in (0, 50, 97, 98, 99)]
     assert len(results_table("many", records, max_rows=100).columns[0].cells) == 100
+
+
+def test_what_is_made_of_no_record_is_a_denominator_of_every_trial_on_its_data() -> None:
+    """It is no baseline to divide leakage or seconds by, also where the space calls it one."""
+    prior = record("prior", baseline=True, engine="untrained", ser=0.8, epsilon=0.0)
+    elsewhere = record("elsewhere", engine="untrained", data="snips", ser=0.5)
+    sgd = record("sgd", baseline=True, ser=0.1)
+    mine = record("mine", ser=0.2, ser_before_training=0.4)
+    records = [elsewhere, prior, sgd, mine]
+    assert select.prior_ratio(mine, records) == pytest.approx(0.25)
+    assert select.prior_ratio(sgd, records) == pytest.approx(0.125)
+    assert select.prior_ratio(prior, records) is None
+    assert select.prior_ratio(mine, [sgd, mine]) == pytest.approx(0.5)
+    assert select.prior_ratio(sgd, [sgd, mine]) is None
+    found = select.baselines([prior, sgd])
+    assert select.ratio(mine, "ser", found) == pytest.approx(2.0)
+
+
+def test_the_table_shows_it_as_epsilon_0() -> None:
+    prior = record("prior", baseline=True, engine="untrained", ser=0.8, epsilon=0.0)
+    mine = record("mine", ser=0.2, epsilon=8.0)
+    table = results_table("s", [prior, mine])
+    cells = {column.head: [str(cell) for cell in column.cells] for column in table.columns}
+    assert cells["epsilon"] == ["0 (prior)", "8"]
+    assert cells["of ε = 0"] == ["", "0.25"]
+    (alone,) = (c for c in results_table("s", [mine]).columns if c.head == "of ε = 0")
+    assert list(alone.cells) == [""], "a column without a cell is left out"

@@ -22,8 +22,8 @@ from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
 from sweep.store.plans import PlannedTrial
 from trainables.accountants import RdpFilter, Release, epsilon_sweep, release
-from trainables.config import PrivacyConfig, TrainingConfig
-from trainables.privacy.from_config import build_from
+from trainables.config import PrivacyConfig, TrainingConfig, parse
+from trainables.privacy.from_config import build, build_from
 from trainables.privacy.mechanism import Mechanism
 
 EPOCHS = 3
@@ -96,6 +96,20 @@ class Account:
 def gate(*trials: PricedTrial, account: Account | None = None, **fields: Any) -> SpendGate:
     limits = Limits(**{k: fields.pop(k) for k in ("epsilon", "total") if k in fields})
     return SpendGate("s", trials, limits=limits, account=account or Account(), **fields)
+
+
+def test_a_trial_that_reads_no_record_is_charged_nothing() -> None:
+    made = build(parse({"engine": "untrained", "model": {"name": "features"}}), num_records=2_560)
+    account = Account()
+    tight = EpsilonBudget(1e-6, "paper")
+    found = gate(trial("prior", mechanism=made), account=account, epsilon=tight, total=1e-6)
+    assert found.begin("prior", attempt=1, epochs_done=0).go_on
+    assert found.go_on("prior", epochs_done=1).go_on
+    assert found.refusal(trial("other", mechanism=made)) is None
+    assert account.entries == []
+    read = replace(made, undeclared=("the label set is the records' own",))
+    found = gate(trial("prior", mechanism=read), account=account, epsilon=EpsilonBudget(1.0))
+    assert not found.begin("prior", attempt=1, epochs_done=0).go_on
 
 
 def test_every_epoch_is_charged_before_the_answer() -> None:

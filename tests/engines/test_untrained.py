@@ -1,0 +1,107 @@
+"""A trial that trains nothing releases nothing: epsilon 0, by what its one mechanism says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+from tests.engines.engine_checks import engine_on
+from trainables import accountants, catalogue
+from trainables.accountants import account, epsilon_sweep, release
+from trainables.config import parse
+from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy.from_config import build
+from trainables.privacy.mechanism import Mechanism
+
+
+def config(**fields: Any) -> Any:
+    return parse({"engine": "untrained", "model": {"name": "features"}, **fields})
+
+
+def mechanism() -> Mechanism:
+    return build(config(), num_records=2_560)
+
+
+def test_it_releases_nothing_and_costs_nothing_under_every_accountant() -> None:
+    made = mechanism()
+    what = release(made)
+    assert what.is_nothing
+    assert made.is_free
+    assert made.steps == 0
+    assert not made.unaccounted
+    found = account(made)
+    assert (found.epsilon, found.epsilon_rdp, found.epsilon_replace_one) == (0.0, 0.0, 0.0)
+    assert found.epsilon_paper is None
+    assert found.tight
+    assert found.gaussian_mu < 1e-4
+    for name in catalogue.names("accountants", kind="guarantee"):
+        assert account(made, accountant=name).epsilon == 0.0
+    assert accountants.epsilon_after(made, 1) == 0.0
+
+
+def test_beside_other_trials_it_changes_no_total() -> None:
+    fields = {"engine": "dp_sgd", "privacy": {"noise_multiplier": 2.0}}
+    other = release(build(parse(fields), num_records=2_560))
+    alone = epsilon_sweep([other], delta=1e-5)
+    both = epsilon_sweep([release(mechanism()), other], delta=1e-5)
+    assert both.epsilon == alone.epsilon
+    assert both.num_releases == 1
+
+
+def test_labels_of_private_records_leave_no_finite_epsilon() -> None:
+    """Names that were read off private records are a release, trained or not."""
+    made = replace(mechanism(), undeclared=("the label set was read from private records",))
+    assert not made.is_free
+    assert not release(made).is_nothing
+    assert account(made).epsilon == float("inf")
+
+
+def test_it_takes_no_step_and_leaves_the_weights() -> None:
+    engine = engine_on(mechanism(), torch.randn(4, 448), [[0], [1]])
+    before = [p.detach().clone() for p in engine.model.parameters()]
+    assert engine.run_epoch(0) == {}
+    with pytest.raises(TrialFailed, match="no step of a model that is not trained"):
+        engine.step(0, 0)
+    assert all(map(torch.equal, before, engine.model.parameters()))
+    assert np.isclose(engine.mechanism().noise_multiplier, 0)
+
+
+def test_a_model_without_a_prior_is_refused() -> None:
+    for model in ({"name": "features", "prior": "none"}, {"name": "clc"}):
+        with pytest.raises(InvalidInput, match=r"says something before training \(model\.prior"):
+            build(config(model=model), num_records=2_560)
+
+
+def test_no_field_of_training_makes_another_trial_of_it() -> None:
+    """A space's steps, rates and seeds are for those that train: its prior is one trial."""
+    usual = config()
+    for training in ({"steps": 7, "learning_rate": {"total_noise": 0.4}}, {"seed": 3}):
+        assert config(training=training).id == usual.id
+    found = expand(
+        spaces.parse(
+            {
+                "name": "s",
+                "base": {"model": {"name": "features"}, "training": {"steps": 7}},
+                "variants": [{"name": "prior", "set": {"engine": "untrained"}}],
+                "repeats": 3,
+                "axes": {"training.learning_rate": [0.1, 1.0]},
+            }
+        )
+    )
+    (point,) = found.points
+    assert found.merged == 5
+    assert point.values == {}
+
+
+def test_it_needs_no_declared_number_of_private_records() -> None:
+    """Nothing is divided by n."""
+    data = {"name": "json_lines", "path": "mine.jsonl"}
+    assert config(data=data).data.num_records is None
+    with pytest.raises(InvalidInput, match=r"expected data\.num_records to declare n"):
+        parse({"engine": "dp_sgd", "data": data, "privacy": {"sampling": "full"}})

@@ -1,0 +1,25 @@
+"""The engine of a model that is measured as it begins: it has no step."""
+
+from __future__ import annotations
+
+from trainables.engines._engine import Engine, StepStats
+from trainables.errors import TrialFailed
+from trainables.privacy.sampling import Draw
+
+
+class UntrainedEngine(Engine):
+    """Reads no record. Its mechanism has no steps, so that its epoch is over at once."""
+
+    def run_epoch(self, epoch: int) -> dict[str, float]:
+        """Nothing is done, and there is no figure of it."""
+        return {}
+
+    def step(self, epoch: int, step: int) -> StepStats:
+        """Raises: TrialFailed, always: a step would read records that nothing pays for."""
+        raise TrialFailed("expected no step of a model that is not trained, got one")
+
+    def _divisor(self, draw: Draw) -> float:
+        raise AssertionError("no step, no divisor")
+
+    def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
+        raise AssertionError("no step, no gradient")
