@@ -171,11 +171,13 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def write(folder: Path, family: str, *, licence: str | None = "apache-2.0") -> Any:
+def write(folder: Path, family: str, *, licence: str | None = "apache-2.0", **sizes: object) -> Any:
     """A random encoder of the family in `folder`, as `transformers` would load it; the model."""
     kind = KINDS[family]
     tokenizer = kind.tokenizer()
     folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.enable_padding(length=16)  # as some folders of the hub have them
+    tokenizer.enable_truncation(16)
     tokenizer.save(str(folder / "tokenizer.json"))
     first, last = ("[CLS]", "[SEP]") if "[CLS]" in kind.marks else ("<s>", "</s>")
     unknown, padding, mask = (
@@ -192,7 +194,9 @@ def write(folder: Path, family: str, *, licence: str | None = "apache-2.0") -> A
     (folder / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
     if licence is not None:
         (folder / "README.md").write_text(f"---\nlicense: {licence}\n---\n", encoding="utf-8")
-    config = AutoConfig.for_model(family, vocab_size=tokenizer.get_vocab_size(), **kind.sizes)
+    config = AutoConfig.for_model(
+        family, vocab_size=tokenizer.get_vocab_size(), **(kind.sizes | sizes)
+    )
     torch.manual_seed(0)
     model = AutoModel.from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():

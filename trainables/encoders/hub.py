@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainables.encoders.about import shipped
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData
 
 WEIGHTS = "model.safetensors"
 _PICKLED = "pytorch_model.bin"  # read with weights_only: tensors, no code
@@ -28,13 +28,13 @@ _PATIENCE = 10.0  # seconds for the one request
 def place_of(encoder: str) -> Path:
     """The folder of an encoder; of one that the hub has, with all but its weights in any case.
 
-    Raises: InvalidInput where there is neither such a folder nor, here or on the hub, such a name.
+    Raises: InvalidData where there is neither such a folder nor, here or on the hub, such a name.
     """
     place = Path(encoder).expanduser()
     if place.is_dir():
         return place
     if not _NAME.fullmatch(encoder) or encoder.startswith("."):
-        raise InvalidInput(
+        raise InvalidData(
             f"expected model.encoder to be one of {', '.join(shipped())}, a folder or a hub name,"
             f" got {encoder!r}: no such folder"
         )
@@ -44,12 +44,12 @@ def place_of(encoder: str) -> Path:
 def with_weights(encoder: str, place: Path) -> Path:
     """`place`, or the folder of the hub's encoder once it has weights.
 
-    Raises: InvalidInput where there are none.
+    Raises: InvalidData where there are none.
     """
     if not weight_files(place) and not Path(encoder).expanduser().is_dir():
         place = _fetch(encoder, weights=True)
     if not weight_files(place):
-        raise InvalidInput(
+        raise InvalidData(
             f"expected weights ({WEIGHTS} or {_PICKLED}) in model.encoder={encoder}, got none"
         )
     return place
@@ -81,7 +81,7 @@ def _kept(encoder: str) -> Path | None:
 
 
 def _fetch(encoder: str, *, weights: bool) -> Path:
-    """Raises: InvalidInput without a network, or where the hub has no such encoder for us."""
+    """Raises: InvalidData without a network, or where the hub has no such encoder for us."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError
@@ -111,8 +111,8 @@ def _chosen(names: Sequence[str]) -> list[str]:
     return small
 
 
-def _not_here(encoder: str, why: str) -> InvalidInput:
-    return InvalidInput(
+def _not_here(encoder: str, why: str) -> InvalidData:
+    return InvalidData(
         f"expected model.encoder to be one of {', '.join(shipped())}, a folder or a hub name that"
         f" can be loaded, got {encoder!r}: no such folder, nothing of it in the hub's cache, and"
         f" {why}; with a network, `hf download {encoder}` keeps it"

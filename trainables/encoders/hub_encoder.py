@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trainables.encoders.families import PublicEncoder
 from trainables.encoders.words import WordCutter, tokenizer_in, word_cutter
-from trainables.errors import InvalidData, InvalidInput
+from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -45,7 +45,7 @@ class HubEncoder:
     def model(self) -> Any:
         """The model of `transformers`, in eval mode.
 
-        Raises: InvalidInput where its folder lacks weights of a layer, InvalidData where they
+        Raises: InvalidData where its folder lacks weights of a layer, InvalidData where they
             cannot be read.
         """
         return load_model(self.public)
@@ -130,7 +130,7 @@ def _cut(record: int, start: int, stop: int, limit: int) -> Iterator[_Window]:
 def load_model(public: PublicEncoder, **changes: Any) -> Any:
     """The base model of an encoder, float32, in eval mode; `changes` are to its config.
 
-    Raises: InvalidInput where its folder lacks weights of a layer, InvalidData where they cannot be
+    Raises: InvalidData where its folder lacks weights of a layer, InvalidData where they cannot be
         read.
     """
     from transformers import AutoModel
@@ -156,7 +156,7 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
         ) from None
     lacking = sorted(name for name in report["missing_keys"] if "pooler" not in name)
     if lacking or report["mismatched_keys"]:
-        raise InvalidInput(
+        raise InvalidData(
             f"expected all weights of model.encoder={public.name} in its folder, got none for"
             f" {(lacking or ['some of another size'])[0]}"
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.encoders.pieces import PieceTable, piece_table
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData
 
 _PROBE = ("of", "the", "day", "Boston", "half")
 
@@ -40,7 +40,7 @@ class WordCutter:
 def tokenizer_in(place: Path) -> Any:
     """The tokenizer in a folder; nothing of the folder is run.
 
-    Raises: InvalidInput where none loads, or it does not know which word a piece is of.
+    Raises: InvalidData where none loads, or it does not know which word a piece is of.
     """
     from transformers import AutoTokenizer
 
@@ -49,21 +49,23 @@ def tokenizer_in(place: Path) -> Any:
             str(place), trust_remote_code=False, local_files_only=True
         )
     except Exception:  # noqa: BLE001  the library raises many kinds for a damaged file
-        raise InvalidInput(f"expected a tokenizer in {place}, got none that loads") from None
+        raise InvalidData(f"expected a tokenizer in {place}, got none that loads") from None
     if getattr(found, "backend_tokenizer", None) is None:
-        raise InvalidInput(f"expected a tokenizer.json (a fast tokenizer) in {place}, got none")
+        raise InvalidData(f"expected a tokenizer.json (a fast tokenizer) in {place}, got none")
     return found
 
 
 def word_cutter(tokenizer: Any, *, place: str) -> WordCutter:
     """How `tokenizer` cuts words.
 
-    Raises: InvalidInput for one that puts other than one piece before and one behind a record, or
+    Raises: InvalidData for one that puts other than one piece before and one behind a record, or
         whose words of a text are not cut at its spaces.
     """
+    tokenizer.backend_tokenizer.no_padding()  # a folder may ask for both
+    tokenizer.backend_tokenizer.no_truncation()
     around = list(tokenizer.backend_tokenizer.encode("").ids)
     if len(around) != 2:
-        raise InvalidInput(
+        raise InvalidData(
             "expected a tokenizer that puts one piece before and one behind a record in"
             f" model.encoder={place}, got {len(around)} in all"
         )
@@ -84,7 +86,7 @@ def _before(ids: Callable[[str], list[int]], place: str) -> str:
         cut = [piece for word in _PROBE[1:] for piece in ids(before + word)]
         if whole[-len(cut) :] == cut:
             return before
-    raise InvalidInput(
+    raise InvalidData(
         f"expected a tokenizer that cuts a text at its spaces in model.encoder={place}, got another"
     )
 

