@@ -1,7 +1,7 @@
-"""What a made corpus is made of: intents with sentence patterns, slots with rules for their values.
+"""The grammar of a made corpus: intents with sentence patterns, slots with rules for their values.
 
-Values are composed and drawn by Zipf's law over ranks (Zipf 1949), so a few are everywhere and most
-are rare: the long tail holds names and numbers that occur in one record only, which a model can
+Values are composed and drawn by Zipf's law over ranks (Zipf 1949), so a few are frequent and most
+are rare. The long tail holds names and numbers that occur in one record only, which a model can
 memorise. `drawing` makes the utterances.
 """
 
