@@ -19,7 +19,7 @@ from dashboards.results import Sweep, Trial
 from dashboards.svg import svg
 from trainables import formats
 from trainables.attacks import strongest
-from trainables.figures import LEAKAGE
+from trainables.figures import LEAKAGE, label
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # So that a page of any sweep stays small: rows of its tables, characters of a file within it.
@@ -122,6 +122,7 @@ def _words() -> dict[str, Any]:
     """What the template calls."""
     return {
         "show": formats.number,
+        "named": label,
         "written": formats.figure,
         "leakage_name": LEAKAGE,
         "papers_auc": comparison.PAPERS_AUC,

@@ -118,7 +118,7 @@ class Choice:
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
     """A sweep as a report shows it. `card` holds the fields of the chosen trial's privacy card,
-    `config` and `space` are YAML.
+    `config` and `space` are YAML, `helps` says what would bring the answer nearer to the baseline.
     """
 
     name: str
@@ -136,6 +136,7 @@ class Sweep:
     config: str = ""
     card: Mapping[str, Any] | None = None
     delta: float | None = None
+    helps: tuple[str, ...] = ()
 
     @cached_property
     def finished(self) -> tuple[Trial, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,8 @@ from sweep.commands._options import EpsilonMax, JsonFlag, Name
 from sweep.commands._output import print_json, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sweep.store.sweeps import SweepFolder, TrialRecord
     from trainables.cards.card import Review
 
@@ -34,6 +36,9 @@ def export(
         str | None, typer.Option(metavar="ID", help="Export this trial instead.")
     ] = None,
     epsilon_max: EpsilonMax = None,
+    any_epsilon: Annotated[
+        bool, typer.Option("--any-epsilon", help="Also where epsilon guarantees little, above 10.")
+    ] = False,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here.")
     ] = None,
@@ -58,10 +63,11 @@ def export(
     from sweep.store import sweeps as store
     from sweep.tracking.model_registry import Registry
 
-    review = _review(reviewer, decision)
-    settings = from_environment()
+    review, settings = _review(reviewer, decision), from_environment()
     folder = store.open_sweep(settings.home, name)
-    chosen, way, chosen_by = _choose(folder, trial, best=best, epsilon_max=epsilon_max)
+    chosen, way, chosen_by = _choose(
+        folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
+    )
     target = to or Path(f"{name}-{trial or way}")
     places = [target / r.plan.id if way == "pareto" else target for r in chosen]
     # The registry refuses a name before anything is written.
@@ -72,27 +78,62 @@ def export(
         if registry is not None:
             versions.append(registry.add(path, folder=folder, record=record))
     if as_json:
-        exported = [str(path) for path in places]
-        print_json({"exported": exported, "chosen_by": chosen_by, "versions": versions})
+        print_json({**_what_left(chosen, places), "chosen_by": chosen_by, "versions": versions})
         return
+    _say_what_left(folder, chosen, places, epsilon_max=epsilon_max)
+
+
+def _what_left(chosen: Sequence[TrialRecord], places: Sequence[Path]) -> dict[str, Any]:
+    from sweep.results import select
+
+    epsilons = [select.value(record, "epsilon") for record in chosen]
+    return {"exported": [str(path) for path in places], "epsilons": epsilons}
+
+
+def _say_what_left(
+    folder: SweepFolder,
+    chosen: Sequence[TrialRecord],
+    places: Sequence[Path],
+    *,
+    epsilon_max: float | None,
+) -> None:
+    """Each folder with its epsilon, and how far the best private trial is from the baseline."""
+    from sweep.results import select
+    from sweep.results.gap import sentences
+    from trainables import formats
+
     for record, path in zip(chosen, places, strict=True):
-        say(f"{path}: {record.plan.name} (`sweep run {path}/config.yaml` repeats it)")
+        epsilon = formats.epsilon(select.value(record, "epsilon"))
+        repeat = f"`sweep run {path}/config.yaml` repeats it"
+        say(f"{path}: {record.plan.name}, epsilon {epsilon} ({repeat})")
+    for sentence in sentences(folder.records(), limit=epsilon_max):
+        say(sentence)
 
 
 def _choose(
-    folder: SweepFolder, trial: str | None, *, best: str | None, epsilon_max: float | None
+    folder: SweepFolder,
+    trial: str | None,
+    *,
+    best: str | None,
+    epsilon_max: float | None,
+    any_epsilon: bool,
 ) -> tuple[list[TrialRecord], str, str | None]:
     """Trials, the way they were chosen, and the metric that the choice went by.
 
-    Raises: InvalidInput where no trial qualifies, or two ways to choose are given.
+    Raises: InvalidInput where no trial qualifies, two ways to choose are given, or nobody has said
+        that a large epsilon is wanted.
     """
     from sweep.results import select
+    from sweep.results.gap import refusal
     from trainables.errors import InvalidInput
 
     records = folder.records()
     if trial is None:
         way = best or select.headline(records)
         chosen = select.choose(records, best=way, epsilon_max=epsilon_max)
+        large = None if any_epsilon or epsilon_max is not None else refusal(chosen, records)
+        if large is not None:
+            raise InvalidInput(large)
         return chosen, way, None if way == "pareto" else select.chosen_by(chosen, way)
     if best is not None or epsilon_max is not None:
         given = f"--best {best}" if best is not None else f"--epsilon-max {epsilon_max:g}"

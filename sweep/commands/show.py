@@ -10,7 +10,9 @@ from sweep.commands._options import JsonFlag, Name
 from sweep.commands._output import console, print_json, say
 
 if TYPE_CHECKING:
+    from search_spaces.parts import Variant
     from sweep.results.standing import Standing
+    from sweep.search.advice import EpsilonOf
     from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
@@ -31,6 +33,7 @@ def show(
 ) -> None:
     """Show every trial beside the baseline, and the front of SER and epsilon."""
     from sweep.results.exported import damages
+    from sweep.results.gap import sentences
     from sweep.results.summary import summary
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
@@ -40,9 +43,12 @@ def show(
     where = _where(folder, records)
     damaged = damages(folder, records)
     if as_json:
-        print_json({**summary(folder), "best": _best(where), "damages": damaged})
+        known = {"best": _best(where), "gap": sentences(records), "damages": damaged}
+        print_json({**summary(folder), **known})
         return
     _print_tables(folder, records, list(damaged.values()), every=every)
+    for sentence in sentences(records):
+        say(sentence)
     if where is not None:
         say(where.sentence())
     _print_answers(folder, records, where)
@@ -106,6 +112,26 @@ def _print_front(records: list[TrialRecord]) -> None:
         )
 
 
+def _epsilon_of(folder: SweepFolder) -> EpsilonOf:
+    """What a point of the sweep's space would cost; None where that cannot be worked out here."""
+    from search_spaces.expansion import point_at
+    from sweep.planning.accounting import accounting
+    from sweep.planning.plan import plan_point
+    from sweep.settings import from_environment
+    from trainables.errors import InvalidInput
+
+    space = folder.space()
+
+    def epsilon_of(variant: Variant, values: dict[str, Any]) -> float | None:
+        try:
+            point = point_at(space, variant, values)[0]
+            return plan_point(space, point, account=accounting(from_environment())).epsilon
+        except InvalidInput:
+            return None
+
+    return epsilon_of
+
+
 def _where(folder: SweepFolder, records: list[TrialRecord]) -> Standing | None:
     from sweep.results.comparison import standing_of
     from trainables.errors import InvalidData, InvalidInput
@@ -127,7 +153,7 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Stand
 
     try:
         found = importance(records)
-        said = advice(folder.space(), records, found, where)
+        said = advice(folder.space(), records, found, where, epsilon_of=_epsilon_of(folder))
     except InvalidInput:  # no metric that every trial has
         return
     if found is not None:

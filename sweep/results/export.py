@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sweep.results import select
 from sweep.results.export_documents import About, write_model
+from sweep.results.gap import refusal
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
 from sweep.spending.entries import furthest
 from sweep.spending.filter import total_of
@@ -95,6 +96,8 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | N
         best = select.choose(records, epsilon_max=epsilon_max)[0]
     except InvalidInput as problem:
         return None, f"nothing is exported: {problem}"
+    if epsilon_max is None and (large := refusal([best], records)) is not None:
+        return None, f"nothing is exported: {large}"
     place = export_trial(folder, best, folder.path / "best")
     epsilon = format_epsilon(select.value(best, "epsilon"))
     return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {place}/config.yaml`)"

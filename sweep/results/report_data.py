@@ -12,6 +12,7 @@ from typing import Any
 from dashboards import results
 from sweep.results import select
 from sweep.results.exported import damages
+from sweep.results.gap import gap
 from sweep.store.files import number
 from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
@@ -73,6 +74,7 @@ def gather(
         config=format_yaml(chosen.plan.fields) if chosen else "",
         card=_card(folder, chosen),
         delta=_delta(finished),
+        helps=_helps(records, epsilon_max),
     )
 
 
@@ -154,6 +156,14 @@ def _choice(
     ]
     by = select.chosen_by(allowed)
     return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen
+
+
+def _helps(records: Sequence[TrialRecord], epsilon_max: float) -> tuple[str, ...]:
+    try:
+        found = gap(records, limit=epsilon_max)
+    except InvalidInput:  # no figure that every trial has
+        return ()
+    return () if found is None else tuple(found.helps())
 
 
 def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | None:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from search_spaces.domains import branches, rank
+from search_spaces.parts import Variant
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from sweep.results import select
+from sweep.results.gap import USABLE
 from sweep.results.importance import Importance, varied_axes
 from sweep.results.standing import Standing, standing
 from sweep.search import suggest as search
 from sweep.search.source import observations_of
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import label, setting, short
-from trainables import catalogue
+from trainables import catalogue, formats
 from trainables.errors import InvalidInput
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
 _FEWEST = 4
+_SAME = 1.01  # times an epsilon: what differs by less is equal
 _MOST = 200  # groups that a proposal learns from
+EpsilonOf = Callable[[Variant, dict[str, Any]], float | None]
 
 
 def advice(
@@ -27,22 +33,31 @@ def advice(
     records: Sequence[TrialRecord],
     found: Importance | None,
     where: Standing | None = None,
+    *,
+    epsilon_of: EpsilonOf = lambda variant, values: None,
 ) -> list[str]:
     """Sentences, the most useful first; empty where too little has finished. `where` the trials
-    stand (`standing.standing`); None: by their own intervals.
+    stand (`standing.standing`); None: by their own intervals. `epsilon_of` a variant and values of
+    its axes; None: not known.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
         return []
     metric = select.chosen_by(finished)
     groups = select.ranked(select.groups(finished), metric)
-    said = [*_edges(groups), *_weights(found), *_indistinguishable(where or standing(records))]
-    proposal = _proposal(space, _history(groups) or records, tried=finished)
+    said = [
+        *_edges(groups),
+        *_weights(found, finished),
+        *_indistinguishable(where or standing(records)),
+    ]
+    proposal = _proposal(space, _history(groups) or records, tried=finished, epsilon_of=epsilon_of)
     return [*said, proposal] if proposal else said
 
 
 def _edges(groups: Sequence[select.Group]) -> list[str]:
-    """The best value of an axis lies at the end of what was tried: the optimum may lie beyond."""
+    """The best value of an axis lies at the end of what was tried: the optimum may lie beyond.
+    Where epsilon grows that way, the sentence is about that price.
+    """
     best, said = groups[0].records[0], []
     kin = [g.records[0] for g in groups if g.records[0].plan.variant == best.plan.variant]
     for path in varied_axes(kin):
@@ -58,22 +73,58 @@ def _edges(groups: Sequence[select.Group]) -> list[str]:
         ):
             if mine == end:
                 said.append(
-                    f"{label(path)}: the best trial has the {size} value tried, {value}: try {word}"
+                    f"{label(path)}: the best trial has the {size} value tried, {value}:"
+                    f" {_beyond(kin, path, end, word)}"
                 )
     return said
 
 
-def _weights(found: Importance | None) -> list[str]:
+def _beyond(kin: Sequence[TrialRecord], path: str, end: float, word: str) -> str:
+    """Whether to go on beyond the end of an axis, which must not raise epsilon in silence."""
+    epsilons = _epsilons(kin, path)
+    if end not in epsilons or len(epsilons) < 2:
+        return f"try {word}"
+    near = min((other for other in epsilons if other != end), key=lambda other: abs(other - end))
+    here, before = epsilons[end], epsilons[near]
+    if here <= _SAME * before:
+        return f"try {word}"
+    prices = f"{formats.epsilon(before)} one value before, {formats.epsilon(here)} here"
+    if here > USABLE:
+        return f"{word} is no way out, it raises epsilon further ({prices})"
+    return f"{word} may help and raises epsilon ({prices})"
+
+
+def _epsilons(kin: Sequence[TrialRecord], path: str) -> dict[float, float]:
+    """The median epsilon at each value of an axis."""
+    found: dict[float, list[float]] = {}
+    for record in kin:
+        place, epsilon = rank(record.plan.values.get(path)), select.value(record, "epsilon")
+        if place is not None and epsilon is not None:
+            found.setdefault(place, []).append(epsilon)
+    return {place: statistics.median_low(values) for place, values in found.items()}
+
+
+def _weights(found: Importance | None, records: Sequence[TrialRecord]) -> list[str]:
     if found is None or found.explained < 0.2:
         return []
     said = []
     for path, share in found.shares.items():
         if share >= _MUCH:
-            said.append(f"{label(path)} mattered most ({100 * share:.0f} %): refine it")
+            words = _refine(path, records)
+            said.append(f"{label(path)} mattered most ({100 * share:.0f} %): {words}")
     idle = [label(path) for path, share in found.shares.items() if share < _LITTLE]
     if idle:
         said.append(f"{', '.join(idle)} hardly mattered: fix {'it' if len(idle) == 1 else 'them'}")
     return said
+
+
+def _refine(path: str, records: Sequence[TrialRecord]) -> str:
+    """What to do about an axis that matters; one that sets epsilon buys errors with privacy."""
+    epsilons = _epsilons(records, path).values()
+    if len(epsilons) > 1 and max(epsilons) > _SAME * min(epsilons):
+        ends = f"{formats.epsilon(min(epsilons))} to {formats.epsilon(max(epsilons))}"
+        return f"epsilon goes with it ({ends}), so compare its values at one epsilon"
+    return "refine it"
 
 
 def _indistinguishable(found: Standing | None) -> list[str]:
@@ -98,10 +149,14 @@ def _history(groups: Sequence[select.Group]) -> list[TrialRecord]:
 
 
 def _proposal(
-    space: SearchSpace, records: Sequence[TrialRecord], *, tried: Sequence[TrialRecord]
+    space: SearchSpace,
+    records: Sequence[TrialRecord],
+    *,
+    tried: Sequence[TrialRecord],
+    epsilon_of: EpsilonOf,
 ) -> str | None:
-    """What an adaptive search that knows `records` would choose next in this space; None where it
-    is among them or `tried`.
+    """What an adaptive search that knows `records` would choose next in this space, with its
+    epsilon; None where it is among them or `tried`.
     """
     chosen = space.search.model_copy(
         update={"strategy": catalogue.marked(STRATEGIES, "ADVISES"), "num_startup": 1}
@@ -125,4 +180,9 @@ def _proposal(
     ):
         return None
     values = ", ".join(setting(path, value) for path, value in next_one.values.items())
-    return f"TPE would try {next_one.variant.name}, {values}"
+    sentence = f"TPE would try {next_one.variant.name}, {values}"
+    epsilon = epsilon_of(next_one.variant, next_one.values)
+    if epsilon is None:
+        return sentence
+    alone = ", which guarantees little: it goes by error alone" if epsilon > USABLE else ""
+    return f"{sentence}: epsilon {formats.epsilon(epsilon)}{alone}"

@@ -24,6 +24,7 @@ from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import note
 from sweep.tracking.text import CURATOR, escaped, metric_key, version_tags
 from trainables import figures
+from trainables.errors import InvalidInput
 
 _REST = 20  # times as long as a summary took: until the next one
 
@@ -192,11 +193,19 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
         "trials_failed": sum(record.status is TrialStatus.FAILED for record in records),
         "trials_done": len(finished),
     }
-    candidates = [r for r in finished if not r.plan.baseline] or finished
-    main = select.headline(records)
-    known = [r for r in candidates if select.value(r, main) is not None]
-    if known:
-        best = min(known, key=lambda r: figures.cost(main, select.value(r, main) or 0.0))
+    best = _best(finished)
+    if best is not None:
+        main = select.headline(records)
         for name in (main, figures.LEAKAGE, "epsilon", "epsilon_paper", "seconds"):
             found[f"best_{name}"] = select.value(best, name)
     return found
+
+
+def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The best one as everywhere: by what was found on validation records, where that is known."""
+    candidates = [record for record in finished if not record.plan.baseline] or finished
+    try:
+        metric = select.chosen_by(candidates)
+    except InvalidInput:  # no figure that all have, or no trial
+        return None
+    return select.ranked(select.groups(candidates), metric)[0].middle(metric)

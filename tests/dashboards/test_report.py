@@ -275,5 +275,8 @@ def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice() -> None
     page = Page(report.html(samples.sweep(card=card)))
     assert "of a secret number of trials, of which no other is shown" in page.text
     assert "(geometric law, mean 20), one trial alone would have 3.3" in page.text
-    assert "is of this trial alone" not in page.text
-    assert "is of this trial alone" in Page(report.html(samples.sweep())).text
+    assert "nothing else of the sweep leaves your hands" not in page.text
+    alone = Page(report.html(samples.sweep())).text
+    assert "holds as long as nothing else of the sweep leaves your hands" in alone
+    assert "the epsilon of all of them together is ∞, which guarantees little" in alone
+    assert "Not in that: no noise (sgd)." in alone

@@ -281,10 +281,13 @@ def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
     assert "0.5" in next(line for line in out.splitlines() if shown["trials"][1]["id"][:6] in line)
     assert "toy" in answer(capsys, "list")[1]
     target = place / "best"
-    code, out, _ = answer(capsys, "export", "toy", "--to", str(target), "--json")
+    assert "above 10" in refusal(capsys, "export", "toy", "--to", str(target))
+    large = ["export", "toy", "--any-epsilon", "--json"]
+    code, out, _ = answer(capsys, *large, "--to", str(target))
     assert json.loads(out)["exported"] == [str(target)]
+    assert json.loads(out)["epsilons"] == [pytest.approx(32.18, abs=0.01)]
     assert spaces.read(target / "config.yaml").name == "config"
-    assert "which exists" in refusal(capsys, "export", "toy", "--to", str(target))
+    assert "which exists" in refusal(capsys, "export", "toy", "--any-epsilon", "--to", str(target))
     assert "epsilon <= 0.001" in refusal(capsys, "export", "toy", "--epsilon-max", "0.001")
     trial = shown["trials"][1]["id"]
     for option in (["--best", "leakage"], ["--epsilon-max", "8"]):
@@ -294,7 +297,7 @@ def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
     line = refusal(capsys, "compare", f"toy:{trial}", "toy", "--epsilon-max", "8")
     assert f"got the trial toy:{trial}" in line
     many = place / "front"
-    code, out, _ = answer(capsys, "export", "toy", "--best", "pareto", "--to", str(many), "--json")
+    code, out, _ = answer(capsys, *large, "--best", "pareto", "--to", str(many))
     assert all((many / Path(path).name / "config.yaml").exists() for path in
                json.loads(out)["exported"])  # fmt: skip
     assert "exists" in refusal(capsys, "run", space_file(place))
@@ -309,7 +312,7 @@ def test_an_export_that_cannot_be_registered_leaves_nothing_behind(
 ) -> None:
     run_toy(place)
     target = place / "mine"
-    export = ["export", "toy", "--to", str(target), "--register"]
+    export = ["export", "toy", "--any-epsilon", "--to", str(target), "--register"]
     assert "registry refused model 'a/b'" in refusal(capsys, *export, "a/b")
     assert not target.exists()
     away = "http://127.0.0.1:9"

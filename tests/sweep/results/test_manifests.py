@@ -129,7 +129,15 @@ def test_a_reviewers_decision_stands_on_the_card(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
-    export = ["export", "toy", "--to", str(tmp_path / "out"), "--reviewer", "A. | Person"]
+    export = [
+        "export",
+        "toy",
+        "--any-epsilon",
+        "--to",
+        str(tmp_path / "out"),
+        "--reviewer",
+        "A. | Person",
+    ]
     assert cli.run(export) == 2
     assert "got no --decision" in capsys.readouterr().err
     assert cli.run([*export, "--decision", "may be published"]) == 0

@@ -1,0 +1,232 @@
+"""How far the best private trial is from the baseline, and what would bring it nearer. Pure.
+
+An epsilon above `USABLE` promises little. The best trial of all is no
+answer where it has such a one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweep.results import select
+from sweep.results.select import Group
+from sweep.store.sweeps import TrialRecord
+from trainables import figures, formats
+from trainables.errors import InvalidInput
+from trainables.figures import cost
+from trainables.privacy.mechanism import claims_privacy
+
+USABLE = 10.0  # the largest epsilon that is exported unless somebody wants a larger one
+FAR = 2.0  # times the baseline's error beyond which something should be done
+_TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """The best trial with epsilon at most `limit` (chosen as everywhere) beside the baseline, by
+    the test figure `figure`. `best` None: there is no such trial, and `least` is the smallest
+    epsilon of all. `factor` is how many times the baseline's error it makes; of a figure where more
+    is better, how many times less it has. None without a baseline.
+    """
+
+    limit: float
+    figure: str
+    best: TrialRecord | None
+    baseline: Group | None = None
+    factor: float | None = None
+    least: TrialRecord | None = None
+    larger: TrialRecord | None = None  # the next larger epsilon that makes fewer errors
+
+    @property
+    def is_far(self) -> bool:
+        """Whether something should be done."""
+        return self.best is None or (self.factor is not None and self.factor > FAR)
+
+    def sentences(self) -> list[str]:
+        """What a person must know first, and what would help where it is far."""
+        return [self.sentence(), *(f"what would help: {words}" for words in self.helps())]
+
+    def sentence(self) -> str:
+        """The best private trial beside the baseline."""
+        limit = formats.number(self.limit)
+        if self.best is None:
+            least = "" if self.least is None else f"; the smallest epsilon is {_of(self.least)}"
+            return f"no finished trial has epsilon ≤ {limit}{least}"
+        text = f"best with epsilon ≤ {limit}: {self._named(self.best)}"
+        if self.baseline is None:
+            return f"{text}; no finished baseline to compare it with"
+        spread = self.baseline.spread(self.figure)
+        mean = formats.figure(self.figure, None if spread is None else spread.mean)
+        kin = "" if self._is_kin else ", another model"
+        text += f"; the baseline's is {mean} ({self.baseline.records[0].plan.name}{kin})"
+        if self.factor is None:
+            return text
+        if cost(self.figure, 1.0) < 0:
+            return f"{text}: {formats.number(1 / self.factor, 3)} times as much"
+        return f"{text}: {formats.number(self.factor, 3)} times as many errors"
+
+    def helps(self) -> list[str]:
+        """What would bring the private trial nearer to the baseline, by what this sweep shows."""
+        if not self.is_far:
+            return []
+        if self.best is None:
+            return [
+                f"noise for an epsilon: `{_TARGET}` makes as much as it takes, instead of"
+                f" {_noise(self.least)}"
+            ]
+        return [*self._start(), *_records(self.best), *self._larger()]
+
+    @property
+    def _is_kin(self) -> bool:
+        if self.best is None or self.baseline is None:
+            return False
+        mine, theirs = self.best.plan, self.baseline.records[0].plan
+        return mine.fields.get("model") == theirs.fields.get("model")
+
+    def _named(self, record: TrialRecord) -> str:
+        good = formats.figure(self.figure, select.value(record, self.figure))
+        epsilon = formats.epsilon(select.value(record, "epsilon"))
+        plan = record.plan
+        return f"{plan.id} {plan.name}, {figures.label(self.figure)} {good} at epsilon {epsilon}"
+
+    def _start(self) -> list[str]:
+        """Public weights, where the trial starts from random ones."""
+        assert self.best is not None
+        model = self.best.plan.fields.get("model", {})
+        if model.get("encoder", "scratch") != "scratch":
+            return []
+        steps = f" in {self.best.plan.steps} noisy steps" if self.best.plan.steps else ""
+        return [
+            f"public pretraining: {self.best.plan.id} learns all its weights from private records"
+            f"{steps}; with `model.encoder: small`, or `model.name: features`, it would start from"
+            " public ones, which costs no epsilon"
+        ]
+
+    def _larger(self) -> list[str]:
+        if self.larger is None:
+            return [
+                "not a larger epsilon: no trial of this sweep makes fewer errors with one, so look"
+                " at C, the learning rate and the epochs first"
+            ]
+        return [f"a larger epsilon: {self._named(self.larger)}"]
+
+
+def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
+    """How far the best trial with epsilon at most `limit` is from the baseline; None without a
+    finished trial that is no baseline, or where they have no figure in common.
+    """
+    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    if not finished:
+        return None
+    main = select.headline(finished)
+    least = min(finished, key=_epsilon)
+    try:
+        [best] = select.choose(finished, epsilon_max=limit)
+    except InvalidInput:
+        return Gap(limit=limit, figure=main, best=None, least=least)
+    baseline = _baseline_of(best, select.baselines(records))
+    return Gap(
+        limit=limit,
+        figure=main,
+        best=best,
+        baseline=baseline,
+        factor=_factor(best, baseline, main),
+        least=least,
+        larger=_with_larger_epsilon(best, finished, main),
+    )
+
+
+def sentences(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[str]:
+    """What `gap` says at `limit`, else at what is usable; empty where there is nothing to say."""
+    try:
+        found = gap(records, limit=USABLE if limit is None else limit)
+    except InvalidInput:  # no figure that every trial has
+        return []
+    return [] if found is None else found.sentences()
+
+
+def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> str | None:
+    """Why trials are not exported without a limit on epsilon; None: none has a large one."""
+    over = [record for record in chosen if _epsilon(record) > USABLE]
+    if not over:
+        return None
+    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    worst, least = max(over, key=_epsilon), min(finished, key=_epsilon)
+    return (
+        "expected --epsilon-max, or --any-epsilon for an epsilon above"
+        f" {formats.number(USABLE)}, which guarantees little: got"
+        f" {formats.epsilon(_epsilon(worst))} of {worst.plan.id}, {worst.plan.name};"
+        f" the smallest epsilon here is {formats.epsilon(_epsilon(least))}"
+    )
+
+
+def _baseline_of(best: TrialRecord, found: Sequence[Group]) -> Group | None:
+    """The trial's own baseline, else the first one on the same data, whatever its model."""
+    own = select.baseline_of(best, found)
+    name = _data(best)
+    return own or next((group for group in found if _data(group.records[0]) == name), None)
+
+
+def _data(record: TrialRecord) -> Any:
+    return record.plan.fields.get("data", {}).get("name")
+
+
+def _factor(best: TrialRecord, baseline: Group | None, metric: str) -> float | None:
+    spread = None if baseline is None else baseline.spread(metric)
+    mine = select.value(best, metric)
+    if spread is None or mine is None:
+        return None
+    over, under = (mine, spread.mean) if cost(metric, 1.0) > 0 else (spread.mean, mine)
+    return over / under if under > 0 else None
+
+
+def _with_larger_epsilon(
+    best: TrialRecord, finished: Sequence[TrialRecord], metric: str
+) -> TrialRecord | None:
+    """The trial with the next larger epsilon that is better, among those of the front."""
+    mine = select.value(best, metric)
+    if mine is None:
+        return None
+    better = [
+        record
+        for record in select.front(finished, (metric, "epsilon"))
+        if _epsilon(record) > _epsilon(best)
+        and (theirs := select.value(record, metric)) is not None
+        and cost(metric, theirs) < cost(metric, mine)
+    ]
+    return min(better, key=_epsilon, default=None)
+
+
+def _records(record: TrialRecord) -> list[str]:
+    """What more records would do: at the same q and steps epsilon stays, and the noise of a mean
+    gradient is shared by more of them.
+    """
+    mechanism = (record.privacy or {}).get("mechanism") or {}
+    number, batch = mechanism.get("num_records"), mechanism.get("expected_batch_size")
+    noise = mechanism.get("noise_multiplier")
+    if not (number and batch and noise):
+        return []
+    noise /= batch
+    return [
+        f"more records: {2 * number:,} instead of {number:,} at the same epsilon, share of a step"
+        " and number of steps would halve the noise of a step's mean gradient, from"
+        f" {formats.number(noise, 2)} C to {formats.number(noise / 2, 2)} C"
+    ]
+
+
+def _noise(record: TrialRecord | None) -> str:
+    if record is None or not claims_privacy(record.plan.engine):
+        return "none"
+    return f"z0 = {formats.number(record.plan.noise_multiplier)}"
+
+
+def _of(record: TrialRecord) -> str:
+    return f"{formats.epsilon(_epsilon(record))} ({record.plan.id} {record.plan.name})"
+
+
+def _epsilon(record: TrialRecord) -> float:
+    value = select.value(record, "epsilon")
+    return math.inf if value is None else value

@@ -1,0 +1,159 @@
+"""The answer never recommends what nobody can use: the private trial first, beside the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import space as spaces
+from sweep.results import select
+from sweep.results.export import export_best
+from sweep.results.gap import gap, refusal, sentences
+from sweep.search.advice import advice
+from sweep.store.sweeps import TrialRecord
+from sweep.tracking.mlflow_store import summary_of
+from tests.sweep.results.test_select import record
+from tests.sweep.sweeps import run_toy
+
+# MLflow's own imports and SQLAlchemy's unclosed pool.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+Z, C = "privacy.noise_multiplier", "privacy.max_grad_norm"
+
+
+def private(name: str, *, ser: float, epsilon: float, **more: Any) -> TrialRecord:
+    made = record(name, ser=ser, validation_ser=ser, epsilon=epsilon, **more)
+    mechanism = {"num_records": 1200, "expected_batch_size": 60, "noise_multiplier": 1.5}
+    return replace(made, privacy={"mechanism": mechanism})
+
+
+BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline=True)
+
+
+def test_the_best_private_trial_is_beside_the_baseline_whatever_is_better_without_privacy() -> None:
+    records = [BASE, private("open", ser=0.12, epsilon=1e5), private("dp", ser=0.5, epsilon=8.0)]
+    found = gap(records)
+    assert found is not None
+    assert found.best is records[2]
+    assert found.factor == pytest.approx(5.0)
+    assert found.is_far
+    assert found.sentence() == (
+        "best with epsilon ≤ 10: dp dp, SER 0.5000 at epsilon 8; the baseline's is 0.1000 (sgd):"
+        " 5 times as many errors"
+    )
+
+
+def test_what_helps_is_said_with_figures_of_this_sweep() -> None:
+    records = [
+        BASE,
+        private("dp", ser=0.5, epsilon=8.0),
+        private("dp50", ser=0.3, epsilon=50.0),
+        private("dp99", ser=0.2, epsilon=99.0),
+    ]
+    helps = gap(records).helps()  # type: ignore[union-attr]
+    assert [words.split(":")[0] for words in helps] == [
+        "public pretraining",
+        "more records",
+        "a larger epsilon",
+    ]
+    assert "2,400 instead of 1,200" in helps[1]
+    assert "from 0.025 C to 0.013 C" in helps[1]
+    assert helps[2] == "a larger epsilon: dp50 dp50, SER 0.3000 at epsilon 50"
+
+
+def test_a_larger_epsilon_is_not_advised_where_it_has_not_helped() -> None:
+    records = [BASE, private("dp", ser=0.5, epsilon=8.0), private("dp50", ser=0.6, epsilon=50.0)]
+    helps = gap(records).helps()  # type: ignore[union-attr]
+    assert helps[-1].startswith("not a larger epsilon")
+
+
+def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice() -> None:
+    near = gap([BASE, private("dp", ser=0.19, epsilon=8.0)])
+    assert near is not None
+    assert near.helps() == []
+    far = private("dp", ser=0.5, epsilon=8.0)
+    fields = {**far.plan.fields, "model": {"name": "clc", "encoder": "small"}}
+    far = replace(far, plan=replace(far.plan, origin=fields))
+    helps = gap([BASE, far]).helps()  # type: ignore[union-attr]
+    assert not any("pretraining" in words for words in helps)
+
+
+def test_no_private_trial_is_said_with_the_smallest_epsilon() -> None:
+    found = sentences(
+        [BASE, private("a", ser=0.2, epsilon=202.1), private("b", ser=0.1, epsilon=5e4)]
+    )
+    assert found[0] == "no finished trial has epsilon ≤ 10; the smallest epsilon is 202.1 (a a)"
+    assert "target_epsilon: 8" in found[1]
+    assert sentences([BASE]) == []
+
+
+def test_of_a_figure_where_more_is_better_the_factor_says_how_far() -> None:
+    def text(name: str, **more: Any) -> TrialRecord:
+        made = record(name, task="synthesis", **more)
+        document = {"task": "synthesis", "data": {"name": "treedst"}, "engine": "sgd"}
+        fields = {**document, "model": {"name": "causal_lm"}}
+        return replace(made, plan=replace(made.plan, origin=fields))
+
+    base = text("open", mauve=0.8, epsilon=float("inf"), baseline=True)
+    found = gap([base, text("dp", mauve=0.2, epsilon=8.0)])
+    assert found is not None
+    assert found.factor == pytest.approx(4.0)
+    assert found.sentence().endswith("the baseline's is 0.8000 (open): 0.25 times as much")
+
+
+def test_a_large_epsilon_leaves_only_where_somebody_wants_it(tmp_path: Path) -> None:
+    records = [private("a", ser=0.2, epsilon=202.1), private("b", ser=0.3, epsilon=9.0)]
+    chosen = select.choose(records)
+    assert refusal(chosen, records) == (
+        "expected --epsilon-max, or --any-epsilon for an epsilon above 10, which guarantees little:"
+        " got 202.1 of a, a; the smallest epsilon here is 9"
+    )
+    assert refusal(records[1:], records) is None
+    folder = run_toy(tmp_path).folder
+    place, why = export_best(folder, None)
+    assert place is None
+    assert "an epsilon above 10" in str(why)
+    place, _ = export_best(folder, 1e9)
+    assert place is not None
+
+
+def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
+    """The smallest noise makes the fewest errors, and the largest epsilon."""
+
+    def of(noise: float, clip: float, epsilon: float) -> TrialRecord:
+        made = private(f"z{noise}c{clip}", ser=noise + clip, epsilon=epsilon)
+        values = {Z: noise, C: clip}
+        return replace(made, plan=replace(made.plan, values=values, variant="v"))
+
+    space = spaces.parse({"name": "s"})
+    dear = [of(z, c, 1000 / z) for z in (0.1, 0.2, 0.4) for c in (0.5, 1.0)]
+    said = advice(space, dear, None)
+    assert "C: the best trial has the smallest value tried, 0.5: try smaller" in said
+    assert (
+        "z0: the best trial has the smallest value tried, 0.1: smaller is no way out, it raises"
+        " epsilon further (5000 one value before, 1e+04 here)" in said
+    )
+    cheap = [of(z, c, 0.8 / z) for z in (0.1, 0.2, 0.4) for c in (0.5, 1.0)]
+    assert any(
+        "smaller may help and raises epsilon" in words for words in advice(space, cheap, None)
+    )
+    assert not any("z0" in words and "try smaller" in words for words in advice(space, cheap, None))
+
+
+def test_the_summary_in_a_tracking_store_picks_by_validation() -> None:
+    """A choice by test error would make the best test error optimistic."""
+    records = [
+        record("lucky", ser=0.1, validation_ser=0.5, epsilon=1.0),
+        record("best", ser=0.2, validation_ser=0.4, epsilon=2.0),
+        replace(BASE, metrics={**BASE.metrics, "validation_ser": 0.01}),
+    ]
+    found = summary_of(records)
+    assert (found["best_ser"], found["best_epsilon"]) == (0.2, 2.0)
+    assert "best_ser" not in summary_of([record("x", status="failed")])
