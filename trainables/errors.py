@@ -42,6 +42,4 @@ class TrialFailed(SweepError):
 
 
 class StorageFailed(SweepError):
-    """A disk that does not take what has to be kept. The trials of the moment are paused by it, not
-    failed.
-    """
+    """A failed write to disk. It pauses the running trials and does not fail them."""

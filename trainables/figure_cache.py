@@ -1,9 +1,9 @@
-"""Privacy figures that were worked out before, kept in the cache folder: a space that is planned
-again needs no accounting library, and a trial finds what its sweep has worked out while it trained.
+"""A cache of privacy figures in the cache folder: planning a space again needs no accounting
+library, and a trial reads the figures that its sweep computed.
 
 A line of the file is a figure under the hash of all that it depends on: the values that accountants
-read of the mechanism (`accountants.values_of`), the question, and the versions of what answers.
-What cannot be read is worked out again.
+read of the mechanism (`accountants.values_of`), the question, and the versions of the accounting
+code. An unreadable line is computed again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
 
 _FILE = "figures.jsonl"
-_MOST_BYTES = 20_000_000  # then the file is begun anew
+_MOST_BYTES = 20_000_000  # beyond it the file is started anew
 _LIBRARIES = ("dp-accounting", "numpy", "scipy")
 _TUPLES = ("effective_noise_multiplier", "unaccounted", "warnings")
 
 
 class FigureCache:
-    """The figures kept in a folder; it is made when the first is written."""
+    """The figures kept in a folder, which is created at the first write."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _FILE
@@ -40,7 +40,7 @@ class FigureCache:
     def resolve(
         self, config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] = ()
     ) -> tuple[TrialConfig, Mechanism]:
-        """`accountants.resolve`: the noise multiplier of a target epsilon is sought once.
+        """`accountants.resolve`, with one search for each target epsilon.
 
         Raises: InvalidInput where the mechanism is refused or no noise reaches the target.
         """
@@ -73,7 +73,7 @@ class FigureCache:
         )
 
     def summary(self, key: str, work_out: Callable[[], PrivacySummary]) -> PrivacySummary:
-        """The summary under a key; worked out and kept where there is none."""
+        """The summary under a key, computed and kept where it is missing."""
         found = self.find(key)
         if found is None:
             made = work_out()
@@ -82,11 +82,11 @@ class FigureCache:
         return PrivacySummary(**{**found, **{name: tuple(found[name]) for name in _TUPLES}})
 
     def find(self, key: str) -> Any:
-        """What was kept under a key, plain data; None where nothing was."""
+        """The plain data kept under a key; None without any."""
         return self._known.get(key)
 
     def keep(self, key: str, value: Any) -> None:
-        """Add plain data. A folder that cannot be written to keeps nothing."""
+        """Add plain data. Nothing is kept in a read-only folder."""
         self._known[key] = value
         line = json.dumps({"key": key, "value": value}) + "\n"
         with contextlib.suppress(OSError):
@@ -96,7 +96,7 @@ class FigureCache:
                 mode |= os.O_TRUNC
             descriptor = os.open(self._path, mode, 0o600)
             with os.fdopen(descriptor, "ab", buffering=0) as file:
-                file.write(line.encode())  # at once: processes may write side by side
+                file.write(line.encode())  # in one write, because processes may write concurrently
 
     @cached_property
     def _known(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class FigureCache:
                 row = json.loads(line)
                 known[row["key"]] = row["value"]
             except (ValueError, TypeError, KeyError):
-                continue  # cut by a crash: it is worked out again
+                continue  # truncated by a crash: computed again
         return known
 
 
@@ -131,7 +131,7 @@ def key_of(*mechanisms: Mechanism, accountant: str | None = None, **asked: Any) 
 
 @lru_cache(maxsize=8)
 def _text_of(accountant: str | None) -> str:
-    """A named entry's own text, which `VERSION` may not cover: the shelf is open."""
+    """The source text of a named entry, which `VERSION` does not cover if a user added it."""
     known = accountant in catalogue.names("accountants")
     return catalogue.text_of("accountants", accountant) if accountant and known else ""
 

@@ -1,8 +1,8 @@
-"""Every figure that a trial can yield, as data: its direction, its audience, how it is written.
+"""Every figure of a trial as data: its direction, its audience and its format.
 
 A module registers figures in its constant `FIGURES`, beside the functions that compute them. Lists
 of figures are derived from the registry: objectives, metrics of a tracking store, gauges, tables.
-What is not registered is for the curator alone: nothing is published by accident.
+Unregistered figures are for the curator alone, so that nothing is published by accident.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CEILING = "human_ceiling"
 class Figure:
     """One figure of a trial.
 
-    `task` None: of every task. `audience` is closed by default: a figure computed from private
-    records without noise is covered by no epsilon. `per_epoch` figures are known after each epoch,
-    the others at the end. `objective`: a search may improve it. `is_listed`: shown where figures of
-    trials are put side by side.
+    `task` None: of every task. `audience` is the curator by default, because no epsilon covers a
+    figure computed from private records without noise. `per_epoch` figures are known after each
+    epoch, the others at the end. `objective`: a search may optimise it. `is_listed`: shown in
+    tables of trials.
 
-    These name further figures that come with it: `has_bounds` its 95 % interval, `has_ceiling`
-    what human text reaches, `is_validated` the same figure of the validation records after each
-    epoch, which is then the one that a search may improve.
+    These add derived figures: `has_bounds` its 95 % interval, `has_ceiling` the figure of human
+    text, `is_validated` the same figure on the validation records after each epoch, which then
+    is the one that a search may optimise.
     """
 
     name: str
@@ -64,17 +64,17 @@ class Figure:
 
     @property
     def is_public(self) -> bool:
-        """Whether it may leave the curator's hands."""
+        """Whether it may be published."""
         return self.audience == "public"
 
     @property
     def help(self) -> str:
-        """What it is, for someone who reads its name elsewhere."""
+        """A description of the figure with unit and audience."""
         unit = f", in {self.unit}" if self.unit else ""
         return f"{self.label}{unit}{'' if self.is_public else ' (for the curator only)'}"
 
     def family(self) -> Iterator[Figure]:
-        """It and the figures that come with it."""
+        """The figure and its derived figures."""
         alone = replace(self, has_bounds=False, has_ceiling=False, is_validated=False)
         yield replace(alone, objective=self.objective and not self.is_validated)
         beside = replace(alone, better="neither", objective=False, is_listed=False)
@@ -94,7 +94,7 @@ class Figure:
             )
 
 
-# What most metrics are: a share, measured on records that no training has read.
+# Most metrics are shares, measured on records that no training has read.
 nlu_rate = partial(Figure, task="nlu", audience="public", written="rate")
 text_rate = partial(Figure, task="synthesis", audience="public", written="rate")
 
@@ -130,7 +130,7 @@ def curator_only() -> tuple[str, ...]:
 
 
 def label(name: str) -> str:
-    """How a figure is called for people.
+    """The displayed name of a figure.
 
     >>> label("validation_ser"), label("nobody_registered_this")
     ('validation SER', 'nobody_registered_this')
@@ -140,7 +140,7 @@ def label(name: str) -> str:
 
 
 def cost(name: str, value: float) -> float:
-    """`value` with the sign that makes smaller better; lower is better where nothing says so.
+    """`value` with the sign that makes smaller better; lower is better by default.
 
     >>> cost("mauve", 0.75), cost("ser", 0.25)
     (-0.75, 0.25)
@@ -150,7 +150,7 @@ def cost(name: str, value: float) -> float:
 
 
 def objectives(task: str | None = None) -> tuple[str, ...]:
-    """Names of the figures that a search of a task may improve; of any task where it is None."""
+    """Names of the figures that a search of a task may optimise; of all tasks where it is None."""
     found = registry().values()
     return tuple(
         sorted(f.name for f in found if f.objective and (task is None or f.task in (None, task)))
@@ -158,7 +158,7 @@ def objectives(task: str | None = None) -> tuple[str, ...]:
 
 
 def listed() -> tuple[str, ...]:
-    """Names of the figures that are shown where trials are put side by side, utility first."""
+    """Names of the figures in tables of trials, utility first."""
     found = [figure for figure in registry().values() if figure.is_listed]
     found.sort(key=lambda figure: (figure.task is None, not figure.is_public, not figure.per_epoch))
     return tuple(figure.name for figure in found)

@@ -1,4 +1,4 @@
-"""Figures as people read them: one way of writing, for terminal, page, card and tracking store."""
+"""The formats of figures, shared by terminal, page, card and tracking store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainables.privacy.rounding import format_epsilon
 
 
 def figure(name: str, value: float | None) -> str:
-    """A figure as its entry in the registry says; a number where it is not registered.
+    """A figure in the format of its registry entry; a plain number where it is not registered.
 
     >>> figure("epsilon", 3.00001), figure("ser", 0.187), figure("seconds", 125)
     ('3.001', '0.1870', '2 min 05 s')

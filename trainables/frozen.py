@@ -1,4 +1,4 @@
-"""Immutable parts of a config, and their problems in one line each."""
+"""Immutable parts of a config, and one-line messages for their errors."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)
 
 
 class Frozen(BaseModel):
-    """Immutable, and an unknown key is an error that names the nearest field.
+    """An immutable model that refuses unknown keys and names the nearest field.
 
-    A field that the others make irrelevant (`unread`) has its default value and is not dumped.
+    A field made irrelevant by others (`unread`) must have its default value and is not dumped.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -49,7 +49,7 @@ class Frozen(BaseModel):
         return tuple(name for name in cls.model_fields if name not in cls.lacks)
 
     def unread(self) -> frozenset[str]:
-        """Names of the fields that nothing reads because of what the other fields say."""
+        """Names of the fields that are not read because of the values of other fields."""
         return frozenset()
 
     @classmethod
@@ -89,8 +89,8 @@ class Frozen(BaseModel):
 
 @dataclass(frozen=True)
 class _Given:
-    """The plain values that a field may be given: types (int stands for every number), words of a
-    choice, and what each element of a list may be.
+    """The plain values that a field accepts: types (int stands for every number), words of a
+    choice, and the values of each element of a list.
     """
 
     types: frozenset[type] = frozenset()
@@ -98,7 +98,7 @@ class _Given:
     elements: _Given | None = None
 
     def problem(self, value: Any) -> tuple[tuple[int, ...], Any, str] | None:
-        """(place in a list, value, what is expected) of what would be coerced to another type."""
+        """(index in a list, value, expected type) of a value that would be coerced to another."""
         if isinstance(value, list | tuple) and self.elements is not None:
             for place, each in enumerate(value):
                 if (found := self.elements.problem(each)) is not None:
@@ -140,7 +140,7 @@ def _given_fields(model: type[BaseModel]) -> dict[str, _Given]:
 
 
 def require_types(model: type[BaseModel], fields: Mapping[str, Any]) -> None:
-    """Nothing is taken for a number or a truth value that is none: no "3", no true for 1.
+    """Refuse implicit conversions to numbers and booleans, such as "3" for 3 or true for 1.
 
     Raises: ValidationError for the first such field.
     """
@@ -162,7 +162,7 @@ def foreign_field(name: str, known: Iterable[str], *, title: str) -> PydanticCus
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: which known one it may have meant.
+    """The end of a message about an unknown name, with the nearest known one.
 
     >>> nearest("num_heads", ["num_layers", "dropout"]), nearest("x", ["b", "a"])
     (': did you mean num_layers?', ' (its fields: a, b)')
@@ -172,12 +172,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def first_problem(error: ValidationError, *, section: str = "") -> str:
-    """The first problem of a pydantic error in one line: field, what is allowed, what came.
+    """The first problem of a pydantic error in one line: field, allowed values, given value.
 
-    `section` names the part of a config that was read by itself.
+    `section` names the part of a config that was parsed alone.
     """
     problems = error.errors(include_url=False)
-    # Of the forms that a field may have, the one that was meant says more than the first.
+    # Of a field's alternative forms, the intended one has the most helpful message.
     problem = next((each for each in problems if each["type"] == "another_type"), problems[0])
     place = [section] * bool(section) + [one_line(str(p), characters=80) for p in problem["loc"]]
     if problem["type"] == "foreign_field":

@@ -1,7 +1,7 @@
-"""What each task is after: the figures that say how good a trial is, as its entry names them. Pure.
+"""The figures that rank the trials of each task, as its entry names them. Pure.
 
 A trial of intents and slots is compared by its semantic error rate, one that generates text by
-MAUVE against human text: a loss would rank methods by what they predict, not by what they write.
+MAUVE against human text, because a loss would rank predictions instead of generated text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trainables.figures import VALIDATION, label
 
 
 def tasks() -> tuple[str, ...]:
-    """What a trial can do, the default task first."""
+    """The tasks of a trial, the default task first."""
     default = default_task()
     return (default, *(t for t in catalogue.names("tasks", kind="trial") if t != default))
 
@@ -26,8 +26,8 @@ def default_task() -> str:
 def quality(task: str) -> tuple[str, ...]:
     """Figures that trials of a task are compared by, in order of preference.
 
-    What is measured on validation records comes first where it is known, because a choice by test
-    error makes the test error optimistic.
+    Figures of validation records come first, because choosing by test error makes the test error
+    optimistic.
 
     >>> quality("nlu")
     ('validation_ser', 'ser')
@@ -49,7 +49,7 @@ def after_an_epoch(task: str) -> str:
 
 
 def headline(task: str) -> str:
-    """The figure that stands for a trial in commands, tables and file names.
+    """The figure that represents a trial in commands, tables and file names.
 
     >>> [headline(task) for task in tasks()]
     ['ser', 'mauve']
@@ -67,7 +67,7 @@ def validated_tasks() -> tuple[str, ...]:
 
 
 def validated(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:
-    """The words and the value of what validation found after an epoch.
+    """Label and value of the validation figure after an epoch.
 
     >>> validated({"validation_ser": 0.25, "validation_loss": 1.5}), validated({})
     (('SER', 0.25), ('SER', None))

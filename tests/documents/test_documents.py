@@ -49,7 +49,7 @@ BAD_YAML = {
     "many aliases of aliases": (LAUGHS, "at most 200000 values"),
     "many merges of merges": (MERGES, "at most 200000 values"),
     "depth by aliases": (CHAIN, f"at most {MAX_DEPTH} lists"),
-    "an alias in itself": ("&a [*a]", "alias of an anchor that stands before"),
+    "an alias in itself": ("&a [*a]", "alias of an anchor earlier"),
     "an unknown alias": ("a: *b", "alias"),
     "deep flow lists": ("[" * 200_000, f"at most {MAX_DEPTH} lists"),
     "deep flow mappings": ("{a: " * 100_000, f"at most {MAX_DEPTH} lists"),

@@ -1,7 +1,7 @@
-"""Files of utterances in the forms that the field uses: the folder is the registry.
+"""Common file formats of utterances; the folder is the registry.
 
-An entry reads a file or folder record by record (`Record`, or what is wrong with it) and writes
-utterances in its form. `Source` puts an entry, its options and what a first pass found together.
+An entry reads a file or folder record by record (`Record`, or a problem) and writes utterances in
+its format. `Source` combines an entry, its options and the survey of a first pass.
 """
 
 from trainables.file_formats._record import Options, Record, SpanUnit

@@ -1,4 +1,4 @@
-"""Records from named fields, in the several spellings that files have."""
+"""Records from named fields, with the usual alternative names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value, objects
 from trainables.file_formats._record import Options, Record, Span
 
-# The first of a role's names that a record has is taken.
+# The first name that occurs in a record is used.
 NAMES: dict[str, tuple[str, ...]] = {
     "text": ("text", "utterance", "sentence", "query", "utt", "phrase", "question"),
     "tokens": ("tokens", "words"),
@@ -30,13 +30,13 @@ _VALUE = ("text", "value", "word")
 
 
 def has_text(fields: Mapping[str, Any], options: Options) -> bool:
-    """Whether some field is known to hold the words."""
+    """Whether some field is known to contain the text."""
     names = (*NAMES["text"], *NAMES["tokens"], *NAMES["annotated"])
     return options.text in fields or any(name in fields for name in names)
 
 
 def records_of_lines(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
-    """The record of every line with a JSON object, in order, or what is wrong with the line."""
+    """The record of every line with a JSON object, in order, or the problem of the line."""
     for found in objects(path):
         if isinstance(found, InvalidData):
             yield found

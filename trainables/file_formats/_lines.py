@@ -1,4 +1,4 @@
-"""Lines and JSON values of files, what is wrong with one as a value of its own."""
+"""Lines and JSON values of files; problems are returned as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainables.errors import InvalidData
 
 
 def lines(path: Path) -> Iterator[tuple[str, str] | InvalidData]:
-    """(where, line without its end), or what is wrong with it.
+    """(where, line without its end), or its problem.
 
     Raises: InvalidData for a file that cannot be read.
     """
@@ -30,7 +30,7 @@ def lines(path: Path) -> Iterator[tuple[str, str] | InvalidData]:
 
 
 def first_line(path: Path) -> str:
-    """The first line with a sign in it; empty where there is none, or it cannot be read."""
+    """The first line that is not blank; empty where there is none, or it cannot be read."""
     if not path.is_file():
         return ""
     try:
@@ -45,7 +45,7 @@ def first_line(path: Path) -> str:
 
 
 def objects(path: Path) -> Iterator[tuple[str, dict[str, Any]] | InvalidData]:
-    """(where, JSON object) of every line that is not empty, or what is wrong with the line."""
+    """(where, JSON object) of every line that is not empty, or the problem of the line."""
     for found in lines(path):
         if isinstance(found, InvalidData):
             yield found

@@ -1,4 +1,4 @@
-"""One record as a file has it, and the utterance that it becomes."""
+"""One record of a file, and its conversion to an utterance."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PARTS: dict[str, Part] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a file is to be read: the fields (or columns, by name or number) of text, intent, tags,
-    slots, part and group where their names are not the usual ones; how a text is cut into tokens;
-    what spans count; what separates several intents of a record; whether columns have names
-    (None: as the usual names tell).
+    """Reading options of a file: the fields (or columns, by name or number) of text, intent, tags,
+    slots, part and group where their names are unusual; the tokenization; the unit of spans; the
+    separator of several intents of a record; whether columns have names (None: detected by the
+    usual names).
     """
 
     text: str | None = None
@@ -43,7 +43,7 @@ class Options:
 
 
 class Span(NamedTuple):
-    """A slot as a file marks it; `value` is its text where the file has that too."""
+    """A slot of a file; `value` is its text where the file contains it."""
 
     name: str
     start: int
@@ -53,10 +53,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """What a file says of one utterance. `text` or `tokens` is there; `tags` or `spans` or neither.
+    """One utterance of a file. It has `text` or `tokens`, and `tags`, `spans` or neither.
 
-    `unit` is what spans count where the form says so. `where` is file and line, for messages;
-    `ignored` are names of fields that nothing reads.
+    `unit` is the unit of spans where the format fixes it. `where` is file and line, for messages;
+    `ignored` are names of fields that are not read.
     """
 
     where: str
@@ -79,7 +79,7 @@ class Record:
 def utterance_of(record: Record, *, options: Options, unit: SpanUnit | None) -> Utterance:
     """The utterance of a record; spans count `unit`s.
 
-    Raises: InvalidData naming where the record is, never its text.
+    Raises: InvalidData with the place of the record, never its text.
     """
     tokens, tags = _tokens_and_tags(record, options.tokenize, unit)
     if not tokens:
@@ -96,8 +96,8 @@ def utterance_of(record: Record, *, options: Options, unit: SpanUnit | None) -> 
 
 
 def token_spans(record: Record, *, tokenize: Tokenization) -> tuple[list[Slot], int]:
-    """Slots of a record whose spans count characters, in tokens, and how many of them begin or end
-    inside of a token: such a slot takes the whole token.
+    """Slots in tokens of a record whose spans count characters, and how many of them begin or end
+    inside a token and are extended to the whole token.
 
     Raises: InvalidData for a span outside of the text, or around white space alone.
     """

@@ -1,4 +1,4 @@
-"""A file, its format, its options and what a first pass found: ready to be read."""
+"""A file with its format, its options and the survey of a first pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHELF = "file_formats"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file of utterances. `unit` is what its spans count; None where it has none."""
+    """A file of utterances. `unit` is the unit of its spans; None without spans."""
 
     path: Path
     form: str
@@ -36,12 +36,12 @@ class Source:
         return self.survey.with_slots > 0
 
     def utterances(self) -> Iterator[Utterance | InvalidData]:
-        """Every record as an utterance, or what is wrong with it, in the order of the file."""
+        """Every record as an utterance, or its problem, in the order of the file."""
         for _, found in self.located():
             yield found
 
     def located(self) -> Iterator[tuple[str, Utterance | InvalidData]]:
-        """(file and line, utterance or what is wrong with it) in the order of the file."""
+        """(file and line, utterance or problem) in the order of the file."""
         for record in records(self.path, self.form, self.options):
             if isinstance(record, InvalidData):
                 yield str(self.path), record
@@ -60,7 +60,7 @@ class Source:
         return utterance
 
     def num_snapped(self) -> int:
-        """Slots that begin or end inside of a token, and so take all of it."""
+        """Number of slots that begin or end inside a token and are extended to it."""
         if self.unit != "characters":
             return 0
         total = 0
@@ -74,7 +74,7 @@ class Source:
 
 
 def open_source(path: Path, *, options: Options, form: str | None = None) -> Source:
-    """The source of a file or folder, its format found unless it is named.
+    """The source of a file or folder; its format is detected unless given.
 
     Raises: InvalidInput where no format or several fit, where the file has no record that can be
         read, or where spans can be read in two ways.
@@ -93,7 +93,7 @@ def open_source(path: Path, *, options: Options, form: str | None = None) -> Sou
 
 
 def records(path: Path, form: str, options: Options) -> Iterator[Record | InvalidData]:
-    """Every record of a file, or what is wrong with it."""
+    """Every record of a file, or its problem."""
     found: Iterator[Record | InvalidData] = catalogue.entry(_SHELF, form).read(
         path, options=options
     )

@@ -1,4 +1,4 @@
-"""What a first pass over a file finds: counts and names of fields, never a text."""
+"""The survey of a first pass over a file: counts and names of fields, never a text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from trainables.file_formats._record import Record, Span, SpanUnit
 
 @dataclass
 class Survey:
-    """Counts of a file's records. `token_spans` and `character_spans` count the spans that can be
-    read so; `decided` those whose form or own text decides it.
+    """Counts of a file's records. `token_spans` and `character_spans` count the spans that are
+    valid in that unit; `decided` those whose format or text fixes the unit.
     """
 
     num_records: int = 0
@@ -31,9 +31,9 @@ class Survey:
     ignored: Counter[str] = field(default_factory=Counter)
 
     def unit(self, declared: SpanUnit | None) -> SpanUnit | None:
-        """What spans count: as declared, else the only reading that fits all of them.
+        """The unit of spans: as declared, else the only one that is valid for all of them.
 
-        Raises: InvalidInput where both fit, or none does.
+        Raises: InvalidInput where both or none are valid.
         """
         if declared is not None or self.num_spans == 0:
             return declared

@@ -74,7 +74,7 @@ def write(path: Path, utterances: Iterable[Utterance], *, slots: bool) -> None:
 
 
 def _folders(path: Path) -> dict[Path, str | None]:
-    """Folders of records and the parts that their names say."""
+    """Folders of records and the parts that their names give."""
     if not path.is_dir():
         return {}
     parts = {path / name: part for name, part in PARTS.items() if (path / name).is_dir()}

@@ -28,14 +28,14 @@ _COLUMNS = ("text", "intent", "tags", "slots", "part", "group")
 
 
 def recognizes(path: Path) -> bool:
-    """Whether it is a file whose name says so."""
+    """Whether the file's name ends in a known suffix."""
     return path.is_file() and path.suffix.lower() in _SUFFIXES
 
 
 def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     """A record a row.
 
-    Raises: InvalidInput where no column is known to hold the words.
+    Raises: InvalidInput where no column is known to contain the text.
     """
     csv.field_size_limit(sys.maxsize)
     first = first_line(path)
@@ -93,8 +93,8 @@ def _delimiter(path: Path, first: str) -> str:
 def _has_names(row: list[str], options: Options, path: Path) -> bool:
     """Whether the first line has the columns' names.
 
-    Raises: InvalidInput where only its reader can tell: a record must not be taken for names, which
-        are printed.
+    Raises: InvalidInput where that is ambiguous, because names are printed and a record must not
+        be mistaken for them.
     """
     if options.header is not None:
         return options.header
@@ -128,7 +128,7 @@ def _usual(cell: str) -> bool:
 
 
 def _by_name(options: Options, names: list[str]) -> Options:
-    """Columns that are given by their number, by their name."""
+    """The names of columns that are given by number."""
     changed: dict[str, str] = {}
     for role in _COLUMNS:
         given: str | None = getattr(options, role)

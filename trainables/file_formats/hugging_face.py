@@ -31,7 +31,7 @@ def recognizes(path: Path) -> bool:
 def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     """The rows of all splits.
 
-    Raises: InvalidData for a folder that is not whole.
+    Raises: InvalidData for an incomplete folder.
     """
     if not (path / _SPLITS).is_file():
         yield from _rows(path, None, options)

@@ -23,7 +23,7 @@ SUFFIX = ".jsonl"
 
 
 def recognizes(path: Path) -> bool:
-    """Whether its first line is a JSON object, of no other entry's form."""
+    """Whether its first line is a JSON object that no other entry recognises."""
     first = first_object(path)
     return first is not None and "annot_utt" not in first
 

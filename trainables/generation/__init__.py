@@ -1,5 +1,5 @@
-"""How utterances are generated: a file with `KIND = "method"` is one way, `decoding` serves all.
+"""Generation of utterances: a file with `KIND = "method"` is one method, `decoding` serves all.
 
-A method says which models it trains on what (`stages`), and draws utterances from them
-(`utterances`).
+A method names its stages and the training texts of each (`texts`), and draws utterances from their
+models (`draw`).
 """

@@ -15,7 +15,7 @@ BLOCK = 256  # texts of one process at a time; equal for any number of processes
 
 
 class ModelDrawer:
-    """A `Drawer` over the models of the stages. A text does not depend on who drew it."""
+    """A `Drawer` over the models of the stages. Texts do not depend on the drawing process."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a method learns from, and what it is given to draw with; plain data."""
+"""The training material and the drawing plan of a method, as plain data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Material:
 
 @dataclass(frozen=True)
 class StageTexts:
-    """What one stage's model is trained on: texts, each behind its prompt where there are any."""
+    """Training texts of one stage's model, each after its prompt where there are prompts."""
 
     texts: Sequence[str]
     prompts: Sequence[str] | None = None
@@ -48,7 +48,7 @@ class Drawer(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """How many utterances to draw, at which width behind a prompt, from which prompts.
+    """The number of utterances to draw, the beam width after a prompt, and the prompts.
 
     `frequencies` of the prompts need not sum to 1; only some methods read them.
     """
@@ -78,7 +78,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Utterances, and what each was generated from ("" where from nothing)."""
+    """Utterances, and the prompt of each ("" without one)."""
 
     utterances: list[str]
     prompts: list[str]

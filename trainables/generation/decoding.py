@@ -2,10 +2,10 @@
 
 As in the paper (Mireshghallah et al. 2022, with transformers 4.10): `top_k` 50 of the scores,
 temperature 1, width 1 is plain sampling. At width W each step draws 2 W of the W x V continuations
-without replacement from the softmax of summed log-probabilities, keeps the best W that do not end,
-and a text that ended competes by its log-probability over its length. All texts read position t
-together: those whose prompt is longer read on while others are drawn, and texts that are done are
-taken out, so the loop ends with the last one.
+without replacement from the softmax of summed log-probabilities and keeps the best W that do not
+end. A text that ended competes by its log-probability over its length. All texts process position
+t together: longer prompts are still read while other texts are drawn, and finished texts are
+removed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torch import Tensor
 from trainables.errors import InvalidInput
 
 _GONE = -1e9  # the score of what is not to be drawn
-_BATCH = 256  # texts side by side; not part of the result's law
+_BATCH = 256  # texts drawn at once; does not change the result's law
 
 
 class LanguageModel(Protocol):
-    """What can be drawn from: `begin` gives an object with `read` and `keep` (see `CausalLm`)."""
+    """A model to draw from: `begin` gives an object with `read` and `keep` (see `CausalLm`)."""
 
     def begin(self, num_rows: int, max_tokens: int) -> Any:
-        """A decoding of `num_rows` texts side by side."""
+        """A decoding of `num_rows` texts at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ def _beams(
     alive = torch.arange(number)
     now = given[:, 0].repeat_interleave(width)
     scores = torch.zeros(number, width)
-    drawn = torch.full((number, width, limit), how.end)  # what stands behind the openings
+    drawn = torch.full((number, width, limit), how.end)  # the ids after the openings
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in openings]
     for time in range(1, limit):
         logits = going.read(now).float().cpu()
@@ -194,7 +194,7 @@ def _continue(logits: Tensor, scores: Tensor, how: Decoding, random: torch.Gener
 def _finish(
     step: _Step, place: int, before: Tensor, found: list[tuple[float, list[int]]], how: Decoding
 ) -> None:
-    """Take down the beams that end here and are among the best W; at most W are kept."""
+    """Record the beams that end here and are among the best W; at most W are kept."""
     width = how.num_beams
     ends = (step.drawn_token[place, :width] == how.end).nonzero().squeeze(1).tolist()
     for rank in ends:
@@ -215,7 +215,7 @@ def _is_done(found: list[tuple[float, list[int]]], scores: Tensor, length: int, 
 
 
 def _top(scores: Tensor, number: int) -> Tensor:
-    """All but the `number` largest of each row made impossible."""
+    """The scores with all but the `number` largest of each row set to minus infinity."""
     if number >= scores.shape[1]:
         return scores
     least = scores.topk(number, dim=1).values[:, -1:]

@@ -2,8 +2,8 @@
 
 A record is in one bin at most, so one record more or less changes one count by 1: with noise of
 standard deviation sigma the counts are a Gaussian mechanism of that multiplier. The bins are public
-(a declared list, or what occurs in the public part); a record in none of them counts nowhere.
-Negative counts become 0 afterwards, which is free.
+(a declared list, or the prompts of the public part); a record in none of them is not counted.
+Negative counts become 0 afterwards, which as post-processing costs no epsilon.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from trainables.synthesis_section import PROGRAM_FIELDS, STAGE_FIELDS, Synthesis
 
 KIND = "method"
 STAGES = (UTTERANCES,)
-READS_PROGRAMS = False  # the prompts may be read off them
+READS_PROGRAMS = False  # prompts may be derived from them
 READS_PROMPTS = True
 
 
@@ -40,12 +40,12 @@ class Config(SynthesisConfig):
 
 
 def texts(stage: str, material: Material) -> StageTexts:
-    """What the model of `stage` learns."""
+    """Training texts of the model of `stage`."""
     return StageTexts(material.utterances, material.prompts)
 
 
 def draw(drawer: Drawer, plan: Plan) -> Drawn:
-    """Prompts by their frequencies, an utterance behind each."""
+    """Draw prompts by their frequencies, and an utterance after each."""
     prompts = plan.draw_prompts()
     found = drawer(UTTERANCES, number=len(prompts), prompts=prompts, num_beams=plan.num_beams)
     return Drawn(found, prompts)

@@ -34,11 +34,11 @@ class Config(SynthesisConfig):
 
 
 def texts(stage: str, material: Material) -> StageTexts:
-    """What the model of `stage` learns."""
+    """Training texts of the model of `stage`."""
     return StageTexts(material.utterances)
 
 
 def draw(drawer: Drawer, plan: Plan) -> Drawn:
-    """Plain sampling: the width is for texts behind a prompt."""
+    """Draw by plain sampling; the beam width applies to texts after a prompt only."""
     found = drawer(UTTERANCES, number=plan.number, prompts=None, num_beams=1)
     return Drawn(found, [""] * len(found))

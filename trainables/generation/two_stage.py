@@ -1,9 +1,9 @@
-"""A model of programs and one of utterances behind a program (Mireshghallah et al. 2022).
+"""A model of programs and one of utterances given a program (Mireshghallah et al. 2022).
 
 Programs of private records come from a parser trained on public ones. Both models are trained on
 the same private records with the same noise. To generate, a program is sampled (width 1), an
-utterance is drawn behind it (width 5), and the program is discarded. One that does not read is
-kept, as in the paper.
+utterance is drawn after it (width 5), and the program is discarded. Malformed programs are kept,
+as in the paper.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Config(SynthesisConfig):
 
 
 def texts(stage: str, material: Material) -> StageTexts:
-    """What the model of `stage` learns."""
+    """Training texts of the model of `stage`."""
     if stage == PARSES:
         return StageTexts(material.programs)
     return StageTexts(material.utterances, material.programs)
 
 
 def draw(drawer: Drawer, plan: Plan) -> Drawn:
-    """Programs, then an utterance behind each."""
+    """Draw programs, then an utterance after each."""
     programs = drawer(PARSES, number=plan.number, prompts=None, num_beams=1)
     found = drawer(UTTERANCES, number=len(programs), prompts=programs, num_beams=plan.num_beams)
     return Drawn(found, programs)

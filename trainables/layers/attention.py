@@ -1,8 +1,8 @@
 """Self-attention of packed rows (Vaswani et al. 2017); no parameters, so nothing for the tape.
 
 `attention` takes records in groups of equal length, so no score is computed for padding and no mask
-exists. `causal_attention` (Radford et al. 2019) lays records side by side for the attention alone:
-a row sees only what stands before it, so never a row behind the end of its record.
+is needed. `causal_attention` (Radford et al. 2019) pads records for the attention alone; a row
+attends to earlier rows only, so never to padding.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Attention(torch.autograd.Function):
 def attention(
     qkv: Tensor, layout: ByLength, *, heads: int, masks: Masks | None = None, site: int = 0
 ) -> Tensor:
-    """Rows [n, 3 * width] of queries, keys and values -> [n, width]; each record sees only itself.
+    """Rows [n, 3 * width] of queries, keys and values -> [n, width], within each record.
 
     `masks`: dropout on the attention weights, at the place `site` of the model.
     """
@@ -135,7 +135,7 @@ def causal_layout(lengths: Tensor) -> Packed:
 def causal_attention(qkv: Tensor, layout: Packed, *, heads: int) -> Tensor:
     """Rows [n, 3 * width] of queries, keys and values -> [n, width].
 
-    A row sees the rows of its own record up to itself.
+    A row attends to the rows of its record up to itself.
     """
     number, longest = layout.rows.num_records, layout.longest
     width = qkv.shape[1] // 3

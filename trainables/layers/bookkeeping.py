@@ -40,7 +40,7 @@ class LossModel(Protocol):
 
 
 def unsupported(model: LossModel) -> tuple[str, ...]:
-    """Names of the modules with trainable parameters of their own that keep no books.
+    """Names of the modules with direct trainable parameters that do not support book-keeping.
 
     >>> class Net(nn.Module):
     ...     def __init__(self):
@@ -84,14 +84,14 @@ def clipped_sum(
 
     Another `rule` has another factor, or one for each layer, whose norm is the layer's.
 
-    Formal guarantee: what one unit adds to `out`, divided by `group_scale`, has norm at most
-    `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel. For the norms returned are
-    upper bounds: they count what float32 may round (see `rounding`), on records of text about 3e-5
-    of the norm.
+    Formal guarantee: the contribution of one unit to `out`, divided by `group_scale`, has norm at
+    most `max_grad_norm` * (1 + 1e-4), also where its rows nearly cancel. The norms returned are
+    upper bounds that include the rounding of float32 (see `rounding`), on records of text about
+    3e-5 of the norm.
 
-    `unit_of_record` and `group_scale` are read here: tensors on the CPU cost no wait for a device.
+    `unit_of_record` and `group_scale` are read here; tensors on the CPU avoid waiting for a device.
 
-    Raises: InvalidInput naming a layer that keeps no books, a parameter that is used outside its
+    Raises: InvalidInput naming a layer without book-keeping, a parameter that is used outside its
     layer, or a record whose unit does not exist.
     """
     if not max_grad_norm > 0:
@@ -125,7 +125,7 @@ def add_clipped(
     max_grad_norm: float,
     rule: ClipRule = FLAT,
 ) -> Tensor:
-    """`clipped_sum` once the backward pass has left its entries: the norms [U].
+    """`clipped_sum` from the entries of the backward pass: the norms [U].
 
     `weights` holds 1 / alpha^2 of each parameter.
     """
@@ -136,12 +136,12 @@ def add_clipped(
     for group, entry in zip(groups, entries, strict=True):
         by_group[group] = by_group[group] + entry.squared_norms(units, weights)
     squares = torch.stack(by_group)
-    # What float32 cannot hold counts as not finite.
+    # Values beyond float32 count as not finite.
     norms = squares.sum(0).sqrt().to(next(iter(views.values())).dtype)
     factors = rule.factors(squares.sqrt().to(norms.dtype), max_grad_norm)
     finite = norms.isfinite()
-    # The one number of a step that is read from the device: clearing every entry always would
-    # take more launches than waiting takes time.
+    # The only value of a step that is read from the device. Always clearing every entry would
+    # launch more kernels than this wait costs.
     if not bool(finite.all()):
         factors = factors.where(finite, 0.0)
         entries = [entry.without(units, ~finite) for entry in entries]

@@ -26,8 +26,7 @@ from trainables.layers.rounding import Size, row_norms, sum_of_norms, upper_boun
 from trainables.layers.tape import Tape, Views, apply, clear_units, current, row_factors, trainable
 from trainables.layers.units import Units
 
-# The alphabet is fixed and public: 0 is beyond the word's ends, 1 any other character, then
-# printable ASCII.
+# The alphabet is fixed and public: 0 is padding, 1 any other character, then printable ASCII.
 _FIRST, _LAST = 33, 126
 NUM_CHARS = 2 + _LAST - _FIRST + 1
 MAX_CHARS = 20
@@ -112,8 +111,8 @@ class CharCnnEntry:
         return upper_bound(total, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """Sum of |g| times the most that one row of norm 1 can do to each parameter: by a filter
-        the windows' characters are seen, by a character the filters."""
+        """Sum of |g| times the largest effect of one row of norm 1 on each parameter: for a filter
+        the characters of the windows, for a character the filters."""
         layer = self.layer
         embedding, filters = layer.embedding.detach().double(), layer.filters.detach().double()
         kernel = filters.shape[1]
@@ -131,7 +130,7 @@ class CharCnnEntry:
         return Size(total, rows.most_rows + max(NUM_CHARS, filters.shape[0] * kernel))
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
-        """Equal words add up before their characters are looked at."""
+        """Gradients of equal words are summed before their characters are processed."""
         scale = row_factors(units, factors, self.rows)
         g = self.g if scale is None else self.g * scale.unsqueeze(1)
         if self.layer.bias.requires_grad:

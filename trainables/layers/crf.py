@@ -1,7 +1,7 @@
 """A linear-chain conditional random field (Lafferty et al. 2001) as a layer.
 
-Its loss is one autograd node: `crf_statistics` finds the loss and every gradient in one pass, and
-nothing is left for autograd to unroll.
+Its loss is one autograd node, because `crf_statistics` computes the loss and every gradient in one
+pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at on
 
 @dataclass(eq=False)
 class CrfEntry:
-    """Gradients of the three parameters, each still apart by record or by row.
+    """Gradients of the three parameters, separate by record or by row.
 
     `start`, `end` [B, L] with their `records`; `pairs` with the `tags` (from, to) [T - B] that were
     seen, the weight [T - B] of each row's record, and their `rows`.
@@ -74,8 +74,8 @@ class CrfEntry:
         return (total.sqrt_() + self.size(units, weights).rounding).square_()
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """Sum of the norms of the rows of start and end; a pair of tags adds at most 1 for what is
-        expected and 1 for what is seen."""
+        """Sum of the norms of the rows of start and end; a pair of tags adds at most 1 for the
+        expected and 1 for the observed count."""
         records, rows = units.of(self.records), units.of(self.rows)
         squares = self.start.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, values in ((self.crf.start, self.start), (self.crf.end, self.end)):

@@ -43,12 +43,12 @@ class Pairs(Protocol):
     def sums(self, order: Tensor | None, taken: slice, number: int, weight: Tensor) -> Tensor:
         """[number, L, L]: weighted sums over `number` equal runs of rows.
 
-        The rows are regrouped by `order` (None: as they lie), then `taken`; `weight` is theirs.
+        The rows are regrouped by `order` (None: unchanged), then `taken`; `weight` is per row.
         """
         ...
 
     def without(self, dropped: Tensor) -> Pairs:
-        """The same with finite rows where `dropped` [T - B] is True, whatever they held."""
+        """The same with finite rows where `dropped` [T - B] is True."""
         ...
 
 
@@ -103,7 +103,7 @@ class LogPairs:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What forward-backward finds, rows in time-major order.
+    """The results of forward-backward, rows in time-major order.
 
     `log_partition` [B], records in the layout's `order`; `marginals` [T, L].
     """
@@ -152,7 +152,7 @@ def within_range(scores: Scores, *, but_forbidden: bool = False) -> bool:
     high, low = parts.max(), parts.min()
     if but_forbidden:
         low = parts.where(parts > -torch.inf, torch.inf).min()
-    # One number to wait for; without any finite one it is -inf - inf.
+    # One number is read from the device; without any finite score it is -inf - inf.
     return bool(high - low <= MAX_RANGE)
 
 
@@ -167,7 +167,7 @@ def _without_forbidden(scores: Scores) -> Scores:
 
 
 def _exponential(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Statistics, Tensor]:
-    """Also [B], in nats: how little of a record's mass is kept in either direction, at most 0."""
+    """Also [B], in nats, at most 0: the smaller mass of a record that either direction kept."""
     num = layout.num_records
     top = emissions.max(1, keepdim=True).values
     potentials = (emissions - top).exp_()

@@ -1,11 +1,11 @@
-"""Dropout whose mask belongs to the record, not to the batch.
+"""Dropout with a mask for each record instead of each batch.
 
-Each mask bit is a hash of (seed, record, position, place in the model, feature): a record meets the
-same mask whatever stands beside it in the batch, however the batch is cut into physical batches,
-and on whichever worker. The seed is public; the noise of the mechanism comes from elsewhere.
+Each mask bit is a hash of (seed, record, position, place in the model, feature). A record's mask
+does not depend on the other records of the batch, on the physical batches or on the worker. The
+seed is public; the noise of the mechanism has another source.
 
-On a CPU with a compiler the factors are written in one pass by `_dropout.c`, the same bits in a
-fraction of the time: torch has no operation for a hash, and takes a pass for each of its steps.
+On a CPU with a compiler `_dropout.c` writes the factors in one pass, with the same bits in a
+fraction of the time, because torch has no hash operation and takes a pass for each step of one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _mix(values: Tensor) -> Tensor:
 class Masks:
     """The masks of one forward pass.
 
-    `seed`: the pass; `record` int64[n], `position` int64[n]: what each row is, rows packed.
+    `seed` of the pass; `record` int64[n] and `position` int64[n] of each packed row.
     """
 
     def __init__(self, rate: float, *, seed: int, record: Tensor, position: Tensor) -> None:
@@ -66,7 +66,7 @@ class Masks:
         return self._factors(self._column_hashes(pairs, site).unsqueeze(0), width).squeeze(1)
 
     def mask(self, width: int, site: int) -> Tensor:
-        """bool[n, width], True where a number is kept. `site` tells places in the model apart."""
+        """bool[n, width], True where a number is kept. `site` distinguishes places in the model."""
         pairs = torch.arange((width + 1) // 2, dtype=torch.int32, device=self.rows.device)
         return self._is_kept(self.rows.unsqueeze(1), self._column_hashes(pairs, site))[:, :width]
 
@@ -116,7 +116,7 @@ _Compiled = Callable[[int, int, int, int, int, int, float, int], None]
 
 @functools.cache
 def _compiled() -> _Compiled | None:
-    """`dropout_factors` of the C source; None where it cannot be had or gives other bits."""
+    """`dropout_factors` of the C source; None where it is unavailable or gives other bits."""
     library = native.library(_SOURCE)
     if library is None:
         return None

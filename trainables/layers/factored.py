@@ -1,7 +1,7 @@
 """A linear map whose output rows share parameters: W = S U with a fixed S.
 
-As `Linear` after which S is applied, but S meets the weights and not the rows, so that both large
-products have as many columns as there are outputs, not parts.
+As `Linear` followed by S, but S is applied to the weights instead of the rows, so that both large
+products have as many columns as outputs, not as parts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FactoredEntry:
         return upper_bound(found.upper, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """|S| sum of |g| |x|: what is released is S^T times a sum of rows g x^T."""
+        """|S| sum of |g| |x|, because the released gradient is S^T times a sum of rows g x^T."""
         of = units.of(self.rows)
         lengths = row_norms(self.g) * _upper_row_norms(self.x)
         scale = self.layer.share_norm * math.sqrt(weights[self.layer.weight])

@@ -5,11 +5,11 @@ sum_t g_t a_t^T, and its squared norm sum over t, s of (a_t . a_s)(g_t . g_s) (G
 et al. 2021): two small Grams in place of one weight-sized matrix. For a unit of many rows the
 matrix itself is cheaper, so each group of equally long units takes the cheaper way.
 
-On a CPU with a compiler `_gram.c` does it, from half of each Gram, in float32. Else by batched
-products, on a CPU in float64: small ones run several times faster in tiles of 8 rows, so a Gram is
-computed a little too large, over the rows that happen to follow, and only its valid cells are read:
-no row is copied. What float32 rounds is bounded (see `rounding`), so that rows which cancel can
-make a norm too large and never too small.
+On a CPU with a compiler `_gram.c` computes it, from half of each Gram, in float32. Elsewhere
+batched products do, on a CPU in float64. Small ones run several times faster in tiles of 8 rows, so
+a Gram includes some of the following rows and only its valid cells are read, without copies. The
+rounding of float32 is bounded (see `rounding`), so that cancelling rows can make a norm too large
+and never too small.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class GramNorms(NamedTuple):
 
     @property
     def upper(self) -> Tensor:
-        """float64[U]: at least the squared norm of what is released, before its clip factor."""
+        """float64[U]: upper bound of the squared norm of the released gradient before clipping."""
         return upper_bound(self.squares, self.size, relative=self.relative)
 
 
@@ -76,7 +76,7 @@ def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> GramNorm
             relative = FLOAT32 * _roundings(terms, width, lanes=_LANES)
         else:
             _add_by_gram(rows, long, terms, g, ones, squares)
-            # In float64 nothing that the sum's own rounding does not cover.
+            # In float64 the rounding is covered by that of the sum.
             relative = 0.0 if _is_double(g) else FLOAT32 * _roundings(terms, width, lanes=1)
     if long or compiled is None:
         unit = rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
@@ -85,13 +85,13 @@ def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> GramNorm
 
 
 def product_size(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> Size:
-    """The size alone of what `gram_norms` takes."""
+    """The `size` alone, from the arguments of `gram_norms`."""
     return Size(_sizes(rows.unit, rows.num_units, terms, g, ones), rows.most_rows)
 
 
 def _roundings(terms: Terms, width: int, *, lanes: int) -> int:
-    """The most that one product of two Grams' entries meets: both products of rows, in lanes, the
-    sums of lanes and rests, weights, terms."""
+    """Largest number of roundings of one product of two Grams' entries: both products of rows, in
+    lanes, the sums of lanes and remainders, weights, terms."""
     widest = max((a.shape[1] for a, _ in terms), default=0)
     return (widest + width) // lanes + 4 * lanes + len(terms) + 8
 
@@ -145,7 +145,7 @@ def _compute(
 
 @functools.cache
 def _compiled() -> _Compiled | None:
-    """`gram_norms` of the C source; None where it cannot be had or gives other numbers."""
+    """`gram_norms` of the C source; None where it is unavailable or gives other numbers."""
     library = native.library(_SOURCE)
     if library is None:
         return None
@@ -185,7 +185,7 @@ def _add_by_gram(
         shape = (start, number, size, left.shape[1])
         torch.bmm(*_tiles(g, shape), out=left)
         for index, (a, weight) in enumerate(terms):
-            # beta 0: what the buffer held is not read.
+            # beta 0: the old content of the buffer is not read.
             beta = 0 if index == 0 else 1
             torch.baddbmm(right, *_tiles(a, shape), beta=beta, alpha=weight, out=right)
     if not terms:

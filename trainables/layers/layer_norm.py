@@ -36,7 +36,7 @@ class LayerNormEntry:
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """Vectors: the per-unit gradients themselves, [U, D], are small.
 
-        They are kept, and what is released is made of them: no rounding lies in between.
+        They are kept and reused for the released sum, so no further rounding occurs.
         """
         total = self.g.new_zeros(units.num_units, dtype=torch.float64)
         for parameter, sums in self._by_unit(units).items():

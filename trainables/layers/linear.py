@@ -91,7 +91,7 @@ class _TapedLinear(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
         weight, bias, tape, rows = ctx.layer
-        # Norm and sum are both found from what is left here, in the weight's own precision.
+        # Norm and sum are both computed from this entry, in the weight's precision.
         kept, g_kept = x.detach().to(weight.dtype), g.to(weight.dtype)
         tape.receive(LinearEntry(weight, bias, kept, g_kept, rows))
         g_x = product(g, weight.detach()) if ctx.needs_input_grad[0] else None

@@ -1,10 +1,10 @@
-"""A bidirectional LSTM layer over token-packed rows, with its own backward.
+"""A bidirectional LSTM layer over token-packed rows, with an explicit backward pass.
 
 Both directions advance together, one batched product of two a time step, over the records that
 still have a token (time-major rows). The backward direction reads each record from its end, so both
-have the same active rows. What the backward pass keeps is the gradient `dz` of the gates: input,
-recurrent and bias weights of a direction share it, so their per-unit norms need one Gram of `dz`
-(platform notes; Bu et al. 2023 for book-keeping in general).
+have the same active rows. The backward pass keeps the gradient `dz` of the gates. Input, recurrent
+and bias weights of a direction share it, so their per-unit norms need one Gram of `dz` (Bu et al.
+2023 for book-keeping in general).
 
 Equations: Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000), as in `nn.LSTM`;
 gates in the order input, forget, output, cell; one bias (the two of `nn.LSTM` only ever add up).

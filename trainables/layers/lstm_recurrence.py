@@ -14,8 +14,8 @@ from trainables.layers.packing import TimeMajor
 def advance(
     gates: Tensor, w_hh: Tensor, layout: TimeMajor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The recurrence of M directions: `gates` [M, T, 4H] as the inputs alone leave them, `w_hh`
-    [M, 4H, H]. Gates after their non-linearity (in place), cells, tanh of cells, states.
+    """The recurrence of M directions from `gates` [M, T, 4H] of the inputs alone and `w_hh`
+    [M, 4H, H]. Returns gates after their non-linearity (in place), cells, tanh of cells, states.
     """
     width = w_hh.shape[2]
     cells, tanh_cells, states = (gates.new_empty(*gates.shape[:2], width) for _ in range(3))
@@ -41,8 +41,8 @@ def advance(
 def retreat(
     dh: Tensor, gates: Tensor, cells: Tensor, tanh_cells: Tensor, w_hh: Tensor, layout: TimeMajor
 ) -> Tensor:
-    """Gradient of the gates before their non-linearity, [M, T, 4H], from what `advance` gave and
-    the gradient `dh` [M, T, H] of the states, which is used up.
+    """Gradient of the gates before their non-linearity, [M, T, 4H], from the results of `advance`
+    and the gradient `dh` [M, T, H] of the states, which is overwritten.
     """
     width = w_hh.shape[2]
     i, f, o, g = torch.split(gates, width, 2)

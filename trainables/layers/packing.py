@@ -1,4 +1,4 @@
-"""Token-packed layouts: how the rows of an activation lie, so that no padding is computed.
+"""Token-packed layouts: the order of an activation's rows, so that no padding is computed.
 
 A batch arrives *packed*: its records' tokens one after another. Two orders of the same rows are
 used inside the models:

@@ -1,11 +1,11 @@
-"""bf16 products inside fp32 training: where the model's forward pass may round.
+"""bf16 products inside fp32 training.
 
 Under `passes_in("bf16", device)` the linear maps and the LSTM's input products, forward and towards
-their inputs, take bfloat16 operands (torch's autocast does the same to layers that are not ours).
-What decides about privacy stays float32: what a layer leaves on the tape is the *rounded*
-activation and output gradient, widened, and the norm of a unit and its clipped sum are computed
-from these same float32 numbers. So a unit's contribution is at most C whatever was rounded before.
-Recurrences, attention, normalisation, the CRF, losses, parameters and Adam are float32 too.
+their inputs, take bfloat16 operands (torch's autocast does the same to foreign layers).
+Computations that privacy depends on stay float32: a layer records the *rounded* activation and
+output gradient, widened, on the tape, and the norm of a unit and its clipped sum are computed from
+these same float32 numbers. A unit's contribution is therefore at most C whatever was rounded
+before. Recurrences, attention, normalisation, the CRF, losses, parameters and Adam are float32 too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Precision = Literal["fp32", "bf16"]
 
 @contextmanager
 def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Forward passes of this precision inside."""
+    """A context in which forward passes have this precision."""
     if precision == "fp32":
         yield
         return
@@ -34,7 +34,7 @@ def passes_in(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def is_rounding(x: Tensor) -> bool:
-    """Whether layers that see `x` are to take products in bfloat16 now."""
+    """Whether layers with input `x` currently take products in bfloat16."""
     return torch.is_autocast_enabled(x.device.type) and x.dtype in (torch.float32, torch.bfloat16)
 
 

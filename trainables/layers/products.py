@@ -1,11 +1,11 @@
 """Large float32 matrix products on a CPU, by the faster of PyTorch's two libraries.
 
-PyTorch takes MKL, which does not use all of AMD's processors. oneDNN, which PyTorch ships too, is
-two to three times as fast there on large products and slower on small ones
-(`benchmarks/heads.py`). PyTorch takes it for float32 only where products in bfloat16 are
-permitted. oneDNN makes use of that permission only where there are units for tiles of bfloat16
-(AMX); elsewhere its products are float32. `_is_exact` checks that: norms and clipped sums must not
-be rounded further than `layers.rounding` accounts for.
+PyTorch uses MKL, which does not use all features of AMD's processors. oneDNN, which PyTorch ships
+too, is two to three times as fast there on large products and slower on small ones
+(`benchmarks/heads.py`). PyTorch uses it for float32 only where products in bfloat16 are permitted.
+oneDNN uses that permission only on processors with tile units for bfloat16 (AMX); elsewhere its
+products are float32. `_is_exact` checks that, because norms and clipped sums must not be rounded
+further than `layers.rounding` accounts for.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_LEAST = 1 << 24  # multiplications from which the change of library pays
+_LEAST = 1 << 24  # number of multiplications from which switching the library is faster
 _SIZE = 64
 _FLOAT32 = 1e-6  # relative; a bfloat16 product of the numbers in `_is_exact` is off by 1e-4 or more
 
 
 def library_for(x: Tensor, multiplications: int) -> AbstractContextManager[None]:
-    """A context whose products of so many multiplications, `x` one operand, take the faster way."""
+    """A context with the faster library for products of `x` with so many multiplications."""
     pays = (
         multiplications >= _LEAST
         and x.dtype == torch.float32
@@ -36,7 +36,7 @@ def library_for(x: Tensor, multiplications: int) -> AbstractContextManager[None]
 
 @contextmanager
 def _onednn() -> Iterator[None]:
-    """float32 products inside are oneDNN's."""
+    """A context in which float32 products are oneDNN's."""
     matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # newer than its stub
     before = matmul.fp32_precision
     matmul.fp32_precision = "bf16"

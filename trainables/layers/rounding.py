@@ -1,17 +1,17 @@
-"""What float32 may add to a unit's gradient: the norm that is clipped is an upper bound.
+"""Bounds on the float32 rounding of a unit's gradient, which make its norm an upper bound.
 
 A unit's gradient is a sum over its rows. Where the rows nearly cancel, a norm found from Grams, and
 the sum itself, are differences of large numbers. Both errors are proportional to the *size* of the
 unit, R = sum over rows of the norm of the row's own gradient (Higham 2002, section 3.1: a sum of n
 terms in any order is off by at most n u / (1 - n u) times the sum of their absolute values):
 
-- of a squared norm S taken from Grams, at most e R^2, e the rounding of the Grams' entries;
-- of the norm of a sum of n rows, as the norm is taken or as it is released, at most n u R.
+- of a squared norm S computed from Grams, at most e R^2, e the rounding of the Grams' entries;
+- of the norm of a sum of n rows, when computed and when released, at most n u R each.
 
-So what is released of a unit has norm at most f (sqrt(S + e R^2) + 2 n u R) with its factor f, and
-f is chosen from that. On records whose rows do not cancel, R is a few norms and the bound is about
-1e-5 above the norm. A unit whose rows cancel to less than a `MOST_CANCELLED`th of R is clipped more
-than that, so that its rows' rounding cannot show in the sum with other units either.
+The released gradient of a unit with factor f has norm at most f (sqrt(S + e R^2) + 2 n u R), and f
+is chosen from that bound. On records whose rows do not cancel, R is a few norms and the bound is
+about 1e-5 above the norm. A unit whose rows cancel to less than a `MOST_CANCELLED`th of R is
+clipped further, so that its rows' rounding is not visible in the sum with other units either.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Size(NamedTuple):
 
     @property
     def rounding(self) -> Tensor:
-        """float64[U]: the most that float32 adds to the norm of what is released."""
+        """float64[U]: bound of the float32 rounding in the norm of the released gradient."""
         # Once for the sum whose norm is taken, once for the sum that is released.
         return self.total * (2 * FLOAT32 * (self.terms + _OF_ITS_OWN))
 
@@ -48,7 +48,7 @@ def joint_size(sizes: Sequence[Size]) -> Size:
 
 
 def upper_bound(squares: Tensor, size: Size, *, relative: float = 0.0) -> Tensor:
-    """float64[U]: at least the squared norm of what is released of each unit, before its factor.
+    """float64[U]: upper bound of the squared norm of each unit's released gradient, unclipped.
 
     `squares` [U] as computed, off by at most `relative` * R^2; negative where all cancels.
     """

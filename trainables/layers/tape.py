@@ -1,7 +1,7 @@
-"""The tape: what the layers write down during one backward pass instead of weight gradients.
+"""The tape: entries that layers record during one backward pass instead of weight gradients.
 
-While a tape is active, a layer's backward returns only the gradient of its input and hands the tape
-an `Entry`: the activations and output gradients from which any weighted sum of per-record weight
+While a tape is active, a layer's backward returns only the gradient of its input and records an
+`Entry`: the activations and output gradients from which any weighted sum of per-record weight
 gradients, and its per-unit norms, can be computed afterwards (book-keeping, Bu et al. 2023).
 Without a tape the layers are ordinary autograd.
 """
@@ -25,7 +25,7 @@ Views = Mapping[nn.Parameter, Tensor]  # where the gradient of each trainable pa
 
 
 class Entry(Protocol):
-    """What one use of a layer left on the tape."""
+    """The record of one use of a layer on the tape."""
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -35,12 +35,12 @@ class Entry(Protocol):
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """float64[U]: sum over the parameters of weights[p] * |gradient of p by unit|^2.
 
-        Never below that of what `add_gradient` gives in float32 for factor 1 (see `rounding`).
+        An upper bound for the float32 result of `add_gradient` with factor 1 (see `rounding`).
         """
         ...
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
-        """Sum over a unit's rows of the norm of each row's own gradient, in the same scale."""
+        """Sum over a unit's rows of the norm of each row's gradient, in the same scale."""
         ...
 
     def add_gradient(self, units: Units | None, factors: Tensor | None, views: Views) -> None:
@@ -61,8 +61,8 @@ class Tape:
     seen: set[nn.Parameter] = field(default_factory=set)
 
     def receive(self, entry: Entry) -> None:
-        """Called by a layer's backward. What the entry holds must be detached: an activation with
-        its graph would hold this tape in turn, and both would wait for the garbage collector."""
+        """Called by a layer's backward. Tensors of the entry must be detached: an attached
+        activation would form a reference cycle with this tape."""
         if not entry.parameters:
             return
         self.seen.update(entry.parameters)
@@ -76,7 +76,7 @@ _ACTIVE: ContextVar[Tape | None] = ContextVar("tape", default=None)
 
 
 def current() -> Tape | None:
-    """The active tape, if any. Layers ask in `forward`; their backward uses what forward saw."""
+    """The active tape, if any. Layers read it in `forward`; their backward uses the same one."""
     return _ACTIVE.get()
 
 
@@ -95,7 +95,7 @@ def apply(
 ) -> Tensor:
     """`function.apply` on float32, whatever `layers.precision` makes of other layers.
 
-    With `widen=False` numbers arrive as they are: the function sees to its own precision.
+    With `widen=False` numbers are passed as they are, and the function handles the precision.
     """
     device = next((x.device.type for x in arguments if isinstance(x, Tensor)), "cpu")
     if not torch.is_autocast_enabled(device):
@@ -131,11 +131,11 @@ def column_sums(values: Tensor, scale: Tensor | None) -> Tensor:
 
 
 def clear_units(values: Tensor, units: Units, dropped: Tensor, rows: Rows) -> Tensor:
-    """`values` [n, .] with the rows of the dropped units set to 0, whatever they held."""
+    """`values` [n, .] with the rows of the dropped units set to 0, NaN included."""
     gone = dropped.index_select(0, units.of(rows).unit)
     return values.masked_fill(gone.view(-1, *[1] * (values.dim() - 1)), 0.0)
 
 
 def trainable(*parameters: nn.Parameter | None) -> tuple[nn.Parameter, ...]:
-    """Those that are there and are trained."""
+    """The parameters that exist and are trained."""
     return tuple(p for p in parameters if p is not None and p.requires_grad)

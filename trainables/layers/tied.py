@@ -26,7 +26,7 @@ class TiedEntry:
         return tuple(dict.fromkeys(p for entry in self.entries for p in entry.parameters))
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """The definition, and what both ways of adding up may round."""
+        """Squared norms by definition, plus the rounding bound of both ways of adding up."""
         views = {p: torch.empty_like(p) for p in self.parameters}
         norms = []
         for unit in range(units.num_units):

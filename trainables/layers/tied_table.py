@@ -1,4 +1,4 @@
-"""A table that is looked up at the bottom of a model and, transposed, maps to scores at its top.
+"""An embedding table whose transpose is also the output map of a model.
 
 Its gradient by one unit is sum_t e_t g_t^T (rows looked up) + sum_s h_s x_s^T (output rows), with
 e_t the indicator of the id at t. The squared norm is that of both parts plus twice their inner
@@ -36,7 +36,7 @@ class TiedTableEntry:
         return self.head.parameters
 
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
-        """Both parts' squares and twice their inner product, and what each may be rounded by."""
+        """Both parts' squares and twice their inner product, with the rounding bound of each."""
         own = self.lookup.squared_norms(units, weights) + self.head.squared_norms(units, weights)
         crossed = self._inner_products(units).mul_(2 * weights[self.head.weight])
         # The Grams of the two parts are as wide as the table; their sum has a root of its depth.
@@ -78,7 +78,7 @@ class TiedTableEntry:
 
 
 def of_pair(entries: Sequence[Entry]) -> Entry | None:
-    """The entry of a tied table, where `entries` are just its two uses."""
+    """The entry of a tied table, where `entries` are exactly its two uses."""
     lookups = [entry for entry in entries if isinstance(entry, EmbeddingEntry)]
     heads = [entry for entry in entries if isinstance(entry, LinearEntry)]
     if len(entries) != 2 or len(lookups) != 1 or len(heads) != 1:
@@ -89,7 +89,7 @@ def of_pair(entries: Sequence[Entry]) -> Entry | None:
 
 
 def _places(unit: np.ndarray, units: Units) -> tuple[Tensor, Tensor]:
-    """[U, L] rows of each unit, filled up with row 0, and which of them are there."""
+    """[U, L] rows of each unit, padded with row 0, and a mask of the real ones."""
     counts = np.bincount(unit, minlength=units.num_units)
     order = np.argsort(unit, kind="stable")
     within = np.arange(unit.size) - np.repeat(np.cumsum(counts) - counts, counts)

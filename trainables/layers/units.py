@@ -1,4 +1,4 @@
-"""Which unit each row of an activation is of: what is clipped as one, and how its rows lie."""
+"""The clipping unit of each row of an activation, and the order of rows by unit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from trainables.layers.packing import Rows
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Room for two kinds of Grams, `left` and `right`, of a run of groups; used again and again.
+    """Reusable buffers for two kinds of Grams, `left` and `right`, of a run of groups.
 
-    `tiles`: for each group its place in both, [units, rows, rows]. A Gram may have more rows than
-    a unit, so `valid` int64[m] are the numbers to read and `unit` int64[m] whose they are.
+    `tiles`: the place of each group in both, [units, rows, rows]. A Gram may have more rows than
+    a unit, so `valid` int64[m] are the numbers to read and `unit` int64[m] their units.
     """
 
     left: Tensor
@@ -30,12 +30,12 @@ class Cells:
 class UnitRows:
     """The rows of an activation regrouped so that the rows of one unit are contiguous.
 
-    Units with equally many rows stand side by side: each group can be viewed as
-    (units, rows of each, width). A unit without rows is in no group.
+    Units with equally many rows are adjacent, so each group can be viewed as (units, rows of each,
+    width). A unit without rows is in no group.
     """
 
     unit: Tensor  # int64[n], unit of each row, in the activation's own order
-    order: Tensor | None  # int64[n], rows regrouped; None: they already lie so
+    order: Tensor | None  # int64[n], rows regrouped; None: already in order
     groups: tuple[tuple[int, int, int], ...]  # first row, number of units, rows of each
     units: Tensor  # int64[number of units with rows], in the order of the groups
     num_units: int
@@ -47,7 +47,7 @@ class UnitRows:
         return self.groups[0][2] if self.groups else 0
 
     def regroup(self, values: Tensor) -> Tensor:
-        """The rows of `values` in group order (no copy where they already lie so)."""
+        """The rows of `values` in group order (no copy where they already are)."""
         values = values.contiguous()
         return values if self.order is None else values.index_select(0, self.order)
 
@@ -87,7 +87,7 @@ class UnitRows:
             right=both[1],
             tiles=tuple(zip(*views, strict=True)),
             valid=torch.from_numpy(np.concatenate(valid)).to(self.units.device),
-            # With its size known, nothing waits for the device to say it.
+            # The known size avoids waiting for the device.
             unit=self.units[place:].repeat_interleave(
                 repeats, output_size=sum(part.size for part in valid)
             ),

@@ -31,7 +31,7 @@ def best_paths(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Te
     final, tag = (best.index_select(0, layout.last) + scores.end).max(1)
     tags = torch.empty(emissions.shape[0], dtype=torch.int64, device=emissions.device)
     tags[layout.last] = tag
-    # The tag before is looked for on the best path only, not for every tag on the way there.
+    # The tag before is searched on the best path only, not for every tag.
     for size, first in zip(layout.sizes[:0:-1], layout.starts[:0:-1], strict=True):
         before = layout.previous[first - num : first - num + size]
         tags[before] = (best[before] + into[tags[first : first + size]]).argmax(1)
@@ -41,9 +41,9 @@ def best_paths(emissions: Tensor, scores: Scores, layout: TimeMajor) -> tuple[Te
 def _reach(best: Tensor, into: Tensor, *, out: Tensor) -> None:
     """`out`[b, j] = max over i of `best`[b, i] + `into`[j, i].
 
-    A trained model leaves a record few tags with a chance: the eight best are tried first. Where
-    the ninth, with the kindest transition, could not reach a tag better than they did, that is the
-    maximum; the other records are computed in full.
+    A trained model gives few tags of a record a high score, so the eight best are tried first.
+    Where the ninth, with the best transition, could not beat them, the maximum is found; the other
+    records are computed in full.
     """
     width = into.shape[0]
     if width <= 4 * _FEW_TAGS:
@@ -61,8 +61,8 @@ def _reach(best: Tensor, into: Tensor, *, out: Tensor) -> None:
 
 
 def _reach_from_all(best: Tensor, into: Tensor, *, out: Tensor) -> None:
-    """`_reach` in full, a few records at a time: the sums of a whole batch would be as many as L
-    times its emissions and go through memory twice.
+    """`_reach` in full, a few records at a time, because the sums of a whole batch would be L times
+    its emissions and pass through memory twice.
     """
     width = into.shape[0]
     few = max(1, _IN_CACHE // (width * width))

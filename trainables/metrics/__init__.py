@@ -1,4 +1,4 @@
-"""What a model is measured by: pure functions on plain values, no torch, no disk.
+"""Metrics of models: pure functions on plain values, no torch, no disk.
 
 semantic_error_rate, intent_accuracy, frame_accuracy, slot_f1, slot_f1_strict: `value(counts)`, an
 NLU metric each, of the same counts. membership: the figures of a membership attack's scores.

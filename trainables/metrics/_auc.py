@@ -60,8 +60,8 @@ def placements(scores: Floats, member: Bools) -> tuple[Floats, Floats]:
 def auc(scores: Floats, member: Bools, *, confidence: float = 0.95) -> Auc:
     """AUC with DeLong's interval, cut to [0, 1].
 
-    Where all members score above all non-members (or below), DeLong's variance is 0 and says
-    nothing; then the far bound is the one-sided exact one of the smaller class, n**-1 log(p).
+    Where all members score above all non-members (or below), DeLong's variance is 0; the far bound
+    then is the one-sided exact one of the smaller class, n**-1 log(p).
     """
     above, below = placements(scores, member)
     value = float(above.mean())
@@ -87,7 +87,7 @@ def auc_change(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> dict[str, float]:
-    """Delta MIA % between two trials over the same records, each with its own scores and mask.
+    """Delta MIA % between two trials over the same records, with separate scores and masks.
 
     Paired bootstrap: each resample draws records for both trials at once. Keys
     `delta_mia_percent`, `_low`, `_high`, `delta_mia_significant` (1 where the interval leaves 0

@@ -49,7 +49,7 @@ def paired_difference(
     """(estimate, low, high) of `statistic` of two systems on the *same* utterances.
 
     Both count tables are [n, k] in the same order of utterances; each resample draws an utterance
-    for both systems at once, so what makes it hard cancels. `statistic` maps two tables of totals
+    for both systems at once, which cancels its difficulty. `statistic` maps two tables of totals
     [..., k] to values [...].
 
     Raises: InvalidInput where the tables differ in shape.

@@ -1,4 +1,4 @@
-"""What every NLU metric is computed from: integer counts an utterance, which add up.
+"""Integer counts of each utterance, which add up, as the input of every NLU metric.
 
 A metric of this shelf is a pure function of `Counts`. It works on the counts of single utterances,
 on their sum, and on the sums of a thousand bootstrap resamples alike, because all fields have one
@@ -21,7 +21,7 @@ from trainables.errors import InvalidInput
 Align = Literal["name", "edit"]
 Match = Literal["span", "value"]
 Integers = NDArray[np.int64]
-Key = tuple[str, Hashable]  # a slot's name and what else must agree for it to be right
+Key = tuple[str, Hashable]  # a slot's name and its span or value, which must agree for a match
 Item = TypeVar("Item")
 
 
@@ -65,7 +65,7 @@ class Counts:
         return from_table(table(self).sum(axis=0))
 
 
-# What a metric's file offers: functions of counts, element-wise, by the name of their figure.
+# The functions of a metric's file: element-wise on counts, by the name of their figure.
 OfCounts = Mapping[str, Callable[[Counts], NDArray[np.float64]]]
 NAMES = tuple(field.name for field in fields(Counts))
 
@@ -83,7 +83,7 @@ def from_table(values: Integers) -> Counts:
 def slot_keys(
     slots: Sequence[Slot], *, match: Match, tokens: Sequence[str] | None = None
 ) -> list[Key]:
-    """Slots in text order, each as what must be equal for two of them to be the same slot.
+    """Slots in text order, each as a key that is equal for matching slots.
 
     `span`: (name, (start, end)) on the reference's tokens. `value`: (name, text), lower-cased with
     single spaces, for parsers that cut tokens differently.

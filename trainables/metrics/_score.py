@@ -146,8 +146,8 @@ def summarize(
     bootstrap_samples: int = 1_000,
     seed: int = 0,
 ) -> dict[str, float]:
-    """The metrics of counts by utterance, shape [n], as `score` gives them; of a corpus that lacks
-    a kind of `labels` those that say something.
+    """The metrics of counts by utterance, shape [n], as in `score`; without those that are
+    undefined for the kinds of `labels`.
     """
     total = counts.total()
     resampled = None
@@ -165,9 +165,7 @@ def summarize(
 
 
 def of_counts(labels: frozenset[str] = LABELS) -> OfCounts:
-    """Every metric of counts on the shelf by its name, the first of each file; without those of
-    labels that there are not.
-    """
+    """The main metric of each file of the shelf by its name; without those of missing labels."""
     modules = (catalogue.entry("metrics", name) for name in catalogue.names("metrics"))
     return {
         name: metric

@@ -1,8 +1,8 @@
 """All metrics of generated text against human text at once, with the human ceiling beside each.
 
 Every figure of an overlap grows with the number of texts, so both sides are cut to one size. The
-ceiling is what human text reaches: one random half of it against the other, each half as large.
-Programs of the generated texts come from a parser, so its errors are in every figure of them.
+ceiling is the figure of human text: one random half of it against the other, each half as large.
+Programs of the generated texts come from a parser, whose errors affect every figure of them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def score(
     mauve_texts: int = 2_000,
     mauve_by: mauve.By = "own",
 ) -> Figures:
-    """Every figure of generated texts, None where it cannot be told.
+    """Every figure of generated texts, None where it cannot be computed.
 
     `X_human_ceiling` is X of one half of the human texts against the other. With `mauve_texts` 0
     MAUVE and neighbours are left out. Where some programs are unknown, figures of functions compare
@@ -118,7 +118,7 @@ def score(
 
 
 def shape(utterances: Sequence[str], programs: Sequence[str] | None) -> dict[str, float]:
-    """What generated texts are by themselves; `programs` are those that they were drawn from.
+    """Figures of generated texts alone; `programs` are those that they were drawn from.
 
     >>> shape(["a b", ""], ["(f)", "(f"])
     {'empty_rate': 0.5, 'mean_words': 1.0, 'parse_valid_rate': 0.5}

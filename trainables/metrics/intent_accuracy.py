@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from trainables.figures import nlu_rate
 from trainables.metrics._counts import Counts, OfCounts
 
-OF_LABELS = "intents"  # without which it says nothing
+OF_LABELS = "intents"  # without them it is undefined
 FIGURES = (
     nlu_rate(
         name="intent_accuracy",

@@ -1,8 +1,8 @@
-"""The fluency guard: setups whose text a language model finds too surprising are set aside.
+"""The fluency filter: setups whose text has a high loss under a language model are excluded.
 
 Mireshghallah et al. 2022 discard setups whose generated text has a mean loss above 2.0 under a
 GPT-2 tuned on the domain, since MAUVE and overlap reward odd but diverse text. Their scoring model
-read the private data itself: here it must be trained on public text (or with DP, and accounted).
+read the private data; here it must be trained on public text (or with DP, and accounted).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIGURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Fluency:
-    """`mean_loss` in nats a token over all tokens, and whether it passes the guard."""
+    """`mean_loss` in nats a token over all tokens, and whether it passes the filter."""
 
     mean_loss: float
     passed: bool

@@ -171,7 +171,7 @@ def text_features(texts: Sequence[str], *, seed: int = 0) -> Floats:
     width = min(_WIDTH, min(sparse.shape) - 1)
     if width < 1:
         return np.asarray(sparse.toarray(), dtype=np.float64)
-    with np.errstate(invalid="ignore"):  # equal texts: no variance, of which it tells the share
+    with np.errstate(invalid="ignore"):  # equal texts have no variance to explain
         reduced = TruncatedSVD(n_components=width, random_state=seed).fit_transform(sparse)
     return np.asarray(reduced, dtype=np.float64)
 

@@ -220,7 +220,7 @@ def dp_inconsistencies(
     Checked: advantage <= (e^eps - 1 + 2 delta) / (e^eps + 1) with a DKW band for the best
     threshold; TPR <= e^eps FPR + delta at 1 % and 0.1 % FPR with exact intervals; and for a
     mu-Gaussian claim AUC <= Phi(mu / sqrt 2). The records of one run are not independent trials, so
-    this is a plausibility check; what certifies is the one-run bound.
+    this is a plausibility check; only the one-run bound is a certificate.
     """
     curve, broken = roc(scores, member), []
     tail = 1 - confidence

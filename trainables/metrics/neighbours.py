@@ -1,9 +1,9 @@
 """Precision and recall of generated text by nearest neighbours (Kynkäänniemi et al. 2019).
 
 A side's region is the union of balls around its rows, each as wide as the distance to the row's
-k-th neighbour on its own side. Precision: the share of generated rows in the human region (is what
-is written plausible); recall: the share of human rows in the generated region (is what people say
-covered). A generator that repeats one good sentence has high precision and no recall.
+k-th neighbour on its own side. Precision (plausibility) is the share of generated rows in the human
+region; recall (coverage) is the share of human rows in the generated region. A generator that
+repeats one good sentence has high precision and no recall.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Semantic error rate: intent and slot errors over what there was to get right.
+"""Semantic error rate: intent and slot errors over the number of intents and slots.
 
 SER = sum (intent wrong + S + D + I) / sum (1 + reference slots), over all utterances together and
 never a mean of their ratios (Su et al. 2018; Makhoul et al. 1999 with the intent as one more slot).
@@ -29,7 +29,7 @@ FIGURES = (
 
 
 def value(counts: Counts) -> NDArray[np.float64]:
-    """SER, element-wise; 0 where there was nothing to get right and nothing was said."""
+    """SER, element-wise; 0 where reference and hypothesis are both empty."""
     right = np.maximum(counts.reference_intents + counts.reference_slots, 1)
     return np.asarray(_errors(counts) / right)
 

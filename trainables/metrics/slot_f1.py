@@ -1,6 +1,6 @@
 """Entity-level micro F1 of slots in conlleval's reading of tags, as seqeval's default mode.
 
-0/0 is 0, as there: where neither side has a slot, F1 says nothing and is 0.
+0/0 is 0, as in seqeval: where neither side has a slot, F1 is 0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trainables.figures import nlu_rate
 from trainables.metrics._counts import Counts, OfCounts
 
-OF_LABELS = "slots"  # without which it says nothing
+OF_LABELS = "slots"  # without them it is undefined
 FIGURES = (
     nlu_rate(name="slot_f1", label="slot F1", better="higher", has_bounds=True, is_validated=True),
     *(

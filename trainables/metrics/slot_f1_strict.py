@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from trainables.figures import nlu_rate
 from trainables.metrics._counts import Counts, OfCounts
 
-OF_LABELS = "slots"  # without which it says nothing
+OF_LABELS = "slots"  # without them it is undefined
 FIGURES = (nlu_rate(name="slot_f1_strict", label="slot F1, strict tags", better="higher"),)
 
 

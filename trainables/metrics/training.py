@@ -1,4 +1,4 @@
-"""What an epoch of training shows of itself: losses, gradients and noise. Pure."""
+"""Figures of an epoch of training: losses, gradients and noise. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SUMS = ("loss", "records", "norm", "clipped", "nonfinite", "units")
 
 def of_sums(sums: Sequence[float]) -> dict[str, float]:
     """The figures of an epoch from the sums over its steps, in the order of `SUMS`. `units` are
-    what is clipped: records or micro-batches.
+    the clipping units: records or micro-batches.
 
     >>> of_sums([3.0, 2.0, 8.0, 1.0, 0.0, 4.0])["clip_fraction"]
     0.25
