@@ -60,7 +60,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SweepError as problem:
         return _refuse(str(problem), code=1)
     except typer.Abort:
-        return _refuse("aborted", code=130)
+        return _refuse("not confirmed: nothing was changed", code=1)
     except KeyboardInterrupt as stopped:
         return _refuse(str(stopped) or "interrupted", code=130)
     except OSError as problem:

@@ -29,6 +29,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
 _LINE_SECONDS = 2.0
+_FRAME_SECONDS = 0.05
 _SHOW_CURSOR = b"\x1b[?25h"
 _BY_DEFAULT = "nothing is half written; the same command can be given again"
 _PR_SET_CHILD_SUBREAPER = 36
@@ -149,9 +150,10 @@ class Interrupts:
         with suppress(OSError):
             if os.isatty(2):  # a live table may be there, its cursor hidden in the last line
                 words = b"\r\n" + _SHOW_CURSOR + words
-            os.write(2, words)
-        with suppress(OSError):
+            screen = os.dup(2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            time.sleep(_FRAME_SECONDS)  # what another thread had begun to write comes first
+            os.write(screen, words)
 
     def _wait_for_line(self) -> None:
         """The line comes first, and by what was known at the signal."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
+from sweep.commands._options import Address, JsonFlag, Name, TrackingUri
 from sweep.commands._output import console, finish
 
 
@@ -34,7 +34,6 @@ def resume(
             help="Have this stopped trial go on, too; may be given more than once.",
         ),
     ] = [],  # noqa: B006  typer copies it
-    tracking: Tracking = [],  # noqa: B006  typer copies it
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,
@@ -48,19 +47,23 @@ def resume(
     from sweep.runtime.live import num_expected, watching
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from sweep.store.starting import starting
 
-    settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
+    settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
-    with interrupts.explained(partial(store.how_to_go_on, settings.home, name)):
+    with (
+        interrupts.explained(partial(store.how_to_go_on, settings.home, name)),
+        starting(settings.home, name) as stop_asked,
+        interrupts.stopped_by(stop_asked),
+    ):
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
         screen = console(stderr=True)
-        expected = num_expected(folder.space(), folder.plan())
         with watching(
             name,
             screen,
             quiet=as_json,
-            num_expected=expected,
+            num_expected=num_expected(folder.space(), folder.plan()),
             phase_of=partial(store.phase_of, settings.home, name),
         ) as watch:
             done = runner.resume(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import Address, JsonFlag, Set, Space, Tracking, TrackingUri, overrides
+from sweep.commands._options import Address, JsonFlag, Set, Space, TrackingUri, overrides
 from sweep.commands._output import console, finish
 from trainables.errors import InvalidInput
 
@@ -43,7 +43,6 @@ def run(
     ] = False,
     epsilon_max: _EpsilonMax = None,
     budget_total: _BudgetTotal = None,
-    tracking: Tracking = [],  # noqa: B006  typer copies it
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,
@@ -52,30 +51,36 @@ def run(
     from functools import partial
 
     from sweep import interrupts
-    from sweep.planning.prepare import prepare
+    from sweep.planning.prepare import prepare_space, read
     from sweep.planning.refusals import require_trials
     from sweep.runtime import runner
     from sweep.runtime.live import num_expected, preparing, watching
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from sweep.store.starting import starting
 
     if epsilon_max is not None and not export:
         raise InvalidInput("expected --epsilon-max with --export")
-    settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
+    settings = from_environment(tracking_uri=tracking_uri)
     screen = console(stderr=True)
     with preparing(screen, quiet=as_json):
-        prepared = prepare(space, overrides=overrides(assignments), settings=settings, name=name)
-    require_trials(prepared.plan)
-    for note in prepared.notes:
-        screen.print(note, style="yellow", markup=False, soft_wrap=True)
-    expected = num_expected(prepared.space, prepared.plan)
-    name = prepared.space.name
-    with interrupts.explained(partial(store.how_to_go_on, settings.home, name)):
+        asked = read(space, overrides=overrides(assignments), name=name)
+    name = asked.name
+    with (
+        interrupts.explained(partial(store.how_to_go_on, settings.home, name)),
+        starting(settings.home, name) as stop_asked,
+        interrupts.stopped_by(stop_asked),
+    ):
+        with preparing(screen, quiet=as_json):
+            prepared = prepare_space(asked, settings=settings)
+        require_trials(prepared.plan)
+        for note in prepared.notes:
+            screen.print(note, style="yellow", markup=False, soft_wrap=True)
         with watching(
             name,
             screen,
             quiet=as_json,
-            num_expected=expected,
+            num_expected=num_expected(prepared.space, prepared.plan),
             phase_of=partial(store.phase_of, settings.home, name),
         ) as watch:
             done = runner.start(

@@ -21,20 +21,32 @@ def stop(
         float, typer.Option(min=0, help="Seconds to wait until it has stopped.")
     ] = 60.0,
 ) -> None:
-    """Ask a running sweep to stop; `sweep resume` goes on from its last epochs."""
+    """Ask a running sweep, or one that is made ready, to stop. `sweep resume` goes on from its last
+    epochs.
+    """
     import time
 
     from sweep.settings import from_environment
+    from sweep.store import starting
     from sweep.store import sweeps as store
     from trainables.errors import InvalidInput, TrialFailed
 
-    folder = store.open_sweep(from_environment().home, name)
-    if not folder.is_running:
-        raise InvalidInput(f"sweep {name} is not running")
-    folder.ask_to_stop()
+    home = from_environment().home
+    is_starting = starting.ask_to_stop(home, name)
+    if not is_starting or name in store.names(home):
+        folder = store.open_sweep(home, name)
+        if folder.is_running:
+            folder.ask_to_stop()
+        elif not is_starting:
+            raise InvalidInput(f"sweep {name} is not running")
+
+    def is_alive() -> bool:
+        lives = name in store.names(home) and store.open_sweep(home, name).is_running
+        return lives or starting.is_starting(home, name)
+
     deadline = time.monotonic() + wait
-    while folder.is_running and time.monotonic() < deadline:
+    while is_alive() and time.monotonic() < deadline:
         time.sleep(0.2)
-    if folder.is_running and wait > 0:
+    if wait > 0 and is_alive():
         raise TrialFailed(f"sweep {name} was asked to stop and had not after {wait:g} s")
-    say(f"{name} was asked to stop; `sweep resume {name}` goes on.")
+    say(f"{name} was asked to stop: {store.how_to_go_on(home, name)}.")

@@ -56,11 +56,17 @@ def prepare(
 
     Raises: InvalidInput, one sentence for the first thing that is wrong.
     """
+    return prepare_space(read(source, overrides=overrides, name=name), settings=settings)
+
+
+def read(source: str, *, overrides: dict[str, Any], name: str | None = None) -> SearchSpace:
+    """A space file, a bare config or a shipped space, under a `name` of its own where it has one.
+
+    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    """
     phases.enter(phases.PLANNING)
     space = spaces.read(source, overrides=overrides)
-    if name is not None:
-        space = spaces.renamed(space, name)
-    return prepare_space(space, settings=settings)
+    return space if name is None else spaces.renamed(space, name)
 
 
 def prepare_space(

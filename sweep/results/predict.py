@@ -155,12 +155,9 @@ def _problem(tokens: Sequence[str]) -> str | None:
     return None
 
 
-def load_model(
-    folder: str | Path, *, tokenize: Tokenization | None = None, factory: str | None = None
-) -> ExportedModel:
+def load_model(folder: str | Path, *, tokenize: Tokenization | None = None) -> ExportedModel:
     """The model in an exported folder. `tokenize` says how it cuts a text; default: as the texts of
-    its training corpus were cut. `factory` names the code of a model of own code, which is imported
-    then.
+    its training corpus were cut.
 
     Raises: InvalidInput where the folder holds no model of intents and slots, InvalidData where its
     files are damaged or differ from its manifest.
@@ -169,4 +166,4 @@ def load_model(
     from trainables import saved
 
     require_export(Path(folder))
-    return ExportedModel(saved.load(Path(folder), factory=factory), tokenize=tokenize)
+    return ExportedModel(saved.load(Path(folder)), tokenize=tokenize)

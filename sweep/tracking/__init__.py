@@ -1,1 +1,1 @@
-"""Trackers, the model registry and the delivery of results. The only importer of mlflow."""
+"""MLflow, the model registry and the delivery of results. The only importer of mlflow."""

@@ -87,6 +87,27 @@ def test_a_signal_is_told_in_one_line_and_is_the_exit_code(number: signal.Signal
     assert ending(process) == (128 + number, "half of an answer\n", expected)
 
 
+def test_the_line_is_the_last_one_whoever_writes_meanwhile(tmp_path: Path) -> None:
+    """A live table that is drawn again after the line would wipe it out."""
+    process = start(
+        f"""
+        os.dup2(os.open({str(tmp_path / "stderr")!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
+        def draw():
+            while True:
+                os.write(2, b"a frame\\n")
+        for _ in range(4):
+            threading.Thread(target=draw, daemon=True).start()
+        print("ready", flush=True)
+        time.sleep(60)
+        """,
+        is_ready=False,
+    )
+    process.send_signal(signal.SIGTERM)
+    assert ending(process)[0] == 143
+    *_, last = (tmp_path / "stderr").read_text().splitlines()
+    assert last.startswith("interrupted: ")
+
+
 @pytest.mark.parametrize("swallows", ["pass", "raise SystemExit(1)", "raise ValueError"])
 def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows: str) -> None:
     process = start(

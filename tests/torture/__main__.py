@@ -72,6 +72,8 @@ def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> 
         one(tallies)
         done += 1
         shown = _show_new(tallies, shown)
+        if done % 500 == 0:
+            print(f"{part}: {done} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
         if time.monotonic() > begun + seconds or done == number:
             break
     print(f"{part}: {done} in {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)

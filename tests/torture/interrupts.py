@@ -25,6 +25,7 @@ from pathlib import Path
 
 import yaml
 
+from sweep.store import starting
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import space_in
 
@@ -41,7 +42,7 @@ EXECUTORS = {"local": 15.0, "gang": 40.0}  # seconds that a run takes, about
 class Case:
     """One interrupt. `delay` is in seconds after the program has begun to handle signals, which is
     the first that it does; `second` is in seconds after the first,
-    or None. `way` "stop" is `sweep stop`, and SIGTERM where no sweep runs yet.
+    or None. `way` "stop" is `sweep stop`, and SIGTERM where the command has not read its space yet.
     """
 
     executor: str
@@ -208,11 +209,8 @@ class _Watcher(threading.Thread):
 def _send(way: str, process: subprocess.Popen[bytes], folder: Path, *, terminal: bool) -> str:
     """Interrupt it; what was done."""
     if way == "stop":
-        with suppress(Exception):
-            sweep = store.open_sweep(folder / "home", SPACE)
-            if sweep.is_running:
-                sweep.ask_to_stop()
-                return way
+        if starting.ask_to_stop(folder / "home", SPACE):
+            return way
         way = "SIGTERM"
     number = signal.Signals[way]
     with suppress(ProcessLookupError):

@@ -2,8 +2,8 @@
 
 A command runs as a process of its own. It is forked from this one, which has the project's modules
 in memory, and goes through the entry point of the `sweep` script; or, `installed`, it is that
-script, begun from nothing.
-Output, exit code, processor time and memory are what the system says of it.
+script, begun from nothing. Output, exit code, processor time and memory are what the system says
+of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sweep import cli
 
 SECONDS = 10.0  # of one answer; of processor time, so that a busy machine makes no finding
 BYTES = 1 << 30  # of one answer, beyond what this process holds already
-_PATIENCE_SECONDS = 60.0  # until a command that waits for something is ended
+_PATIENCE_SECONDS = 300.0  # of a clock, until a command that waits for something is ended
 _LIMIT_BYTES = 24 << 30  # of its address space, for the machine's sake
 _LONGEST_REFUSAL = 5_000
 _CODES = {0: "answered", 1: "refused", 2: "refused"}
@@ -68,7 +68,8 @@ class Tally:
         """Count an outcome; a `detail` makes it a finding."""
         self.counts[outcome] += 1
         if detail:
-            self.findings.append(f"{outcome}: {how}\n{detail}")
+            text = f"{outcome}: {how}\n{detail}"
+            self.findings.append(text.encode("utf-8", "backslashreplace").decode())
 
     def line(self) -> str:
         """The counts in one line."""
@@ -105,6 +106,8 @@ def judge(ended: Ended) -> tuple[str, str]:
         return "over 10 s", f"{ended.seconds:.1f} s of processor time, {ended.waited:.1f} s in all"
     if ended.growth > BYTES:
         return "over 1 GB", f"{ended.growth / 2**20:.0f} MB"
+    if ended.code == 1 and ended.out and not ended.err:
+        return "answered", ""  # a check, which says what it found
     outcome = _CODES.get(ended.code, "other exit codes")
     if outcome == "other exit codes":
         return outcome, f"exit code {ended.code}: {ended.err[-2_000:]!r}"
@@ -154,7 +157,7 @@ def _become(
     """In the child: be the command."""
     code = 70
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_AS, (_LIMIT_BYTES, _LIMIT_BYTES))
         for number, file in enumerate(files):
             os.dup2(file.fileno(), number)

@@ -1,4 +1,4 @@
-"""Records, label schemas, memory-mapped corpora, splits and batches of every corpus.
+"""What every corpus becomes: records, label schemas, memory-mapped corpora, splits and batches.
 
 The readers of the corpora themselves are the shelf `trainables.datasets`.
 """

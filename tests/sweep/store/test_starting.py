@@ -1,0 +1,46 @@
+"""A sweep that is made ready can be asked to stop, as one that runs can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweep import cli
+from sweep.store.starting import FOLDER, ask_to_stop, is_starting, starting
+
+
+def test_stop_reaches_a_sweep_that_is_made_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
+    with starting(tmp_path, "mine") as first, starting(tmp_path, "mine") as second:
+        assert not first()
+        assert cli.run(["stop", "mine", "--wait", "0"]) == 0
+        assert first()
+        assert second()
+        assert "the same command begins anew" in capsys.readouterr().out
+    assert list((tmp_path / FOLDER).iterdir()) == []
+    assert cli.run(["stop", "mine"]) == 2
+
+
+def test_another_sweep_goes_on(tmp_path: Path) -> None:
+    with starting(tmp_path, "mine.2") as stop_asked:
+        assert not ask_to_stop(tmp_path, "mine")
+        assert not ask_to_stop(tmp_path, "../mine.2")
+        assert not stop_asked()
+        assert is_starting(tmp_path, "mine.2")
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "mine.12-34").touch()
+    (tmp_path / FOLDER / "mine.12-34.stop").touch()
+    assert not is_starting(tmp_path, "mine")
+    assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_a_home_that_takes_no_file_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with starting(tmp_path / "home", "mine") as stop_asked:
+        assert not stop_asked()
