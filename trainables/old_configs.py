@@ -1,9 +1,8 @@
-"""Configs from before each entry had fields of its own: those of all entries stood side by side.
+"""Migration of configs in the old format, in which a section had the fields of all entries.
 
-A section that was written out then has every one of those fields, which is how it is known. A field
-that its entry never read is dropped, whatever its value; so is one at the default of then, which is
-the default of now. What is read stays, so the trial is the same. Its id is not: ids on disk are
-kept as they were written.
+An old section is recognised because it has all of those fields. A field that its entry never reads
+is dropped, and so is one at its default, which has not changed. The trial stays the same. Its id
+changes, so ids on disk are kept as they were written.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _OLD: dict[str, dict[str, Any]] = {
 
 
 def migrated(fields: dict[str, Any]) -> dict[str, Any]:
-    """A config as it is written today; one of today's form is returned as it is."""
+    """A config in the current format; one already in it is returned unchanged."""
     sections = {name: part for name, part in fields.items() if name in _OLD}
     return {
         **fields,
@@ -72,7 +71,7 @@ def migrated(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def migrated_part(section: str, fields: Any, *, whole: dict[str, Any] | None = None) -> Any:
-    """One section of a config as it is written today; `whole` is the config that it is part of."""
+    """One section in the current format; `whole` is its config."""
     old = _OLD[section]
     if not isinstance(fields, dict) or not old.keys() <= fields.keys():
         return fields
@@ -81,7 +80,7 @@ def migrated_part(section: str, fields: Any, *, whole: dict[str, Any] | None = N
     if known is None:
         return fields
     own = catalogue.entry(SHELVES[section], entry).Config
-    # What an entry has got since then it did not read.
+    # Fields added to an entry since then were not read.
     read = {name for name in known if name not in own.later}
     kept = {
         name: value

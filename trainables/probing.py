@@ -1,7 +1,7 @@
-"""What one process of a trial needs, from a few of its steps that are taken and thrown away.
+"""Estimates the cost of one process of a trial from a few discarded steps.
 
-A task takes a trial apart into pieces whose costs add up to the whole (`Probe`); `measure` pays for
-a part of each. No weight, loss or draw leaves here: seconds and bytes do.
+A task splits a trial into pieces whose costs add up to the whole (`Probe`); `measure` runs a part
+of each. Only seconds and bytes are returned, no weight, loss or draw.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE = 20.0  # seconds for the steps of one stage
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """`num_steps` steps of a trial that are alike; `take(i)` takes the i-th, in order from 0."""
+    """`num_steps` similar steps of a trial; `take(i)` takes the i-th, in order from 0."""
 
     num_steps: int
     take: Callable[[int], object]
@@ -51,8 +51,8 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """A trial of one process, ready for its first step: its steps, what follows each epoch, what
-    follows all.
+    """A trial of one process, ready for its first step: its steps, the work after each epoch and
+    the work at the end.
     """
 
     stages: tuple[Stage, ...]
@@ -61,9 +61,9 @@ class Probe:
 
 
 def measure(prepare: Callable[[], Probe]) -> Footprint:
-    """The footprint of the trial that `prepare` makes ready, on this process' threads.
+    """The footprint of the trial that `prepare` sets up, on this process' threads.
 
-    For a process that does nothing else: its memory is what is counted.
+    The process must do nothing else, because its whole memory is counted.
     """
     started = time.perf_counter()
     probe = prepare()
@@ -94,7 +94,7 @@ def spread(ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _median_step(stage: Stage) -> float:
-    """Seconds; at least one step is measured, and after the first also where patience ends."""
+    """Median seconds of a step. At least one step is measured; the time limit ends the rest."""
     times: list[float] = []
     for number in range(min(_WARM_UP + _STEPS, stage.num_steps)):
         times.append(_seconds(lambda: stage.take(number)))  # noqa: B023  called at once
@@ -104,7 +104,7 @@ def _median_step(stage: Stage) -> float:
 
 
 def _settled(times: Sequence[float]) -> float:
-    """The median without the warm-up, where more than that was measured."""
+    """The median without the warm-up steps, where more were measured."""
     return statistics.median(times[_WARM_UP:] or times[-1:] or [0.0])
 
 

@@ -1,11 +1,11 @@
-"""Auditing a synthetic data set by itself: are rare phrases of members repeated more than others'?
+"""Audit of a synthetic data set alone, by the rare phrases of members that it repeats.
 
-No model and no canaries: of the records at hand a fair coin made each a member (trained on) or held
-it out. A phrase that occurs in one record only, and in the release, is evidence that its record was
-a member; a record with such a phrase is a guess "member". Under (epsilon, delta)-DP nobody guesses
-more than so many coins right (Steinke, Nasr & Jagielski 2023), whatever the rule ("Phantoms and
-Disclosures", arXiv:2606.16952, uses rare features). A bound of 0 proves nothing: an audit finds
-leaks, it does not certify their absence.
+It needs no model and no canaries. A fair coin made each record a member (trained on) or held it
+out. A phrase that occurs in one record only, and in the release, is evidence that its record was a
+member; a record with such a phrase is a guess "member". (epsilon, delta)-DP bounds the number of
+correct guesses (Steinke, Nasr & Jagielski 2023), whatever the rule ("Phantoms and Disclosures",
+arXiv:2606.16952, uses rare features). A bound of 0 proves nothing: an audit finds leaks and does
+not certify their absence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PhraseAudit:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseAudit:
-    """What a release says of its members.
+    """The result of auditing a release.
 
     `epsilon_lower_bound` at `delta` holds with probability 1 - `p`, over all orders together.
     `num_copies_*` count releases that equal a record of that side, word for word.
@@ -75,12 +75,12 @@ def audit_release(
 ) -> ReleaseAudit:
     """Audit the texts `released` by records that a fair coin put into `members` or `held_out`.
 
-    All records count: sides that were made equal by leaving some out would fix how many coins fell
-    on each side, and the theorem needs them independent. Words are compared in lower case. The
-    bound is for adding or removing one record, as the coins are. `seed` orders equal matches.
+    All records must be included: equal sides by leaving some out would fix the number of coins on
+    each side, and the theorem needs them independent. Words are compared in lower case. The bound
+    is for adding or removing one record, as the coins are. `seed` orders equal matches.
 
-    Raises: InvalidInput for sides whose sizes fair coins do not give, for no text, orders below 1,
-    or delta or p out of range.
+    Raises: InvalidInput for sides of implausible sizes under fair coins, for no text, orders below
+    1, or delta or p out of range.
     """
     if not (0 <= delta < 1 and 0 < p < 1):
         raise InvalidInput(f"expected 0 <= delta < 1 and 0 < p < 1, got delta={delta}, p={p}")
@@ -109,9 +109,9 @@ def audit_release(
 
 
 def _refuse_unless_coins(num_members: int, num_held_out: int, *, num_released: int) -> None:
-    """Raises: InvalidInput without a text, or where fair coins do not give such sides.
+    """Raises: InvalidInput without a text, or for sizes that are implausible under fair coins.
 
-    A refusal certifies nothing, so it cannot make a bound wrong more often than `p`.
+    A refusal gives no bound, so it cannot raise the error rate above `p`.
     """
     num_records = num_members + num_held_out
     if not num_records or not num_released:
@@ -167,11 +167,11 @@ def _bound(
 ) -> float:
     """The certified epsilon of guessing "member" where `strength` > 0.
 
-    The release decides how many guesses there are. With delta = 0 the theorem holds given the
-    guesses, whatever their number; else it needs a cap that was fixed before. Each cap of a fixed
-    grid keeps the strongest guesses and has its share of p, so all of them hold together.
+    The number of guesses depends on the release. With delta = 0 the theorem holds for any number
+    of guesses; else it needs a cap fixed beforehand. Each cap of a fixed grid keeps the strongest
+    guesses and has a share of p, so all of them hold together.
     """
-    shuffled = rng.permutation(len(strength))  # of equal strength, none is favoured by its side
+    shuffled = rng.permutation(len(strength))  # ties are broken independently of the side
     order = shuffled[np.argsort(-strength[shuffled], kind="stable")]
     right = np.cumsum(member[order] & (strength[order] > 0))
     num_units, guesses = len(strength), int((strength > 0).sum())

@@ -1,4 +1,4 @@
-"""What a trial yields: frozen data, and the figures of its course."""
+"""The result of a trial as frozen data, and the figures of its epochs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class EpochReport:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """What is kept of a finished (or stopped) trial: numbers, and reasons where one is missing."""
+    """The result of a finished (or stopped) trial: numbers, and reasons where one is missing."""
 
     trial_id: str
     epochs_done: int

@@ -1,9 +1,9 @@
-"""A model that a trial saved: read it back, let it say what it thinks of utterances.
+"""Loads a saved model and predicts labels of utterances.
 
     said = load(Path("sweeps/atis-grid/best")).read([unlabelled(["flights", "to", "boston"])])
 
-The folder has `model.json` (what to build, the labels) and `weights.safetensors`, or a folder
-`model` that has.
+The folder, or its folder `model`, has `model.json` (architecture and labels) and
+`weights.safetensors`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class SavedModel:
     schema: LabelSchema
 
     def read(self, utterances: Iterable[Utterance]) -> Inference:
-        """All that the model says of utterances, what it makes of their own labels as well.
+        """All predictions for utterances, the losses of their labels included.
 
-        Raises: InvalidInput where there is none, or one without a token.
+        Raises: InvalidInput without an utterance, or for one without a token.
         """
         columns = Columns(list(utterances), schema=self.schema)
         loader = Loader(columns, self.model.feature_table(columns.types))
@@ -77,7 +77,7 @@ def load(folder: Path) -> SavedModel:
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
     for name in _ENCODERS:
-        if (place / name).is_dir():  # the folder is enough: no extra, no hub
+        if (place / name).is_dir():  # the folder is enough, without an extra or the hub
             config = config.model_copy(update={"encoder": str(place / name)})
     model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
     try:
@@ -138,5 +138,5 @@ class Columns:
 
 
 def unlabelled(tokens: Sequence[str]) -> Utterance:
-    """An utterance of which only the words are known."""
+    """An utterance without labels."""
     return Utterance(tokens=tuple(tokens), tags=("O",) * len(tokens), intent="")

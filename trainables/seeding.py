@@ -1,6 +1,6 @@
 """Randomness is an argument: named, independent generators from one public seed.
 
-Only for what may be known: initialisation, splits, dropout, bootstrap. The noise, the Poisson coins
+Only for public randomness: initialisation, splits, dropout, bootstrap. The noise, the Poisson coins
 and the micro-batch assignment come from a secret key (`privacy.noise`).
 """
 

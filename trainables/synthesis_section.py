@@ -10,8 +10,8 @@ from trainables.frozen import MAX_EPOCHS, MAX_ROWS, MAX_WIDTH, Frozen, PositiveF
 
 
 class SynthesisConfig(Frozen):
-    """How utterances are generated, with task=synthesis. An entry of generation says which of the
-    fields it lacks.
+    """The generation of utterances, with task=synthesis. An entry of generation lists the fields
+    that it lacks.
     """
 
     section = "synthesis"

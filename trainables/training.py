@@ -1,8 +1,7 @@
 """The training loop that every task shares: epochs of steps, validation, checkpoints, permission.
 
-It knows neither what is trained nor who listens. Before each epoch after the first the caller's
-`report` must say go on, because an epoch spends privacy; the caller's asking for the trial is the
-permission for the first one.
+It is independent of the model and of the caller. Before each epoch after the first the caller's
+`report` must return True, because an epoch spends privacy; starting the trial permits the first.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from trainables.system.communication import Communicator
 
 
 class EpochEngine(Protocol):
-    """What the loop asks of an engine (see `engines.Engine`)."""
+    """The interface of engines for the loop (see `engines.Engine`)."""
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch; its figures."""
 
     def averaged(self) -> AbstractContextManager[None]:
-        """Inside, the model has the weights that are measured and kept."""
+        """A context in which the model has the weights that are measured and kept."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """What another process needs to go on."""
+        """The state from which another process can resume."""
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a `state_dict`."""
 
 
 class Learner(Protocol):
-    """What the loop trains: an engine over a model, and a way to measure it between epochs.
+    """The object of the loop: an engine over a model, and its validation between epochs.
 
-    An epoch may train a part of the weights alone: the best epoch of each part is found among
+    An epoch may train a part of the weights alone. The best epoch of each part is chosen among
     those that trained it.
     """
 
@@ -56,7 +55,7 @@ class Learner(Protocol):
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """For an epoch (from 0) the metric of `validate()` whose smallest value marks the best one,
-        and how the names of the weights begin that the epoch trains ("": all of them).
+        and the prefix of the weights that the epoch trains ("": all of them).
         """
 
     def validate(self) -> dict[str, float]:
@@ -65,8 +64,8 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """How far training came. The model holds the weights of the best epoch of each part that was
-    trained; `best_epochs` has it, counted from 1, by the part's name (`Learner.validation_metric`).
+    """The result of training. The model has the weights of the best epoch of each trained part;
+    `best_epochs` has it, counted from 1, by the part's name (`Learner.validation_metric`).
     """
 
     epochs_done: int
@@ -78,7 +77,7 @@ class Trained:
 
     @property
     def best_epoch(self) -> int:
-        """Of the part that was trained last."""
+        """The best epoch of the part that was trained last."""
         return max(self.best_epochs.values())
 
 
@@ -91,10 +90,10 @@ def train(
     comm: Communicator,
     report: Callable[[EpochReport], bool],
 ) -> Trained:
-    """Train for `epochs` epochs, or until `report` (asked on rank 0) answers False.
+    """Train for `epochs` epochs, or until `report` (called on rank 0) returns False.
 
-    Goes on from the checkpoint in `folder` where there is one, reporting its last epoch once more
-    so that permission for the next is asked again. `folder` None keeps nothing.
+    Resumes from the checkpoint in `folder` where there is one, and reports its last epoch once more
+    so that permission for the next is checked again. `folder` None keeps nothing.
     """
     history: list[dict[str, float]] = []
     seconds: list[float] = []
@@ -148,7 +147,7 @@ def _ask(
     seconds: list[float],
     comm: Communicator,
 ) -> bool:
-    """Rank 0 reports the last epoch; its answer is everybody's."""
+    """Report the last epoch on rank 0 and broadcast the answer."""
     answer = None
     if comm.rank == 0:
         answer = report(
@@ -164,7 +163,7 @@ def _snapshot(
     seconds: list[float],
     best_epochs: dict[str, int],
 ) -> checkpoint.Checkpoint:
-    """All that another process needs to go on after the last epoch."""
+    """The state from which another process can resume after the last epoch."""
     parts = {
         "model": learner.model.state_dict(),
         "best": best,

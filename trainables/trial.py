@@ -1,4 +1,4 @@
-"""One trial from its configuration to its result: all that a sweep calls."""
+"""One trial from its configuration to its result: the function that a sweep calls."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def run(
 ) -> TrialResult:
     """Train and measure one trial; every process of its group makes this call.
 
-    `folder` is the trial's own (checkpoint, weights, signals); it goes on from the checkpoint it
-    finds there. `report` is asked on rank 0 after every epoch and answers whether the next epoch
-    may be spent. `data_dir` holds the corpora, `cache_dir` what is derived from them.
+    `folder` is the trial's folder (checkpoint, weights, signals); a checkpoint there is resumed.
+    `report` is called on rank 0 after every epoch and returns whether the next epoch may be spent.
+    `data_dir` holds the corpora, `cache_dir` data derived from them.
 
-    Raises: InvalidInput for a config or data that cannot be used, TrialFailed where it broke.
+    Raises: InvalidInput for a config or data that cannot be used, TrialFailed where it failed.
     """
     task = catalogue.entry("tasks", config.task)
     result: TrialResult = task.run(

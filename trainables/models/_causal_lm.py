@@ -1,4 +1,4 @@
-"""The module of `causal_lm`: blocks over packed rows, and a text that grows token by token."""
+"""The module of `causal_lm`: blocks over packed rows, and incremental decoding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SITES = 2  # places of dropout in a block
 
 @dataclass(frozen=True)
 class LmSizes:
-    """What a model is made of; `positions` is the longest record."""
+    """The sizes of a model; `positions` is the length of the longest record."""
 
     vocabulary: int
     width: int = 192
@@ -62,7 +62,7 @@ class Block(nn.Module):
         return x + (fed if masks is None else masks.drop(fed, site + 1))
 
     def feed_forward(self, x: Tensor, rows: Rows) -> Tensor:
-        """What the second half adds."""
+        """The residual of the feed-forward half."""
         inner = F.gelu(self.inner(self.norm(x, rows), rows), approximate="tanh")
         out: Tensor = self.outer(inner, rows)
         return out
@@ -92,7 +92,7 @@ class CausalLm(nn.Module):
             torch.manual_seed(stream_seed(seed, "model", "causal_lm"))
             self._initialise()
         self.head.weight = self.word.weight
-        # The tied weight has one name in a state: files hold no tensor twice.
+        # The tied weight has one name in a state, so files store it once.
         self.register_state_dict_post_hook(_drop_head)  # type: ignore[no-untyped-call]  # torch's
         self.register_load_state_dict_pre_hook(_add_head)  # type: ignore[no-untyped-call]  # torch's
 
@@ -113,8 +113,8 @@ class CausalLm(nn.Module):
     def losses(self, batch: TextBatch) -> Tensor:
         """[B]: -log p of a record's counted tokens together, in nats.
 
-        A mean over tokens would make a short record's first token weigh more than a long one's,
-        and what is drawn too short.
+        A mean over tokens would give a short record's first token more weight than a long one's,
+        and drawn texts would be too short.
         """
         record, values = self.token_losses(batch)
         return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
@@ -148,11 +148,11 @@ class CausalLm(nn.Module):
         return Masks(self.dropout, seed=seed, record=record, position=layout.position)
 
     def begin(self, num_rows: int, max_tokens: int) -> Continuation:
-        """A decoding of `num_rows` texts side by side, at most `max_tokens` long."""
+        """A decoding of `num_rows` texts at once, at most `max_tokens` long."""
         return Continuation(self, num_rows, min(max_tokens, self.sizes.positions))
 
     def adapt(self, *, rank: int, alpha: float) -> None:
-        """Freeze everything and put low-rank adapters beside every linear map of the blocks."""
+        """Freeze everything and add low-rank adapters to every linear map of the blocks."""
         self.requires_grad_(False)
         for block in self.blocks:
             for name in ("qkv", "attention_out", "inner", "outer"):
@@ -169,7 +169,7 @@ def _add_head(module: nn.Module, state: dict[str, Tensor], prefix: str, *others:
 
 
 class Continuation:
-    """Texts that grow by one token at a time; what was read is kept (keys and values)."""
+    """Texts that grow by one token at a time, with cached keys and values."""
 
     def __init__(self, model: CausalLm, num_rows: int, max_tokens: int) -> None:
         sizes, weight = model.sizes, model.word.weight
@@ -204,5 +204,5 @@ class Continuation:
         return scores
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows, int64[R'], in this order; one may occur twice."""
+        """Select these rows, int64[R'], in this order; one may occur twice."""
         self._kept = self._kept.index_select(2, rows.to(self._kept.device))

@@ -1,4 +1,4 @@
-"""The module of `clc`: character CNN, word vectors, biLSTM layers and what they read."""
+"""The module of `clc`: character CNN, word vectors, biLSTM layers and their inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPT-2's weights by their names in `transformers`, into this project's causal LM."""
+"""Loads GPT-2's weights, by their names in `transformers`, into this project's causal LM."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Any causal LM of `transformers` with low-rank adapters of this project's own.
+"""Any causal LM of `transformers` with low-rank adapters of this project.
 
-The frozen weights run in their own modules; the adapters keep books, so per-record norms are exact.
-Without adapters every unit takes a backward pass of its own: exact too, and slow.
+The frozen weights run in the library's modules; the adapters support book-keeping, so norms by
+record are exact. Without adapters every unit takes a separate backward pass, exact and slow.
 
 Foreign modules never enter train mode. Their dropout draws one mask for a padded batch from one
-generator, and some leave whole layers out by one coin a batch: a record more would change the mask
-of every other one, and with it the sum by more than the clip's bound.
+generator, and some skip whole layers by one coin a batch. An added record would change the masks of
+all others, and the sum by more than the clipping bound.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from trainables.models._lora import AdaptedForeign
 
 
 class HubLm(nn.Module):
-    """`inner` is a `transformers` model; records are padded at their end, where nothing looks."""
+    """`inner` is a `transformers` model; records are padded at their end, where nothing attends."""
 
     def __init__(self, inner: nn.Module, *, provenance: str) -> None:
         super().__init__()
         self.inner = inner.eval()
         self.provenance = provenance
         self.vocabulary = int(inner.config.vocab_size)  # type: ignore[union-attr,arg-type]  # theirs
-        # A state holds what is trained: frozen weights are at their source, tied ones are one.
+        # A state has the trained weights only: frozen ones are at their source, tied ones are one.
         self.register_state_dict_post_hook(_only_trained)  # type: ignore[no-untyped-call]  # torch's
         self.register_load_state_dict_pre_hook(_add_frozen)  # type: ignore[no-untyped-call]  # torch's
 
@@ -45,8 +45,8 @@ class HubLm(nn.Module):
     def losses(self, batch: TextBatch) -> Tensor:
         """[B]: -log p of a record's counted tokens together, in nats.
 
-        A mean over tokens would make a short record's first token weigh more than a long one's,
-        and what is drawn too short.
+        A mean over tokens would give a short record's first token more weight than a long one's,
+        and drawn texts would be too short.
         """
         record, values = self.token_losses(batch)
         return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
@@ -77,7 +77,7 @@ class HubLm(nn.Module):
                 module.rows = rows
 
     def adapt(self, *, rank: int, alpha: float) -> None:
-        """Freeze everything and put adapters beside every linear map but the output's."""
+        """Freeze everything and add adapters to every linear map but the output's."""
         self.inner.requires_grad_(False)
         output = self.inner.get_output_embeddings()  # type: ignore[operator]  # theirs
         found = [
@@ -95,16 +95,16 @@ class HubLm(nn.Module):
             setattr(parent, name, adapted)
 
     def begin(self, num_rows: int, max_tokens: int) -> HubContinuation:
-        """A decoding of `num_rows` texts side by side."""
+        """A decoding of `num_rows` texts at once."""
         self._name_rows(None)
         return HubContinuation(self)
 
 
 @torch.no_grad()
 def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
-    """Try whether a record's losses change beside another of `longest` tokens.
+    """Refuse a model in which a record's losses change when another of `longest` tokens is added.
 
-    So do positions that are scaled by the longest record of a batch, or statistics of a batch.
+    Causes are positions scaled by the longest record of a batch, and statistics of a batch.
 
     Raises: InvalidInput naming the encoder `name`.
     """
@@ -165,5 +165,5 @@ class HubContinuation:
         return scores
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows, in this order."""
+        """Select these rows, in this order."""
         self._cache.reorder_cache(rows.to(self._inner.device))

@@ -1,8 +1,8 @@
 """A trained causal LM as a folder: its weights, sizes and tokenizer.
 
-Nothing else is needed to draw from it, but for adapters on a model of `transformers` that is no
-GPT-2: the folder has the adapters, and `base.json` says which weights they belong on. Those are
-looked for in the folder's own `base`, then where `model.encoder` says, and must be the same.
+Drawing needs nothing else, except for adapters on a model of `transformers` that is no GPT-2. The
+folder then has the adapters, and `base.json` identifies the base weights. They are read from the
+folder `base` inside, else from `model.encoder`, and must be identical.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKENIZER, _BASE = "tokenizer", "base"  # folders
 
 
 def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
-    """Write models that share a tokenizer. A model of the hub keeps only what was trained."""
+    """Write models that share a tokenizer; of a model of the hub only the trained weights."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tensors, sizes = {}, {}
     for stage, model in models.items():
@@ -145,7 +145,7 @@ def _digest(model: nn.Module) -> str:
 
 
 def _load(model: nn.Module, own: dict[str, Tensor], *, where: str) -> None:
-    """All tensors of a model's state, and no others: what lacks would stay random."""
+    """Load a model's state, whose tensors must match; a missing one would stay random."""
     wanted = model.state_dict()
     missing, other = wanted.keys() - own.keys(), own.keys() - wanted.keys()
     if missing or other:

@@ -1,4 +1,4 @@
-"""Where a causal LM's first weights and its tokenizer come from."""
+"""Sources of a causal LM's starting weights and tokenizer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LmModule(Protocol):
         """For each counted token: its record, and -log p in nats."""
 
     def begin(self, num_rows: int, max_tokens: int) -> Any:
-        """A decoding of `num_rows` texts side by side."""
+        """A decoding of `num_rows` texts at once."""
 
     def adapt(self, *, rank: int, alpha: float) -> None:
         """Freeze everything and add low-rank adapters."""
@@ -51,7 +51,7 @@ class LmModule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LmSource:
-    """`make()` gives a fresh model; `from_scratch` says that it has yet to see any text."""
+    """`make()` gives a new model; `from_scratch` is True where it was trained on no text."""
 
     tokenizer: Tokenizer
     make: Callable[[], nn.Module]
@@ -69,10 +69,10 @@ class LmSource:
 def source_of(
     config: Config, synthesis: SynthesisConfig, *, public: Sequence[str], seed: int
 ) -> LmSource:
-    """The model that `config.encoder` names. `public` are the texts a tokenizer may learn from.
+    """The model `config.encoder`. `public` are the texts that a tokenizer may be trained on.
 
-    Raises: InvalidInput where it can be found neither here nor (HF_HUB_OFFLINE permitting) on the
-    hub, has no tokenizer, or must be adapted and is not.
+    Raises: InvalidInput where it is neither local nor (HF_HUB_OFFLINE permitting) on the hub, has
+    no tokenizer, or needs adapters and has none.
     """
     if config.encoder == "scratch":
         tokenizer = train_bpe(public, size=synthesis.vocabulary_size)
@@ -97,8 +97,7 @@ def source_of(
 
 
 def require_source(config: Config, synthesis: SynthesisConfig) -> None:
-    """What `source_of` refuses for a pretrained model, and what adapting it would; its weights are
-    looked for and not read.
+    """The checks of `source_of` and of adapting a pretrained model, without reading its weights.
 
     Raises: InvalidInput.
     """
@@ -162,7 +161,7 @@ def _tokenizer(place: str, options: dict[str, Any], name: str) -> PretrainedToke
         raise InvalidInput(
             f"expected a tokenizer beside the model in model.encoder={name!r}, got none that loads"
         ) from None
-    if inner.eos_token_id is None or len(inner) < 3:  # what the library makes of an empty folder
+    if inner.eos_token_id is None or len(inner) < 3:  # the library's result for an empty folder
         raise InvalidInput(
             f"expected a tokenizer beside the model in model.encoder={name!r}, got an empty one"
         )
@@ -215,7 +214,7 @@ def _shapes(about: Any, name: str) -> nn.Module:
 
     try:
         found: nn.Module = AutoModelForCausalLM.from_config(about)
-    except ValueError:  # of a kind that writes no text
+    except ValueError:  # a model that is no language model
         raise InvalidInput(_NOWHERE.format(name)) from None
     return found
 

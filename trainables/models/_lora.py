@@ -1,7 +1,6 @@
-"""Low-rank adapters (Hu et al. 2022) on frozen linear maps, as layers that keep books.
+"""Low-rank adapters (Hu et al. 2022) on frozen linear maps, as layers with book-keeping.
 
-The frozen map is plain; only the two thin matrices are trained, so the norms that book-keeping
-takes are exact, and small.
+The frozen map is plain; only the two thin matrices are trained, so their norms are exact and cheap.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class AdaptedForeign(Adapted):
 
 
 def merged(state: Mapping[str, Tensor], *, scale: float) -> dict[str, Tensor]:
-    """The state of the same model without adapters: W + scale up down in the place of each W."""
+    """The state of the same model without adapters: W + scale up down instead of each W."""
     found: dict[str, Tensor] = {}
     for name, value in state.items():
         place, _, last = name.rpartition(".")

@@ -1,6 +1,6 @@
-"""What a parser reads and writes: pieces of utterances, tokens of programs, copied literals.
+"""The vocabulary of a parser: pieces of utterances, tokens of programs, copied literals.
 
-All of it comes from the parser's own training pairs, which are public (or were paid for).
+It is built from the parser's training pairs, which are public (or accounted for).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PLACEHOLDERS = (STRING, f"{LONG}/-", f"{NUMBER}/-")
 
 @dataclass(frozen=True)
 class Source:
-    """An utterance cut into pieces: ids, and where each stands in the text."""
+    """An utterance cut into pieces: ids, and the place of each in the text."""
 
     text: str
     ids: tuple[int, ...]
@@ -72,7 +72,7 @@ class Vocabulary:
     def of(
         cls, utterances: Sequence[str], programs: Sequence[str], *, literals: Literals
     ) -> Vocabulary:
-        """Of training pairs. Raises: LispressError for a program that does not read."""
+        """The vocabulary of training pairs. Raises: LispressError for a malformed program."""
         words: Counter[str] = Counter()
         tokens: Counter[str] = Counter()
         fixed: Counter[str] = Counter()
@@ -132,7 +132,7 @@ class Vocabulary:
     def program(self, ids: Sequence[int], source: Source) -> str:
         """The program of a whole sequence of ids.
 
-        Raises: LispressError where it is not whole.
+        Raises: LispressError where it is incomplete.
         """
         tokens: list[str] = []
         rest = iter(ids)
@@ -149,7 +149,7 @@ class Vocabulary:
         return index < len(self.tokens) and self.tokens[index] in (COPY_STRING, COPY_LONG)
 
     def write(self, state: PrefixState, index: int) -> None:
-        """Tell a state that a token was written."""
+        """Update a state with a written token."""
         state.write("0L/-" if self.is_copy(index) else self.tokens[index])
 
     @cached_property

@@ -1,7 +1,7 @@
 """Byte-level BPE (Sennrich et al. 2016), trained on public text, and those of pretrained models.
 
-Text is cut at spaces alone, so that a frequent call like `(Event.start` is one id and programs are
-as short as they have words.
+Text is cut at spaces alone, so that a frequent call like `(Event.start` is one id and programs have
+about as many ids as words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAST_SIZE = 300  # 256 bytes, the marks, some merges
 
 
 class PublicBpe:
-    """A byte-level BPE: any text can be written in it, so nothing is unknown."""
+    """A byte-level BPE, which can encode any text without unknown ids."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._inner = tokenizer
@@ -51,7 +51,7 @@ class PublicBpe:
 
 
 def train_bpe(texts: Iterable[str], *, size: int) -> PublicBpe:
-    """A BPE of at most `size` ids. The texts are public by the caller's word: its merges show them.
+    """A BPE of at most `size` ids. The texts must be public, because its merges reveal them.
 
     Raises: InvalidInput for a size below 300.
     """
@@ -120,6 +120,6 @@ class PretrainedTokenizer:
         return text.strip()
 
     def save(self, folder: Path) -> None:
-        """Write what `transformers` reads a tokenizer from."""
+        """Write the files from which `transformers` reads a tokenizer."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._inner.save_pretrained(str(folder))

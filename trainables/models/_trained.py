@@ -1,6 +1,6 @@
-"""What of an encoder is trained beside its heads: all, nothing, biases and norms, or adapters.
+"""The trained parts of an encoder beside its heads: all, nothing, biases and norms, or adapters.
 
-What is frozen takes no share of the clip norm and no noise, and leaves nothing on the tape; layers
+Frozen weights take no share of the clip norm and no noise, and record nothing on the tape. Layers
 below the lowest trained one have no backward pass.
 """
 
@@ -26,7 +26,7 @@ _HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
 class EncoderConfig(ModelConfig):
-    """The fields of a model whose encoder may be trained in part. `num_layers` is its own."""
+    """The fields of a model whose encoder may be trained in part; a subclass has `num_layers`."""
 
     later = frozenset({"trained"})
     trained: Literal["all", "heads", "biases"] = Field(
@@ -39,12 +39,12 @@ class EncoderConfig(ModelConfig):
     )
 
     def unread(self) -> frozenset[str]:
-        """Layers are chosen where a part of them is trained."""
+        """`top_layers` is read only where a part of the layers is trained."""
         return _LATER if self.trained in ("all", "heads") else frozenset()
 
     @property
     def layers(self) -> int | None:
-        """How many there are; None where a file says so."""
+        """The number of layers; None where it depends on a file."""
         found: int = self.num_layers  # type: ignore[attr-defined]  # each model has its own
         return found
 
@@ -59,7 +59,7 @@ class EncoderConfig(ModelConfig):
 
 
 def freeze(model: NluModel, config: EncoderConfig, layers: Iterable[nn.Module]) -> None:
-    """Leave trained what `config` says: of `layers`, from the lowest, the top ones' part."""
+    """Freeze all parameters except those that `config` selects in the top ones of `layers`."""
     from torch import nn
 
     if config.trained == "all":
@@ -79,7 +79,7 @@ def freeze(model: NluModel, config: EncoderConfig, layers: Iterable[nn.Module]) 
 
 
 def top(layers: Iterable[nn.Module], config: EncoderConfig) -> list[nn.Module]:
-    """The layers from the top that `config` names."""
+    """The top layers that `config` selects."""
     every = list(layers)
     return every[-(config.top_layers or len(every)) :]
 
@@ -93,7 +93,7 @@ def _words(config: EncoderConfig) -> str:
 
 
 def load_weights(model: NluModel, weights: Mapping[str, Tensor], *, place: Path) -> None:
-    """All of an encoder's weights into a model that has heads of its own.
+    """Load all of an encoder's weights into a model with other heads.
 
     Raises: InvalidData where they do not fit.
     """

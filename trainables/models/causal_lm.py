@@ -1,9 +1,9 @@
 """A causal language model of GPT-2's shape (Radford et al. 2019), small, over packed rows.
 
 Pre-norm blocks, learned positions, GELU in its tanh form, output scores by the transposed word
-table. The layers keep books, so that clipped sums of per-record gradients are exact, the tied
-table included. `model.encoder` says where weights come from: `scratch`, the extra `smollm2`, a
-local directory or a hub name (GPT-2's weights fit this module; see `_hub_lm` for other models).
+table. The layers support book-keeping, so clipped sums of per-record gradients are exact, the tied
+table included. `model.encoder` is the source of weights: `scratch`, the extra `smollm2`, a local
+directory or a hub name (GPT-2's weights fit this module; see `_hub_lm` for other models).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Config(ModelConfig):
     dropout: float = Field(0.1, ge=0, lt=1, description="scratch; a loaded model trains without")
 
     def unread(self) -> frozenset[str]:
-        """A loaded model has sizes of its own."""
+        """The sizes, which a loaded model defines."""
         return frozenset() if self.encoder == "scratch" else _OF_SCRATCH
 
 

@@ -1,8 +1,8 @@
 """CLC: character CNN, word vectors, two biLSTM layers; intent head, CRF (Dupuy et al. 2021, 4.2).
 
-The paper's sizes: 384 units a direction, two layers. What it leaves open and is chosen here: the
-intent head reads the mean of the top layer's states over the utterance; characters are printable
-ASCII; word vectors are hashed unless a public file is named.
+The paper's sizes: 384 units a direction, two layers. Choices that it leaves open: the intent head
+reads the mean of the top layer's states over the utterance; characters are printable ASCII; word
+vectors are hashed unless a public file is named.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Config(EncoderConfig):
     freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
 
     def unread(self) -> frozenset[str]:
-        """A file of vectors has its own width, and trains no rows where it is frozen; an encoder
-        has all sizes."""
+        """Sizes defined by a file of vectors or by an encoder, and the trained rows of a frozen
+        table."""
         found = super().unread()
         if self.encoder != "scratch":
             return found | _OF_SCRATCH
@@ -76,14 +76,14 @@ class Config(EncoderConfig):
 
     @property
     def layers(self) -> int | None:
-        """None where the encoder's folder says so."""
+        """The number of layers; None where the encoder's folder defines it."""
         return self.num_layers if self.encoder == "scratch" else None
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Refuse an encoder of `sweep pretrain` that has learnt from the records themselves.
+    """Refuse an encoder of `sweep pretrain` that was trained on the trial's records.
 
-    Raises: InvalidInput for such an encoder, and for one that is not there.
+    Raises: InvalidInput for such an encoder, and for one that does not exist.
     """
     if config.encoder != "scratch":
         refuse_learnt(read_about(config.encoder), config.encoder, data)
@@ -116,7 +116,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """An encoder's own fields and weights."""
+    """The fields and weights of an encoder."""
 
     config: Config
     weights: Mapping[str, Tensor]

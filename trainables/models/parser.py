@@ -3,7 +3,7 @@
 Two encoder layers and one decoder layer, pre-norm, width 128, about a million parameters; the
 decoder's output table is its input table. Where literals are copied, the decoder also points at
 source pieces (pointer network, Vinyals et al. 2015). A choice is a token or a place: scores are
-[tokens | source places], and which of the two may come is known from the token before.
+[tokens | source places], and the previous token determines which of the two may follow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ParserSizes:
 class ParserModel(nn.Module):
     """`num_words` source pieces, `num_tokens` program tokens.
 
-    Decoder inputs are ids of tokens, `num_tokens` + place for what was pointed at, and `start`.
+    Decoder inputs are ids of tokens, `num_tokens` + place for a copied piece, and `start`.
     """
 
     def __init__(self, sizes: ParserSizes, *, num_words: int, num_tokens: int) -> None:
@@ -76,7 +76,7 @@ class ParserModel(nn.Module):
         return states
 
     def forward(self, states: Tensor, padding: Tensor, inputs: Tensor, start: Tensor) -> Tensor:
-        """Scores [B, T, tokens + S] of what follows each of `start` and `inputs` [B, T - 1].
+        """Scores [B, T, tokens + S] of the choice after each of `start` and `inputs` [B, T - 1].
 
         Neither kind of choice is masked; padded places are.
         """

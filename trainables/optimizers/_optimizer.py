@@ -1,4 +1,4 @@
-"""What an engine asks of an optimiser, and torch's optimisers over a flat gradient."""
+"""The interface of optimisers for engines, and torch's optimisers over a flat gradient."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Optimizer(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of all that the next step depends on beside weights and gradient."""
+        """Copies of the state of the next step, without weights and gradient."""
         ...
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a `state_dict`."""
         ...
 
 

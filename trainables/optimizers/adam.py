@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba 2015), compiled over the flat gradient where that can be."""
+"""Adam (Kingma and Ba 2015), compiled over the flat gradient where possible."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DP-AdamBC: Adam without the bias that noise puts on its second moment (Tang et al. 2024).
 
-The mean of g^2 is the signal's plus the variance of the noise, which then decides the step of every
-coordinate alike. The variance is known from the mechanism, so it is taken off. Tang, Shpilevskiy
+The mean of g^2 is the signal's plus the variance of the noise, which dominates the step of every
+coordinate. The mechanism determines this variance, so it is subtracted. Tang, Shpilevskiy
 and Lecuyer, "DP-AdamBC: Your DP-Adam Is Actually DP-SGD (Unless You Apply Bias Correction)", AAAI
 2024, Algorithm 1.
 """
@@ -26,8 +26,9 @@ class AdamBC:
     """w = w - lr m / (sqrt(max(v - phi, gamma)) + 1e-8), m and v as in Adam, both corrected for
     their start at 0; phi is the same moving average of the noise's variance as v is of g^2.
 
-    The paper tunes gamma, which would be paid for. Here it is the standard error of phi as v sees
-    it: below that nothing tells a signal from noise. Without noise the step is Adam's.
+    The paper tunes gamma, which would cost epsilon. Here it is the standard error of v as an
+    estimate of phi, below which signal and noise are indistinguishable. Without noise the step is
+    Adam's.
     """
 
     def __init__(self, layout: Layout, *, learning_rate: float) -> None:
@@ -86,7 +87,7 @@ class AdamBC:
 
 
 def _relative_error(steps: int) -> float:
-    """Standard deviation, relative to its mean, of the average that v is, of squares of normals.
+    """Relative standard deviation of v, a moving average of squares of normals.
 
     sqrt(2 sum_i w_i^2) with the weights w_i of the last `steps` squares.
 

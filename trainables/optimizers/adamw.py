@@ -1,7 +1,6 @@
 """AdamW towards the start (Loshchilov and Hutter 2019; the decay of Li et al. 2018, L2-SP).
 
-The weights decay to where training began, which is where public pretraining left them, in place of
-0.
+The weights decay to their starting values, those of public pretraining, instead of 0.
 """
 
 from __future__ import annotations

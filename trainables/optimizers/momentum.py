@@ -1,6 +1,6 @@
 """Gradient descent with momentum (Polyak 1964): v = 0.9 v + g, w = w - lr v.
 
-For few, large batches: beside Adam it keeps the directions apart in which the noise is as large as
+For few, large batches. Unlike Adam it does not rescale directions in which the noise is as large as
 the signal.
 """
 

@@ -1,4 +1,4 @@
-"""Recursion without the stack: a walk is a generator that yields the parts it wants walked."""
+"""Recursion without the stack: a walk is a generator that yields the parts to walk next."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def function_types(
 
 
 def predicate(rule: str) -> Callable[[str | Tree | Graph], bool]:
-    """Whether a program uses a function: `Name` exactly, or `Name*` for every name so beginning.
+    """Whether a program uses a function: `Name` exactly, or `Name*` for a prefix of names.
 
     `EventOnDate*` is the paper's "EventOnDate", `WeatherQueryApi` its "Weather".
 

@@ -1,8 +1,8 @@
 """A program as a graph: calls, types and literals are nodes, `let` variables are shared nodes.
 
-The reading of Zhou et al. 2022 (microsoft/online_semantic_parsing): each call head is a node, each
-name inside a type argument is a node of its own, literals are leaves, and a `let` adds nothing but
-re-entrancy: its variable *is* the node of the bound expression.
+As in Zhou et al. 2022 (microsoft/online_semantic_parsing), each call head is a node, each name
+inside a type argument is a separate node, and literals are leaves. A `let` adds only re-entrancy:
+its variable *is* the node of the bound expression.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Node:
     """One node. `edges` are (name, index of the child), children always before parents.
 
     A positional argument's edge is "0", "1", ..., a named one's ":name", a type argument's "^0".
-    Kind "structure" is what the syntax adds: an ascription "^", a lambda's parameter, `()`.
+    Kind "structure" is syntax: an ascription "^", a lambda's parameter, `()`.
     """
 
     label: str
@@ -45,7 +45,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes of a program, the root last. A bound expression that nobody uses is there too."""
+    """The nodes of a program, the root last. Unused bound expressions are included."""
 
     nodes: tuple[Node, ...]
 
@@ -84,7 +84,7 @@ def is_well_formed(text: str) -> bool:
 
 
 def serialize(of: Graph, root: int | None = None, *, anonymous: bool = False) -> str:
-    """A text that is equal for equal graphs: all that lies below `root`, shared nodes as shared.
+    """A text of the graph below `root`, with sharing, that is equal for equal graphs.
 
     With `anonymous` every string literal is the same. Numbers stay.
 
@@ -114,7 +114,7 @@ def serialize(of: Graph, root: int | None = None, *, anonymous: bool = False) ->
 
 
 class _Builder:
-    """Nodes in the order in which they are completed, and what each variable stands for."""
+    """Nodes in the order of completion, and the node of each variable."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

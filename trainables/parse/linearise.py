@@ -2,9 +2,9 @@
 
     (Yield (> (size x0) 0L))   ->   Yield/1  >/2  size/1  x0/-  0L/-
 
-A third as long as the brackets, without loss, and a decoder that counts what is still open can only
-write whole programs. A call with type arguments is one token; so is a lambda with its parameter; a
-named argument is a token of arity 1 around its value.
+It is lossless and a third as long as the bracket form. A decoder that counts open parts can only
+write complete programs. A call with type arguments is one token; so is a lambda with its parameter;
+a named argument is a token of arity 1 around its value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAMBDA, _AS = "lambda ", "as "  # no symbol has a space
 
 
 def linearise(program: str | Tree) -> list[str]:
-    """The tokens of a program. A string is a token of its own, quotes included.
+    """The tokens of a program. A string is a separate token, quotes included.
 
     >>> linearise('(let (x0 (Now)) (^(T) f x0 :key "a b"))')
     ['let/3', 'x0/-', 'Now/0', '^(T) f/2', 'x0/-', ':key/1', '"a b"']
@@ -107,7 +107,7 @@ def is_call(token: str) -> bool:
 
 
 def anonymous(token: str) -> str:
-    """A token whose literal, if it is one, no longer tells its value.
+    """A token with its literal, if it is one, replaced by a placeholder.
 
     >>> anonymous('"lunch"'), anonymous('12L/-'), anonymous('0.5/-'), anonymous('true/-')
     ('"STRING"', '0L/-', '0.0/-', 'true/-')
@@ -133,14 +133,14 @@ def anonymise(program: str | Tree) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """An argument with its name, on the way between a call and the tree of its value."""
+    """A named argument that is being assembled."""
 
     name: str
     value: Tree
 
 
 def _children(tree: Tree | _Named, found: list[str]) -> Sequence[Tree | _Named]:
-    """Append the token of `tree`; what follows it."""
+    """Append the token of `tree` and return its children."""
     if isinstance(tree, _Named):
         found.append(f"{tree.name}/1")
         return (tree.value,)

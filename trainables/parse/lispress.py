@@ -32,7 +32,7 @@ _ARITY = {"^": 2, "#": 1}
 
 
 class LispressError(InvalidInput):
-    """A text that is no program. States what is wrong and at which character, never the text."""
+    """A malformed program. The message states the problem and the character, never the text."""
 
 
 def read(text: str) -> Tree:

@@ -39,7 +39,7 @@ APIS: dict[ApiSet, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program ready to be compared; `graph` is None for a text that is none."""
+    """A program prepared for comparison; `graph` is None for a malformed text."""
 
     graph: Graph | None
     exact: str = ""
@@ -149,7 +149,7 @@ def well_formed_rate(programs: Sequence[Program]) -> float:
 
 
 def api_set(gold: Sequence[Program]) -> ApiSet:
-    """Whose API list fits: the one of which more gold programs have a node."""
+    """The API list of which more gold programs have a node."""
 
     def fits(names: ApiSet) -> int:
         return sum(not APIS[names].isdisjoint(_bag(program)) for program in gold)

@@ -1,6 +1,6 @@
-"""Where a prefix-notation program stands while it is written: what may come next, and when it ends.
+"""The state of a partly written prefix-notation program: allowed next tokens, and its end.
 
-A writer that asks before every token, and keeps a budget, can only write whole programs.
+A writer that checks it before every token, and keeps a budget, can only write complete programs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class PrefixState:
     ('expression', 1)
     """
 
-    pending: int = 1  # parts that must still come; 0 where the program is whole
+    pending: int = 1  # parts that are still missing; 0 where the program is complete
     # Open tokens: what their parts are (None: let's, which alternate), parts needed, parts had.
     _open: list[tuple[Slot | None, int, int]] = field(default_factory=list)
 
     @property
     def slot(self) -> Slot:
-        """What the next token must be."""
+        """The kind of the next token."""
         if not self._open:
             return "expression"
         kind, needed, had = self._open[-1]
@@ -45,7 +45,7 @@ class PrefixState:
         return "name" if had % 2 == 0 and had < needed - 1 else "expression"
 
     def write(self, token: str) -> None:
-        """Take one more token; it must fit the slot."""
+        """Append one token, which must fit the slot."""
         needed = arity(token)
         self.pending += needed - 1
         if self._open:

@@ -1,5 +1,5 @@
-"""Public pretraining: an encoder learns from declared public corpora, never from a private record.
+"""Public pretraining of an encoder on declared public corpora, never on private records.
 
-`config` says which encoder and corpora, `corpora` opens them, `model` holds the encoder and a pair
-of heads for each corpus, `loop` trains, `left_out` lists texts that two public corpora share.
+`config` names encoder and corpora, `corpora` opens them, `model` has the encoder and a pair of
+heads for each corpus, `loop` trains, `left_out` lists texts that two public corpora share.
 """

@@ -1,4 +1,4 @@
-"""What a pretraining is: one frozen configuration of an encoder and its public corpora."""
+"""The frozen configuration of a pretraining: an encoder and its public corpora."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public corpora of a pretraining, opened: which of their records train, which are held out."""
+"""The opened public corpora of a pretraining, split into training and held-out records."""
 
 from __future__ import annotations
 

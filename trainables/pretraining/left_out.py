@@ -1,7 +1,7 @@
 """Texts that two public corpora share, listed once and kept in the repository.
 
-Where a public corpus plays the private one, what it shares with a pretraining corpus is left out by
-a fixed list: a list made from the records at hand would be a release of a private corpus.
+Where a public corpus plays the private one, texts that it shares with a pretraining corpus are left
+out by a fixed list, because a list computed from a private corpus would be a release of it.
 `texts/NAME.txt` has one line for each shared text of corpus NAME, 16 hex digits of BLAKE2b of the
 normalised text. `python -m trainables.pretraining.left_out NAME OTHER...` prints such a list.
 """
@@ -23,7 +23,7 @@ from trainables.data.corpus import open_corpus
 from trainables.errors import InvalidInput
 
 _LISTS = Path(__file__).with_name("texts")
-_NO_KEY = b""  # the corpora are public: nothing is hidden by the hash
+_NO_KEY = b""  # the corpora are public, so the hash need not hide anything
 
 
 def listed(names: Iterable[str]) -> NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""The loop of a pretraining: steps over all corpora, checkpoints, what is reported meanwhile."""
+"""The loop of a pretraining: steps over all corpora, checkpoints, progress reports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_NORM = 1.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pretraining is: `step` of `steps`, the mean loss since the last report."""
+    """Progress of a pretraining: `step` of `steps`, the mean loss since the last report."""
 
     step: int
     steps: int
@@ -59,7 +59,7 @@ def pretrain(
     cache_dir: Path,
     report: Callable[[Progress], None],
 ) -> Pretrained:
-    """Train; goes on from the checkpoint in `folder` where there is one.
+    """Train, from the checkpoint in `folder` where there is one.
 
     Raises: InvalidInput for an encoder or a corpus that cannot be used.
     """
@@ -89,7 +89,7 @@ def _layers(config: PretrainingConfig, encoder: NluModel, first: PublicCorpus) -
 def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:
     """The encoder before its first step; a table of `vocabulary` words is made once in `folder`.
 
-    Raises: InvalidInput for a vocabulary with an encoder that has none of its own.
+    Raises: InvalidInput for a vocabulary with an encoder that supports none.
     """
     fields, words = config.encoder, config.vocabulary
     build = catalogue.entry("models", fields.name).build
@@ -121,7 +121,7 @@ def _train(
     folder: Path,
     report: Callable[[Progress], None],
 ) -> float:
-    """All steps; the seconds they took, those before an interruption included."""
+    """Take all steps; returns the seconds they took, those before an interruption included."""
     steps = config.epochs * sum(_batches(each, config) for each in corpora)
     optimizer = _optimizer(model, config)
     rates = [group["lr"] for group in optimizer.param_groups]
@@ -191,7 +191,7 @@ def _own_heads(encoder: NluModel) -> tuple[nn.Module, ...]:
 
 
 def _restore(model: MultiCorpus, optimizer: torch.optim.AdamW, folder: Path) -> tuple[int, float]:
-    """The step to go on from and the seconds spent before it; (0, 0) without a checkpoint."""
+    """The next step and the seconds spent before it; (0, 0) without a checkpoint."""
     saved = checkpoint.load(folder)
     if saved is None:
         return 0, 0.0

@@ -43,7 +43,7 @@ class MultiCorpus(nn.Module):
 
     @torch.no_grad()
     def score(self, batch: PackedBatch, corpus: int) -> Scores:
-        """How much of a batch is right."""
+        """Counts of the right labels of a batch."""
         intent, tag = self._logits(batch, corpus)
         return Scores(
             intents=int((intent.argmax(1) == batch.intents).sum()),

@@ -1,4 +1,4 @@
-"""Learns, on the public corpora, how the names of labels score tokens and utterances."""
+"""Learns on the public corpora the maps from names of labels to scores of tokens and utterances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = 128  # entries of a name's vector
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Rows and labels of one corpus, and what its names look like."""
+    """Rows and labels of one corpus, and the vectors of its names."""
 
     tokens: Tensor
     tags: Tensor

@@ -28,7 +28,7 @@ _HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
 def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bits = 32) -> None:
-    """Write the folder of an encoder, its weights in so many bits; pieces go beside them."""
+    """Write the folder of an encoder with its pieces; its weights have so many bits."""
     encoder = done.encoder.eval()
     place.mkdir(parents=True, exist_ok=True)
     fields = _fields(config, place)
@@ -57,8 +57,8 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
 
 
 def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
-    """Those of `model`. A clc that went on from another's folder has its sizes and a copy of its
-    words, so that it stands alone."""
+    """The fields of `model`. A clc that started from another folder has that one's sizes and a
+    copy of its words, so that it needs no other folder."""
     own = config.encoder.model_dump(mode="json")
     if own["name"] != "clc" or about_of(own["encoder"]) is None:
         return own
@@ -73,7 +73,7 @@ def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
 def moments(
     encoder: NluModel, corpora: tuple[PublicCorpus, ...], layers: tuple[int, ...], *, seed: int
 ) -> tuple[Moments, Moments]:
-    """Those of the tokens and records of `layers`, over records drawn alike from all corpora."""
+    """Moments of tokens and records of `layers`, over records drawn equally from all corpora."""
     tokens, records = MomentSums(), MomentSums()
     total = sum(len(each.train) for each in corpora)
     with torch.no_grad():
@@ -88,7 +88,7 @@ def moments(
 
 
 def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
-    """What the encoder was made from, in plain data."""
+    """The card of the encoder, its corpora and start, as plain data."""
     return {
         "name": config.name,
         "private_records_read": 0,
@@ -120,7 +120,7 @@ def card(done: Pretrained, config: PretrainingConfig) -> dict[str, Any]:
 
 
 def _corpora_of_start(config: PretrainingConfig) -> list[str]:
-    """What an encoder has learnt from before this pretraining, which goes on with it."""
+    """The corpora of earlier pretraining of the starting encoder."""
     about = about_of(getattr(config.encoder, "encoder", "scratch"))
     return [] if about is None else list(about.corpora)
 

@@ -1,7 +1,7 @@
-"""The passes over a flat gradient in C, where they can be had (see `trainables.system.native`).
+"""The passes over a flat gradient in C, where available (see `trainables.system.native`).
 
-The noise is the same without, at four to ten times the time, and Adam is torch's then. Each
-function is compared with what it stands for before it is used.
+Without them the noise is the same at four to ten times the time, and Adam is torch's. Each function
+is compared with its Python form before it is used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Update(ctypes.Structure):
 
 @functools.cache
 def add_normals() -> AddNormals | None:
-    """`add_normals` of the C source, or None where it cannot be had or gives other numbers.
+    """`add_normals` of the C source, or None where it is unavailable or gives other numbers.
 
     Called with (address of words, half, rest, num_extra, factor, std, addresses of both halves).
     """
@@ -65,10 +65,10 @@ def add_normals() -> AddNormals | None:
 
 @functools.cache
 def add_noise() -> AddNoise | None:
-    """`add_noise` of the C source, or None where the processor has no AES instructions, too.
+    """`add_noise` of the C source, or None, also where the processor has no AES instructions.
 
     Called with (key, counter, offset in the stream, address of the target, first and last number,
-    factor, std, an `Update` or None); returns the offset behind what was used.
+    factor, std, an `Update` or None); returns the next unused offset.
     """
     library = native.library(*_SOURCES)
     if add_normals() is None or library is None or not library.cipher_lanes():
@@ -94,7 +94,7 @@ def adam() -> Adam | None:
 
 
 def forget() -> None:
-    """Look for the library anew at the next call."""
+    """Search the library again at the next call."""
     for found in (add_normals, add_noise, adam, native.library):
         found.cache_clear()
 

@@ -1,11 +1,10 @@
-"""Judging a step by what it released: the effective noise multiplier, and a bound on epsilon.
+"""Audit of a step by its releases: the effective noise multiplier, and a lower bound on epsilon.
 
 The step is run many times on pairs of neighbouring inputs. On both sides of a pair it draws the
 same noise, so the mean difference is the shift alone, and the residuals about each side's mean are
 the noise alone. A step with Gaussian noise of standard deviation s_k in group k and shift D_k is no
-more private than mu = sqrt(sum_k |D_k|^2 / s_k^2); 1 / mu is its effective noise multiplier. Beside
-that estimate stands a lower bound on epsilon that supposes nothing about the noise (Jagielski et
-al. 2020).
+more private than mu = sqrt(sum_k |D_k|^2 / s_k^2); 1 / mu is its effective noise multiplier. The
+lower bound on epsilon makes no assumption about the noise (Jagielski et al. 2020).
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class StepAudit:
-    """What an audit found. `claimed`, `estimate`, `interval` are effective noise multipliers, in
-    the epoch and on the input that came out worst against the claim.
+    """The result of an audit. `claimed`, `estimate`, `interval` are effective noise multipliers, in
+    the epoch and on the input with the worst result against the claim.
 
     `epsilon_lower_bound` and `epsilon_claimed` are of one step at `delta`. `passed` is wrong with
-    probability at most `false_alarm` for a step that keeps its claim. No record
-    is touched, so nothing here is for the curator only.
+    probability at most `false_alarm` for a step that satisfies its claim. No record is read, so all
+    fields are public.
     """
 
     claimed: float
@@ -58,9 +57,9 @@ def effective_multiplier(
 ) -> Multiplier:
     """The effective noise multiplier of one pair of inputs.
 
-    `left`, `right` [n, D]: what n >= 2 calls released on either input, call i of both with the same
-    noise; `groups` cut D into parts of equal noise. `math.inf` where nothing shifted, 0 where there
-    is no noise. Either end of the interval is wrong with probability at most `false_alarm`.
+    `left`, `right` [n, D]: the releases of n >= 2 calls on either input, call i of both with the
+    same noise; `groups` cut D into parts of equal noise. `math.inf` without any shift, 0 without
+    noise. Either end of the interval is wrong with probability at most `false_alarm`.
     """
     n = len(left)
     difference = right - left
@@ -131,9 +130,9 @@ def _upper(successes: int, trials: int, level: float) -> float:
 def distinguish(
     left: Floats, right: Floats, *, groups: Sequence[slice], delta: float, false_alarm: float
 ) -> float:
-    """A valid lower bound on epsilon from telling `left` from `right` (both [n, D]).
+    """A valid lower bound on epsilon from distinguishing `left` and `right` (both [n, D]).
 
-    The first half of the calls chooses direction and threshold, the second half is judged by them.
+    The first half of the calls chooses direction and threshold, the second half is tested by them.
     """
     half = len(left) // 2
     shift = (right[:half] - left[:half]).mean(axis=0)

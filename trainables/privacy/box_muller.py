@@ -35,7 +35,7 @@ _TO_ANGLE = 3.65729530e-10  # pi / 4 / 2^31
 def num_extra(half: int) -> int:
     """How many words beyond two a pair `add_normals` takes for `half` pairs.
 
-    Sixteen times what is expected to be used; if ever there were more, they would be used again.
+    Sixteen times the expected number; beyond it words would be reused.
 
     >>> num_extra(1), num_extra(1 << 15)
     (4, 132)
@@ -133,9 +133,9 @@ def _turned(turns: U32, scratch: F32) -> tuple[F32, F32]:
 
 
 def _exchange(a: F32, b: F32, where: NDArray[np.int32]) -> None:
-    """Exchange `a` and `b` where all bits of `where` are 1 (elsewhere 0); it is used up.
+    """Exchange `a` and `b` where all bits of `where` are 1 (elsewhere 0); `where` is overwritten.
 
-    Without a branch: half of all branches on random bits would be guessed wrong.
+    It has no branch, because half of the branches on random bits would be mispredicted.
     """
     own, other = a.view(np.int32), b.view(np.int32)
     where &= own ^ other

@@ -1,9 +1,9 @@
-"""What an epsilon means to an attacker: the Gaussian mechanism that it is like, and the most that a
-membership test can gain.
+"""The meaning of an epsilon: the nearest Gaussian mechanism, and the largest advantage of a
+membership test.
 
-Pure functions of what a mechanism guarantees: pairs (epsilon, delta), each of which holds in both
-directions of the neighbouring relation. All of its pairs together are its privacy profile. SciPy
-is imported where a figure is worked out: a card imports this module to show what is known.
+Pure functions of a mechanism's guarantee: pairs (epsilon, delta), each of which holds in both
+directions of the neighbouring relation. All of its pairs together are its privacy profile. SciPy is
+imported only to compute figures, because cards import this module to show known ones.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _LARGE_EPSILON = 5e7
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimMeaning:
-    """What a claim (epsilon, delta) allows.
+    """Bounds that follow from a claim (epsilon, delta).
 
     `gaussian_mu` is that of the nearest Gaussian mechanism (`nearest_gaussian_mu`). A membership
     test with a false-positive rate of at most 1 % (0.1 %) has a true-positive rate of at most
-    `max_tpr_1pct` (`max_tpr_01pct`), whatever its rule and whatever it knows of the other records.
+    `max_tpr_1pct` (`max_tpr_01pct`), whatever its rule and its knowledge of the other records.
     """
 
     gaussian_mu: float
@@ -55,7 +55,7 @@ def nearest_gaussian_mu(epsilon: float, *, delta: float) -> float:
     """The largest mu for which telling N(mu, 1) from N(0, 1) is (epsilon, delta)-private: the
     Gaussian mechanism that has this epsilon at this delta (Balle & Wang 2018, Theorem 8).
 
-    It describes one point of the profile: it is no claim of mu-Gaussian differential privacy.
+    It describes one point of the profile and is no claim of mu-Gaussian differential privacy.
 
     Raises: ValueError unless epsilon >= 0 and 0 < delta < 1.
     """

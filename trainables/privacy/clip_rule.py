@@ -16,10 +16,10 @@ from trainables.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class ClipRule:
-    """Which parameters are clipped together, and how.
+    """The groups of parameters that are clipped together, and the clipping rule.
 
-    Where there is more than one group, `group_of` has that of each trained parameter. Groups are
-    settled by the model alone, so they and their number are public.
+    Where there is more than one group, `group_of` has that of each trained parameter. Groups depend
+    on the model alone, so they and their number are public.
     """
 
     factor: Callable[[Tensor, float], Tensor] = flat.factor
@@ -36,12 +36,12 @@ class ClipRule:
         return cls(entry.factor, len(layers), {p: k for k, own in enumerate(layers) for p in own})
 
     def bound(self, max_grad_norm: float) -> float:
-        """The norm that each group keeps to: the squares of all add up to C^2."""
+        """The norm bound of each group; the squares of all add up to C^2."""
         return max_grad_norm / math.sqrt(self.num_groups)
 
     def factors(self, norms: Tensor, max_grad_norm: float) -> Tensor:
-        """What gradients of these norms are multiplied by, a group's each; 0 where a norm is so
-        large that its factor has not the precision of a float any more.
+        """The factors for gradients of these norms, one a group; 0 where a norm is so large that
+        its factor loses the precision of a float.
         """
         found = self.factor(norms, self.bound(max_grad_norm))
         return found.masked_fill_(found < torch.finfo(found.dtype).tiny, 0.0)
@@ -49,7 +49,7 @@ class ClipRule:
     def group(self, parameters: Sequence[nn.Parameter]) -> int:
         """The one group that these parameters of a layer are in.
 
-        Raises: InvalidInput where they are in several, whose norms would have to be told apart.
+        Raises: InvalidInput where they are in several, whose norms would have to be separate.
         """
         if self.num_groups == 1:
             return 0
@@ -66,7 +66,7 @@ FLAT = ClipRule()
 
 
 def _layers(model: nn.Module) -> list[set[nn.Parameter]]:
-    """The trained parameters of each module that has its own; modules that share one are one."""
+    """The trained direct parameters of each module; modules that share one are merged."""
     layers: list[set[nn.Parameter]] = []
     for module in model.modules():
         own = {p for p in module.parameters(recurse=False) if p.requires_grad}

@@ -1,8 +1,8 @@
-"""Clipping: a unit's whole gradient, over all parameter groups together, to norm at most C.
+"""Clipping of a unit's whole gradient, over all parameter groups together, to norm at most C.
 
-A unit is what is clipped as one: a record (DP-SGD) or a micro-batch (eDP-SGD, Dupuy et al. 2021,
-Algorithm 1). Group k is divided by alpha_k before its norm is taken and multiplied by it after: the
-two cancel but for the norm, so a unit costs one norm and one multiplication by its factor.
+A unit is a record (DP-SGD) or a micro-batch (eDP-SGD, Dupuy et al. 2021, Algorithm 1). Group k is
+divided by alpha_k before its norm is taken and multiplied by it after. The two cancel except in the
+norm, so a unit costs one norm and one multiplication by its factor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainables.privacy.flat import FlatGradient
 
 
 class LossModel(Protocol):
-    """What a model must offer to be trained here: one loss a record."""
+    """The interface of a trained model: one loss a record."""
 
     def losses(self, batch: Any) -> Tensor:
         """[B], differentiable, record i's loss depending on record i alone."""
@@ -36,7 +36,7 @@ def clip_factor(norms: Tensor, max_grad_norm: float, rule: ClipRule = FLAT) -> T
     >>> clip_factor(torch.tensor([0.0, 1.0, 4.0, float("nan")]), 2.0)
     tensor([1.0000, 1.0000, 0.5000, 0.0000])
     """
-    # A norm that overflowed says nothing about direction: that unit contributes zero as well.
+    # A norm that overflowed has lost the direction, so that unit contributes zero as well.
     found = rule.factors(norms, max_grad_norm)
     return torch.where(torch.isfinite(norms), found, torch.zeros_like(found))
 
@@ -59,8 +59,8 @@ def clipped_sum(
     norm_u^2 = sum_k |g_u,k|^2 / alpha_k^2. A unit whose norm is not finite adds nothing, a unit
     without records has norm 0. `unit_of_record` int64[B] in 0..U-1, `weight_of_record` [B];
     `group_scale` [K] and the flat `out` [D] follow the trainable `model.named_parameters()`.
-    A record whose *activations* are not finite spoils its whole batch here (0 times inf in a weight
-    gradient), which the book-keeping prevents: give such a record a batch of its own.
+    A record whose *activations* are not finite invalidates its whole batch here (0 times inf in a
+    weight gradient), which the book-keeping prevents; such a record needs a separate batch.
     """
     parameters = [p for _, p in model.named_parameters() if p.requires_grad]
     places = torch.split(out, [p.numel() for p in parameters])
@@ -88,7 +88,7 @@ def clipped_sum(
 
 
 class GradientHook:
-    """Algorithm 1's hook: works on the whole gradient of a unit where it lies, in few passes.
+    """Algorithm 1's hook: clips the whole gradient of a unit in place, in few passes.
 
     `group_scale` float64[K] is alpha_k in the order of the layout; `rule` how it is clipped.
     """
@@ -117,8 +117,8 @@ class GradientHook:
     def defer_clip(self, gradient: FlatGradient) -> tuple[Tensor, float]:
         """(norm before clipping, factor): `gradient` is clipped once it is multiplied by it.
 
-        On a CPU the factor is left to whoever passes over `gradient` next. A gradient that is not
-        finite is zeroed here, and a GPU's clipped here, without waiting for it: the factor is 1.
+        On a CPU the next pass over `gradient` applies the factor. A gradient that is not finite is
+        zeroed here, and a GPU's is clipped here without waiting for it; the factor then is 1.
         """
         if self.rule.num_groups > 1:
             return self._clip_groups(gradient), 1.0
@@ -134,7 +134,7 @@ class GradientHook:
         return norm, float(factor)
 
     def _clip_groups(self, gradient: FlatGradient) -> Tensor:
-        """Clip each group of the rule by itself, in place; the norm of all before that."""
+        """Clip each group of the rule separately, in place; returns the norm of all before that."""
         parameters = gradient.layout.parameters
         group = torch.tensor(
             [self.rule.group_of[p] for p in parameters], device=gradient.data.device
@@ -151,13 +151,13 @@ class GradientHook:
         return norm
 
 
-# Layers whose output for a record depends on other records, or that keep statistics of them.
+# Layers whose output for a record depends on other records, or that store their statistics.
 _MIXING = (nn.modules.batchnorm._BatchNorm,)
 _TRACKING = (nn.modules.instancenorm._InstanceNorm,)
 
 
 def refuse_mixing(model: nn.Module) -> None:
-    """Raises: InvalidInput naming the first layer through which records meet each other."""
+    """Raises: InvalidInput naming the first layer that mixes records."""
     for name, layer in model.named_modules():
         mixes = isinstance(layer, _MIXING) or (
             isinstance(layer, _TRACKING) and layer.track_running_stats

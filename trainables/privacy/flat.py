@@ -1,7 +1,7 @@
 """One contiguous gradient buffer over all trainable parameters of a model.
 
-Clipping, noise and the all-reduce see one vector, so none of them can miss a parameter: one whose
-gradient is None or sparse has its place, and a tied parameter has it once.
+Clipping, noise and the all-reduce use one vector, so none of them can miss a parameter. A parameter
+whose gradient is None or sparse has its place, and a tied parameter has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROW = 256
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where each trainable parameter lies in a flat vector of `size` numbers.
+    """The place of each trainable parameter in a flat vector of `size` numbers.
 
     A parameter tensor is a group k of alpha_k. `names`, `parameters`, `starts` go together, in the
     order of `named_parameters()`.
@@ -71,13 +71,13 @@ class Layout:
 class FlatGradient:
     """A flat vector `data` [D] and its views, one for each parameter, keyed by the parameter.
 
-    `message` [D + 1] is the same memory with one more number behind it: what a process sends, and
-    a count that tells how many shares are in the sum.
+    `message` [D + 1] is the same memory and one more number, the count of shares in the sum; it
+    is what a process sends.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        # Rounded up to whole rows; what is behind the message stays 0.
+        # Rounded up to whole rows; numbers after the message stay 0.
         rows = -(-(layout.size + 1) // _ROW)
         memory = torch.zeros(rows * _ROW, dtype=layout.dtype, device=layout.device)
         self._rows = memory.view(rows, _ROW)
@@ -101,7 +101,7 @@ class FlatGradient:
             parameter.grad = view
 
     def collect(self) -> None:
-        """Take in what a backward pass put beside the views instead of adding to them."""
+        """Add gradients that a backward pass stored elsewhere than in the views."""
         for parameter, view in self.views.items():
             grad = parameter.grad
             if grad is not None and grad.data_ptr() != view.data_ptr():

@@ -1,9 +1,9 @@
 """Adam (Kingma and Ba 2015) over one flat gradient: torch's defaults, the moments as flat vectors.
 
-On a CPU with a compiler a step is one pass over gradient, moments and weights, and the pass that
-adds the noise takes it along (`noise.add_noise_`): noise is bound by arithmetic, Adam by memory, so
-together they take less than one after the other. Elsewhere it is torch's fused Adam. Both give the
-same numbers to float32 rounding; a trial keeps to one of them on one machine.
+On a CPU with a compiler a step is one pass over gradient, moments and weights, combined with the
+pass that adds the noise (`noise.add_noise_`). Noise is bound by arithmetic and Adam by memory, so
+the combined pass is faster. Elsewhere it is torch's fused Adam. Both give the same numbers to
+float32 rounding; a trial uses one of them on one machine.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class FlatAdam:
         self.steps += 1
 
     def begin(self, *, share: float) -> _native.Update:
-        """The next step as the compiled passes take it: one of them must, once, on every number.
+        """The next step for the compiled passes; one of them must apply it once to every number.
 
-        What is returned is good until the next call.
+        The result is valid until the next call.
         """
         self.steps += 1
         # A parameter may have been given other memory since the last step.
@@ -91,7 +91,7 @@ class FlatAdam:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave.
+        """Restore a `state_dict`.
 
         Raises: InvalidInput where it is of another model.
         """
@@ -122,7 +122,7 @@ class FlatAdam:
 
 
 def _is_plain(layout: Layout) -> bool:
-    """Whether all parameters are what the compiled passes can read."""
+    """Whether the compiled passes can read all parameters."""
     return (
         layout.device.type == "cpu"
         and layout.dtype == torch.float32

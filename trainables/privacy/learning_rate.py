@@ -1,4 +1,4 @@
-"""A learning rate from the noise: what suits one number of records and one epsilon suits others."""
+"""A learning rate from the noise, which transfers between numbers of records and epsilons."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def learning_rate_of(rate: float | TotalNoise, mechanism: Mechanism) -> float:
     `TotalNoise` k: the rate r at which the noise of all T steps, added up without momentum, has
     standard deviation k a weight, so k = r sqrt(sum_t v_t) / M with v_t the variance of the noise
     on a sum of M clipped units (in the group of the largest alpha). With full batches of records
-    and noise for mu-GDP that is r = k n mu / (C T): three times the records allow three times the
-    rate. All of it is declared, so nothing is spent.
+    and noise for mu-GDP that is r = k n mu / (C T), so three times the records allow three times
+    the rate. All inputs are declared, so no epsilon is spent.
 
     Raises: InvalidInput for `TotalNoise` where no noise is added.
     """

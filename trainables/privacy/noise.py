@@ -1,14 +1,14 @@
 """The secret key of a trial attempt, and the Gaussian noise that is drawn from it.
 
 A key is 32 bytes of the operating system. Streams are named by (purpose, trial, attempt, worker,
-step) through keyed BLAKE2b, so two names give independent streams and none gives away the key. It
-is never shown, logged or derived from a seed (`reproducible_noise` does derive it, and then no
-epsilon holds).
+step) through keyed BLAKE2b, so two names give independent streams and none reveals the key. It is
+never shown, logged or derived from a seed (`reproducible_noise` does derive it, and then no epsilon
+holds).
 
-On a CPU the noise is AES-256-CTR and the Box-Muller of `box_muller`. torch's own `normal_` ends at
-5.8 standard deviations: in millions of coordinates that end would be met, and give more away than a
-delta of 1e-5; and its generator takes only 32 bits of a seed. On a GPU it is the device's generator
-under a 64-bit seed of the stream, unless `secure` asks for the CPU's.
+On a CPU the noise is AES-256-CTR and the Box-Muller of `box_muller`. torch's `normal_` ends at 5.8
+standard deviations; millions of coordinates reach that end, which reveals more than a delta of 1e-5
+allows, and its generator takes only 32 bits of a seed. On a GPU it is the device's generator under
+a 64-bit seed of the stream, unless `secure` selects the CPU's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainables.privacy.flat_adam import FlatAdam
 from trainables.system.communication import Communicator
 
 _KEY_BYTES = 32
-_CHUNK = 1 << 16  # numbers drawn at once: their words stay in the cache until they are used
+_CHUNK = 1 << 16  # numbers drawn at once, whose words fit the processor's cache
 _MOST_BYTES = 4 * (_CHUNK + box_muller.num_extra(_CHUNK // 2))
 _ZEROS = memoryview(bytes(_MOST_BYTES))
 
@@ -56,7 +56,7 @@ class SecretKey:
         return hashlib.blake2b(text, key=self._secret, person=b"dp-nlu-sweep").digest()
 
     def coins(self, *names: str | int) -> np.random.Generator:
-        """A NumPy generator for secret choices (who is sampled, which micro-batch)."""
+        """A NumPy generator for secret choices (sampled members, micro-batches)."""
         digest = self.stream("coins", *names)
         key = np.frombuffer(digest[:16], dtype=np.uint64)
         counter = np.frombuffer(digest[16:48], dtype=np.uint64)
@@ -70,7 +70,7 @@ def new_key(comm: Communicator) -> SecretKey:
 
 
 def public_key(seed: int, trial_id: str) -> SecretKey:
-    """The key of a `reproducible_noise` trial: anybody can compute it, so it protects nobody."""
+    """The key of a `reproducible_noise` trial. It is public, so it gives no privacy."""
     return SecretKey(hashlib.sha256(f"public noise/{seed}/{trial_id}".encode()).digest())
 
 
@@ -92,7 +92,7 @@ class GaussianSource:
 
     @property
     def compiled(self) -> bool:
-        """Whether `add_` can take an optimiser's step along."""
+        """Whether `add_` can include an optimiser's step."""
         return self._pass is not None
 
     def fill_(self, out: Tensor) -> Tensor:
@@ -151,8 +151,8 @@ def add_noise_(
     noise: use each for one step of one worker. `secure` draws on the CPU for a GPU's target. A
     CPU's float32 target is read and written once.
 
-    With `adam` its step on `share` times that is taken in the same pass where it can be, and
-    `target` is left multiplied by `share`; True where it was.
+    With `adam` the same pass includes its step on `share` times the result where possible, and
+    `target` is multiplied by `share`; returns True where it did.
     """
     if target.is_cuda and not secure:
         _add_device_noise_(target.mul_(factor), stream, segments)

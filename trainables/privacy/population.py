@@ -1,4 +1,4 @@
-"""Who is sampled: records, or the groups of records that are the unit of privacy."""
+"""The sampled population: records, or the groups of records that are the unit of privacy."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Ids = NDArray[np.int64]
 class Population:
     """The members that are sampled, and the records of each.
 
-    `ids` int64[n] are the training records. With `groups` int[n] (whose record each is) a member is
-    a group with at most `max_records_per_group` of its records; which ones is decided beforehand
-    from a public seed and the record's own `text_keys` int64[n] (default: its id), so no group's
-    choice depends on another group, nor on where its records stand.
+    `ids` int64[n] are the training records. With `groups` int[n] (the group of each) a member is a
+    group with at most `max_records_per_group` of its records. A public seed and the records'
+    `text_keys` int64[n] (default: their ids) determine which, so no group's choice depends on
+    another group or on the order of records.
     """
 
     def __init__(

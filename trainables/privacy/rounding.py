@@ -1,4 +1,4 @@
-"""How an epsilon is printed: a guarantee is rounded up, never down."""
+"""The printed form of an epsilon, rounded up because it is a guarantee."""
 
 from __future__ import annotations
 

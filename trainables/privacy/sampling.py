@@ -1,8 +1,8 @@
-"""Which records meet in a step, on which worker, in which unit.
+"""The sampling of records into steps, workers and units.
 
 `shuffle`: a public permutation an epoch; every member in exactly one step, none twice. `poisson`:
 every member in each step with probability q, by coins from the secret key over all workers jointly;
-those drawn join one of the M micro-batches independently of each other, or stand alone where a
+those drawn join one of the M micro-batches independently of each other, or are alone where a
 micro-batch holds one record. `random_allocation`: every member in exactly one step of an epoch,
 each equally likely and independently of the others, by coins from the secret key. `full`: every
 member in every step, its micro-batch by such a coin. Every process computes the whole step and
@@ -29,7 +29,7 @@ from trainables.seeding import generator
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One process' part of a step. Records of a unit lie together, units in rising order.
+    """One process' part of a step. Records of a unit are adjacent, units in rising order.
 
     `records` int64[R] ids; `unit` int64[R] in 0..U-1; `sizes` int64[U] records of each unit (0
     allowed); `worker` int64[U] the logical worker of each. `num_drawn` counts the whole step's
@@ -53,13 +53,13 @@ class Draw:
         return (1.0 / self.sizes[self.unit]).astype(np.float32)
 
     def present(self, where: slice) -> tuple[int, Ids]:
-        """Of the records `where`: how many units they are of, and each one's unit among those."""
+        """The number of units of the records `where`, and the unit of each among those."""
         units, local = np.unique(self.unit[where], return_inverse=True)
         return len(units), local
 
 
 class Sampler(Protocol):
-    """Whatever decides who is in a step."""
+    """The interface of samplers of a step."""
 
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of step `step` (from 0) of epoch `epoch`."""
@@ -67,7 +67,7 @@ class Sampler(Protocol):
 
 
 class _Assigned:
-    """What both samplings share: from members and their micro-batches to a process' part."""
+    """Base of the samplers: from members and their micro-batches to a process' part."""
 
     def __init__(
         self, population: Population, mechanism: Mechanism, *, rank: int, world_size: int
@@ -84,10 +84,10 @@ class _Assigned:
         self._first, self._last = rank * each, (rank + 1) * each
 
     def _part(self, members: Ids, microbatch: Ids) -> Draw:
-        """`microbatch` int64[len(members)]: where each goes; ignored where each stands alone."""
+        """The part from `microbatch` int64[len(members)], ignored where each member is alone."""
         mechanism = self.mechanism
         if mechanism.microbatch_size == 1:
-            # As many for each worker as possible; where one stands changes nothing in the sum.
+            # Spread evenly over the workers, which does not change the sum.
             worker = np.arange(len(members)) * mechanism.num_workers // max(1, len(members))
             mine = (worker >= self._first) & (worker < self._last)
             unit_of_member, worker_of_unit = np.arange(mine.sum()), worker[mine]
@@ -112,8 +112,8 @@ class _Assigned:
 class Shuffle(_Assigned):
     """Each member in exactly one step of an epoch; steps differ by at most one member in size.
 
-    What a smaller last batch would hold is so spread over all steps, and within a step over the
-    workers and their micro-batches, as evenly as it goes.
+    The members of a smaller last batch are spread evenly over all steps, and within a step over
+    the workers and their micro-batches.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Shuffle(_Assigned):
 
 
 class _BySecretCoins(_Assigned):
-    """What all samplings from the secret key share: their key, and whose coins they are."""
+    """Base of the samplers with coins from the secret key."""
 
     def __init__(
         self,
@@ -176,8 +176,8 @@ class Poisson(_BySecretCoins):
 
 class Full(_BySecretCoins):
     """Every member in every step, in the order of the population. Where several share a micro-batch
-    each one's is drawn once, independently of the others: in turn, a member more or less would move
-    those behind it, and every micro-batch with them.
+    it is drawn once for each member, independently of the others. Assigned in turn, an added member
+    would move all later ones, and with them every micro-batch.
     """
 
     _microbatch: Ids | None = None
@@ -197,7 +197,7 @@ class Full(_BySecretCoins):
 
 class RandomAllocation(_BySecretCoins):
     """Each member in exactly one step of an epoch, chosen uniformly and independently of the others
-    (Feldman & Shenfeld 2025). Unlike a permutation, a member more or less moves no other one.
+    (Feldman & Shenfeld 2025). Unlike in a permutation, an added member moves no other one.
     """
 
     _epoch: tuple[int, Ids, Ids] | None = None
@@ -227,9 +227,9 @@ def sampler(
     rank: int = 0,
     world_size: int = 1,
 ) -> Sampler:
-    """The sampler that a mechanism names. `seed` is public, `key` is not; `groups` int[n] say whose
-    record each of `ids` is, where the unit of privacy is a group, `text_keys` int64[n] what their
-    choice hangs on.
+    """The sampler of a mechanism. `seed` is public, `key` is not. Where the unit of privacy is a
+    group, `groups` int[n] are the groups of `ids` and `text_keys` int64[n] key the choice of a
+    group's records.
     """
     if (mechanism.unit == "record") != (groups is None):
         raise InvalidInput(

@@ -15,7 +15,7 @@ _FLOOR = 1e-3  # of the root mean square alpha: a group without gradient stays t
 def from_norms(norms: Tensor) -> Tensor:
     """float64[K]: alpha_k from the norms of one gradient's groups, floored, sum of squares 1.
 
-    Norms that are not finite, or all 0, say nothing: every alpha_k is then equal.
+    Where norms are not finite, or all 0, every alpha_k is equal.
 
     >>> from_norms(torch.tensor([3.0, 4.0]))
     tensor([0.6000, 0.8000], dtype=torch.float64)

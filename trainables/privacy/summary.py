@@ -1,4 +1,4 @@
-"""What accounting says of a mechanism: plain numbers, and the reasons where one is infinite."""
+"""The figures of a mechanism's accounting, and the reasons where epsilon is infinite."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class PrivacySummary:
     """Every figure of one mechanism at one delta.
 
     `epsilon` holds for the code that ran under `neighboring_relation`, or is `math.inf` with the
-    reasons in `unaccounted`. `accountant` names where it comes from and `tight` says whether it is
-    that accountant's exact figure or an upper bound taken because the exact one is dear.
+    reasons in `unaccounted`. `accountant` names its source; `tight` is True for that accountant's
+    exact figure and False for an upper bound, used where the exact one is expensive.
     `epsilon_paper` is the figure of Dupuy et al. 2021 (no guarantee; None outside eDP-SGD).
     `epsilon_replace_one` bounds the loss when a record is replaced; None where it was not computed.
     `effective_noise_multiplier` has one value an epoch. `warnings` are sentences to show loudly.
-    What `epsilon` means (`privacy.claim`): `gaussian_mu` is that of the nearest Gaussian mechanism,
+    Of `privacy.claim`: `gaussian_mu` is that of the nearest Gaussian mechanism,
     `max_tpr_1pct` and `max_tpr_01pct` are the largest true-positive rates of a membership test at
     1 % and 0.1 % false positives.
     """
@@ -83,7 +83,7 @@ class PrivacySummary:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it.
+    """A value in a form that JSON supports.
 
     >>> plain((1.0, math.inf))
     [1.0, 'inf']

@@ -1,8 +1,8 @@
 """Checkpoints of a trial: tensors as safetensors, the rest as JSON, nothing that unpickles.
 
-A checkpoint is one folder that appears at once (written beside its place, then renamed), so a crash
-at any moment leaves the previous one whole. It holds private statistics only in the form in which
-the engine released them: weights and the optimiser's moments of noised gradients.
+A checkpoint is one folder that is replaced atomically (written to another name, then renamed), so a
+crash leaves the previous one complete. Its only private statistics are those that the engine
+released: weights and the optimiser's moments of noised gradients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 _CURRENT = "checkpoint"
-_PREVIOUS = f".{_CURRENT}.previous"  # stands alone between the two renames of `save`
+_PREVIOUS = f".{_CURRENT}.previous"  # the only copy between the two renames of `save`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     try:
         _write(fresh, checkpoint)
-    except Exception:  # half a checkpoint takes room on a disk that has none
+    except Exception:  # a partial checkpoint would take space on a full disk
         shutil.rmtree(fresh, ignore_errors=True)
         raise
     previous = folder / _PREVIOUS
@@ -71,12 +71,12 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether a trial goes on from a checkpoint in `folder`, readable or not."""
+    """Whether `folder` has a checkpoint, readable or not."""
     return any(folder.glob(f"{_CURRENT}*")) or (folder / _PREVIOUS).exists()
 
 
 def load(folder: Path) -> Checkpoint | None:
-    """The checkpoint of `folder`, or None where there is none yet.
+    """The checkpoint of `folder`; None without one.
 
     Raises: InvalidData where its files cannot be read.
     """
@@ -96,7 +96,7 @@ def load(folder: Path) -> Checkpoint | None:
 
 
 def remove(folder: Path) -> None:
-    """Remove the checkpoint of `folder`, and what a crash left of an earlier one."""
+    """Remove the checkpoint of `folder`, and the remains of one interrupted by a crash."""
     for place in (*folder.glob(f"{_CURRENT}*"), *folder.glob(f".{_CURRENT}*")):
         if place.is_dir():
             shutil.rmtree(place)
@@ -105,7 +105,7 @@ def remove(folder: Path) -> None:
 
 
 def _flush(file: Path) -> None:
-    """Force a file to the disk: a rename must not overtake what it renames."""
+    """Flush a file to the disk, so that a rename does not precede its content."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""How the workers of one trial speak to each other: the interface, and the one for a lone process.
+"""Communication between the workers of one trial: the interface, and that of a single process.
 
-The interface over `torch.distributed` lives at the edge (`sweep.runtime.torch_team`).
+The implementation with `torch.distributed` is `sweep.runtime.torch_team`.
 """
 
 from __future__ import annotations

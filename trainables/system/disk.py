@@ -1,4 +1,4 @@
-"""Whether an error says that the disk is full, read-only or gone, whatever library raised it."""
+"""Recognises errors of a full, read-only or missing disk, whatever library raised them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_NUMBER = {
     errno.EROFS: _READ_ONLY,
     **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ENODEV, errno.ENXIO), _GONE),
 }
-# Of libraries that raise errors of their own: SQLite, SQLAlchemy, MLflow, safetensors.
+# Messages of libraries with other error classes: SQLite, SQLAlchemy, MLflow, safetensors.
 _BY_WORDS = {
     "no space left on device": _FULL,
     "database or disk is full": _FULL,
@@ -34,7 +34,7 @@ _MEGABYTE = 1e6
 
 
 def failure_of(error: BaseException, folder: Path) -> StorageFailed | None:
-    """What befell the disk of `folder` (or of the file that `error` names); None where
+    """The failure of the disk of `folder` (or of the file that `error` names); None where
     `error` has another cause.
 
     >>> failure_of(ValueError("z0"), Path("/")) is None
@@ -46,16 +46,16 @@ def failure_of(error: BaseException, folder: Path) -> StorageFailed | None:
         state = _state_of(cause)
         if state is not None:
             place = _place_of(cause, folder)
-            if state is _GONE:  # libraries say so of a full disk, too
+            if state is _GONE:  # libraries report a full disk like this, too
                 state = _state_by_trial(place) or state
             return StorageFailed(_sentence(state, place))
     return None
 
 
 def require_writable(folder: Path) -> None:
-    """Make `folder` where it is missing, and check that a file can be written there.
+    """Create `folder` where it is missing, and check that a file can be written there.
 
-    Raises: StorageFailed where the disk does not take it; OSError for any other reason.
+    Raises: StorageFailed where the disk fails; OSError for any other reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -68,7 +68,7 @@ def require_writable(folder: Path) -> None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error, and those that it was raised from or meanwhile."""
+    """An error and its chain of causes and contexts."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

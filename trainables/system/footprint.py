@@ -1,4 +1,4 @@
-"""What one process of a trial needs, in seconds and bytes."""
+"""The cost of one process of a trial, in seconds and bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Footprint:
-    """What a process needs. `seconds_step` is the mean over stages of their median steps.
+    """The cost of a process. `seconds_step` is the mean over stages of their median steps.
 
     `memory_bytes` is the highest resident size.
     """
@@ -33,7 +33,7 @@ class Footprint:
 
 def peak_memory() -> int:
     """Bytes: the highest resident size of this process so far."""
-    # Not `ru_maxrss` where it can be helped: a child inherits that from its parent.
+    # Not `ru_maxrss` where avoidable, because a child inherits its parent's.
     status = Path("/proc/self/status")
     if status.exists():
         line = next(row for row in status.read_text().splitlines() if row.startswith("VmHWM"))

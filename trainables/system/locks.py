@@ -1,4 +1,4 @@
-"""Locks between processes, by files. The system gives a lock back when its process ends."""
+"""Locks between processes, by files. The system releases a lock when its process ends."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 _POLL_SECONDS = 0.005
-_LOOK_SECONDS = 0.1  # who looks holds the lock for an instant: that is waited for
+_LOOK_SECONDS = 0.1  # a check holds the lock for an instant, which is waited for
 
 
 @contextmanager
 def alone(path: Path, *, patience: float = -1) -> Iterator[None]:
-    """Be the only process (and thread) that holds the lock file at `path`, which is made where it
-    is missing. `patience`: seconds to wait for it, negative: for ever.
+    """Hold the lock file at `path` exclusively, among processes and threads; it is created where
+    missing. `patience`: seconds to wait, negative: without limit.
 
-    Raises: TimeoutError where another one holds it for longer; FileNotFoundError where its folder
-    is missing.
+    Raises: TimeoutError where another process holds it for longer; FileNotFoundError where its
+    folder is missing.
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(path.parent)

@@ -1,8 +1,8 @@
-"""C sources beside the Python, built with the machine's own compiler at first use.
+"""C sources built with the machine's compiler at first use.
 
-Nothing needs them: whoever asks has a way without, and compares what is built with it before using
-it. A library is kept under $XDG_CACHE_HOME (default ~/.cache), named by its source, compiler and
-processor. `SWEEP_NATIVE=0` leaves all out.
+They are optional: every caller has a Python form, and compares the library with it before use. A
+library is kept under $XDG_CACHE_HOME (default ~/.cache), named by its source, compiler and
+processor. `SWEEP_NATIVE=0` disables all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECONDS = 60
 
 @functools.cache
 def library(*sources: Path) -> ctypes.CDLL | None:
-    """The library of these files, read as one source in this order; None where it cannot be had."""
+    """The library of these files, joined in this order; None where it is unavailable."""
     compiler = shutil.which("cc")
     if os.environ.get("SWEEP_NATIVE") == "0" or compiler is None:
         return None
@@ -35,7 +35,7 @@ def library(*sources: Path) -> ctypes.CDLL | None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dp-nlu-sweep"
         path = folder / f"{name}.so"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A library that somebody else could have put there is not loaded.
+        # A library that another user could have written is not loaded.
         if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
             return None
         if not path.exists():
@@ -45,7 +45,7 @@ def library(*sources: Path) -> ctypes.CDLL | None:
                     return None
                 made.replace(path)
         return ctypes.CDLL(str(path))
-    except (OSError, RuntimeError):  # no room to write, or no home
+    except (OSError, RuntimeError):  # no disk space, or no home folder
         return None
 
 

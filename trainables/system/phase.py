@@ -1,4 +1,4 @@
-"""What a trial does besides training, in a file of its folder, for whoever watches it."""
+"""The phase of a trial outside of training, in a file of its folder, for progress displays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILE = ".phase"
 
 
 def enter(folder: Path, words: str) -> None:
-    """From now on it is this; empty: it trains, or has ended. A failed write goes unnoticed."""
+    """Set the phase; empty: it trains, or has ended. A failed write is ignored."""
     with suppress(OSError):
         if words:
             (folder / _FILE).write_text(words, encoding="utf-8")
@@ -22,7 +22,7 @@ def enter(folder: Path, words: str) -> None:
 
 
 def of(folder: Path) -> str:
-    """What a trial does besides training; empty: nothing is known.
+    """The phase of a trial; empty where unknown.
 
     >>> of(Path("/nowhere"))
     ''

@@ -18,7 +18,7 @@ class _Row:
 
     state: PrefixState = field(default_factory=PrefixState)
     ids: list[int] = field(default_factory=list)
-    places: int = 0  # of a copy that must still be pointed at
+    places: int = 0  # of a copy whose places are still to be chosen
 
 
 @torch.no_grad()
@@ -50,18 +50,18 @@ def greedy(
 
 
 class _Rules:
-    """What each row may choose next, [tokens + places]."""
+    """The allowed next choices of each row, [tokens + places]."""
 
     def __init__(self, vocabulary: Vocabulary, max_length: int) -> None:
         self._vocabulary = vocabulary
         self._max_length = max_length
         self._fits = {slot: torch.tensor(vocabulary.fits[slot]) for slot in SLOTS}
-        # Choices that a token commits to beyond itself: its parts, or the places of a copy.
+        # Further choices that a token requires: its parts, or the places of a copy.
         copies = [2 * vocabulary.is_copy(index) for index in range(len(vocabulary.tokens))]
         self._cost = torch.tensor(vocabulary.arities) + torch.tensor(copies)
 
     def allowed(self, row: _Row, num_places: int) -> Tensor:
-        """A copy's last place is not before its first. Padded places are the model's to mask."""
+        """The last place of a copy is not before its first. The model masks padded places."""
         num_tokens = len(self._vocabulary.tokens)
         tokens = torch.zeros(num_tokens, dtype=torch.bool)
         places = torch.zeros(num_places, dtype=torch.bool)

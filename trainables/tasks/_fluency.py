@@ -1,4 +1,4 @@
-"""How surprising texts are to a language model, in nats a token (see `metrics.loss_filter`)."""
+"""The loss of texts under a language model, in nats a token (see `metrics.loss_filter`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trainables.metrics.loss_filter import Fluency, judge
 def fluency_of(
     texts: Sequence[str], model: Any, tokenizer: Tokenizer, *, max_tokens: int
 ) -> Fluency:
-    """The judgement of `texts`, each read from its start to its end mark.
+    """The fluency of `texts`, each read from its start to its end mark.
 
-    `model` is an `LmModule` that reads utterances behind nothing.
+    `model` is an `LmModule` of utterances without prompts.
     """
     model.eval()
     encoded = EncodedTexts(texts, tokenizer, max_tokens=max_tokens)

@@ -1,4 +1,4 @@
-"""What every task does alike: the surroundings of its engine, and the frame of its result."""
+"""The parts that all tasks share: the setup of the engine, and the frame of the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainables.training import Trained
 
 
 def attempt_key(config: TrialConfig, comm: Communicator) -> SecretKey:
-    """The key of an attempt: every attempt draws its own, so no noise meets two gradients."""
+    """A new key for each attempt, so that no noise is reused for two gradients."""
     if config.privacy.reproducible_noise:
         return public_key(config.training.seed, config.id)
     return new_key(comm)
@@ -63,8 +63,8 @@ def engine_setup(
 
 
 class Clock:
-    """Seconds between the parts of a trial, each named when it ends. What it does besides training
-    is noted in `folder`, by the process that `leads`.
+    """Seconds of the parts of a trial, each named when it ends. The process that `leads` writes
+    the phase outside of training into `folder`.
     """
 
     def __init__(self, folder: Path, *, leads: bool) -> None:
@@ -74,12 +74,12 @@ class Clock:
         self.enter(phase.LOADING)
 
     def enter(self, words: str) -> None:
-        """From now on it does this; empty: it trains, or has ended."""
+        """Set the phase; empty: it trains, or has ended."""
         if self._folder is not None:
             phase.enter(self._folder, words)
 
     def end(self, part: str, *, without: float = 0.0, then: str = "") -> None:
-        """End a part that began where the last one ended; `without` are seconds of another."""
+        """End a part that began at the end of the last one; `without` seconds are subtracted."""
         now = time.perf_counter()
         self.seconds[part] = now - self._last - without
         self._last = now
@@ -93,7 +93,7 @@ class Clock:
 def spent(
     config: TrialConfig, mechanism: Mechanism, trained: Trained, *, cache_dir: Path
 ) -> PrivacySummary:
-    """What the epochs that were trained cost."""
+    """The spent figures of the trained epochs."""
     return FigureCache(cache_dir).account(
         mechanism.first(trained.epochs_done), accountant=config.privacy.accountant
     )

@@ -1,4 +1,4 @@
-"""What a trained model gives away about who was in its training data."""
+"""Membership leakage of a trained model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ShadowSignals = Callable[..., tuple[Signals, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Leakage:
-    """The figures of every attack that a lone trial allows; all for the curator only, on rank 0."""
+    """The figures of every attack that a single trial allows, on rank 0; for the curator only."""
 
     metrics: dict[str, float]
     seconds: float
@@ -32,10 +32,10 @@ class Leakage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Targets:
-    """The records that attacks guess or calibrate on, without those that the schema cannot name.
+    """The records that attacks guess or calibrate on, without those outside of the schema.
 
-    `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population` bool[n]: known
-    to the attacker as no members, not guessed.
+    `records` int64[n]; `member` bool[n]; `pairs` int64[n], -1 without; `population` bool[n]:
+    non-members known to the attacker, which are not guessed.
     """
 
     records: NDArray[np.int64]
@@ -54,10 +54,10 @@ def measure(
     cache_dir: Path,
     shadow: ShadowSignals,
 ) -> Leakage:
-    """Run the attacks on what the model `predicted` of the targets, keep what later attacks need.
+    """Run the attacks on the model's predictions of the targets, and keep the signals.
 
-    Attacks that compare with other trials of the sweep wait until those are there; their signals
-    are in `signals.npz` of each trial's folder.
+    Attacks that compare with other trials of the sweep run later, from `signals.npz` in each
+    trial's folder.
     """
     started = time.perf_counter()
     signals = _signals(setup, found, predicted)
@@ -104,7 +104,7 @@ def names(setup: Setup) -> set[str]:
 
 
 def _texts(setup: Setup, signals: Signals) -> sparse.csr_matrix:
-    """What a person without the model sees of the records of the signals."""
+    """Bag-of-words features of the records of the signals, which need no model."""
     corpus, ids = setup.corpus, signals.records
     lengths = corpus.lengths[ids]
     tokens = np.concatenate([corpus.tokens[corpus.offsets[i] : corpus.offsets[i + 1]] for i in ids])

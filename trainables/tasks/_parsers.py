@@ -1,4 +1,4 @@
-"""Parsers that a sweep trains once: the one for private utterances, and the one that measures."""
+"""Parsers that a sweep trains once: one for private utterances, and one for measuring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> 
 
 
 def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -> tuple[str, ...]:
-    """What a parser writes for `utterances`, kept in `cache_dir`: a folder of its owner's alone."""
+    """The programs of `utterances` by a parser, kept in `cache_dir`, readable by its owner only."""
     name = _name("programs", _digest(parser), repr(parser.settings), *utterances)
 
     def make(folder: Path) -> None:
@@ -40,7 +40,7 @@ def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -
 
 
 def _digest(parser: Parser) -> str:
-    """Names the weights: what a parser writes follows from them and its vocabulary."""
+    """Digest of the weights and the vocabulary, which determine a parser's output."""
     digest = hashlib.sha256(repr(parser.vocabulary).encode())
     for name, tensor in sorted(parser.model.state_dict().items()):
         digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())

@@ -1,4 +1,4 @@
-"""What a small LM learns before it meets a private record: public text, once for a whole sweep."""
+"""Pretraining of a small LM on public text, once for a whole sweep."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from trainables.errors import InvalidData
 from trainables.models._lm_source import LmSource
 from trainables.seeding import generator, stream_seed
 
-CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where they are at hand
+CORPORA = ("nlu_eval", "snips", "atis")  # public utterances, where available
 _MOST_TEXTS = 12_000  # of those corpora together
 _REPEATS = 3  # of the public part, which is small and of the right kind
 _BATCH = 64
-_RECIPE = "mean over tokens"  # names the training below in the cache: another one is another model
+_RECIPE = "mean over tokens"  # of the training below, a part of the cache's key
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PublicText:
 
 
 def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Utterances of the public corpora that are at hand, a fixed sample, and whose they are."""
+    """A fixed sample of utterances of the available public corpora, and the names of these."""
     found: list[str] = []
     names = []
     for name in CORPORA:
@@ -50,7 +50,7 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
         try:
             texts = [" ".join(u.tokens) for u in entry.read(place, config=config)]
         except InvalidData:
-            continue  # not at hand here; the trial's notes name those that were
+            continue  # not available; the trial's notes name those that were
         found += sorted(set(texts))
         names.append(name)
     order = generator(0, "public utterances").permutation(len(found))[:_MOST_TEXTS]
@@ -66,7 +66,7 @@ def pretrained(
     seed: int,
     cache_dir: Path,
 ) -> nn.Module:
-    """A model of a source that has read the public texts; kept in `cache_dir` for other trials."""
+    """A model of a source pretrained on the public texts, kept in `cache_dir` for other trials."""
     model = source.make()
     if not source.from_scratch or synthesis.pretrain_epochs == 0 or not public.texts:
         return model
@@ -120,7 +120,7 @@ def mixed(
     *,
     with_utterances: bool,
 ) -> PublicText:
-    """The public part, repeated, behind its prompts, and utterances of other corpora without."""
+    """The public part, repeated, with prompts, and utterances of other corpora without prompts."""
     texts: list[str] = list(own_texts) * _REPEATS
     own: list[str | None] = [None for _ in own_texts]
     if own_prompts is not None:

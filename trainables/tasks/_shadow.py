@@ -1,7 +1,7 @@
 """The shadow model of the paper's attack: trained once for an architecture and a corpus, shared.
 
-It is an ordinary SGD trial on another, public corpus; what is kept of it are its signals, so every
-later trial of any sweep with the same architecture reads them from the cache.
+It is an ordinary SGD trial on another, public corpus. Its signals are cached for all later trials
+with the same architecture, of any sweep.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from trainables.training import train
 
 
 def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
-    """The shadow's trial: the target's architecture, course and batch size without privacy; the
-    target's sampling where that is what counts steps.
+    """The shadow's trial: the target's architecture, schedule and batch size without privacy; the
+    target's sampling where steps are counted by it.
     """
     by_steps = config.privacy.sampling == "full" or config.training.steps is not None
     name = config.evaluation.shadow_corpus or default_corpus(
@@ -50,7 +50,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
 
 
 def _shadow_data(name: str, target: DataConfig) -> DataConfig:
-    """As many records as the target has, where that is declared; as many made ones."""
+    """As many (or as many made) records as the target declares."""
     fields: dict[str, Any] = {"name": name, "max_records": target.max_records}
     if isinstance(target, MadeFrames) and "recipe" in dir(catalogue.entry("datasets", name)):
         fields["num_utterances"] = target.num_utterances
@@ -71,10 +71,10 @@ def available_corpora(data_dir: Path) -> list[str]:
 def signals(
     config: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> tuple[Signals, float]:
-    """The shadow's signals (on every process) and the seconds that training it took, or waiting for
-    the group that trains it; next to nothing once it is cached.
+    """The shadow's signals (on every process) and the seconds for training it or waiting for
+    another group that trains it; almost 0 once it is cached.
 
-    The group of processes that comes first trains it together; the others wait at its lock.
+    The first group of processes trains it together; the others wait for its lock.
     """
     shadow = config_for(config, data_dir=data_dir)
     corpus = _setup.shared_corpus(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
@@ -112,7 +112,7 @@ def _first_of_all(lock: Path, comm: Communicator) -> Iterator[None]:
 def _train(
     shadow: TrialConfig, target: Corpus, *, comm: Communicator, data_dir: Path, cache_dir: Path
 ) -> Signals:
-    # Its corpus is public: an encoder may have learnt from it.
+    # Its corpus is public, so an encoder may have been trained on it.
     setup = _setup.assemble(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     train(
         setup,

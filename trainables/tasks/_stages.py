@@ -26,7 +26,7 @@ _MAX_TOKENS = 8_192  # of a pass that only measures
 class StagedEngine:
     """Epochs 0..T1-1 of a mechanism train its first model, the next T2 the second.
 
-    Each stage has an engine of its own, whose noise and coins come from streams of its own.
+    Each stage has a separate engine, with separate streams of noise and coins.
     """
 
     def __init__(self, parts: Mapping[str, Engine], epochs: Mapping[str, int]) -> None:
@@ -48,7 +48,7 @@ class StagedEngine:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Inside, every stage's model has the average of its iterates."""
+        """A context in which every stage's model has the average of its iterates."""
         with ExitStack() as stack:
             for engine in self.parts.values():
                 stack.enter_context(engine.averaged())
@@ -63,7 +63,7 @@ class StagedEngine:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a `state_dict`."""
         for stage, engine in self.parts.items():
             prefix = f"{stage}."
             engine.load_state_dict(
@@ -105,7 +105,7 @@ def staged_engine(
                 groups=groups,
                 comm=comm,
                 key=key,
-                # No noise meets two gradients: the stages' streams differ by this name.
+                # This name separates the noise streams of the stages.
                 trial_id=f"{config.id}/{stage}",
             ),
         )

@@ -1,5 +1,4 @@
-"""What a synthesis trial needs beside its mechanism, looked at while it is planned: a setup that
-cannot run is refused before anything is paid for it.
+"""Checks of a synthesis trial at planning time, so that a setup that cannot run costs no epsilon.
 
 Free of torch for a model from scratch; the weights of a pretrained one are not read.
 """
@@ -18,9 +17,8 @@ from trainables.models.causal_lm import Config, config_of
 
 
 def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
-    """Raises: InvalidInput for the first thing that the trial would fail by: domains or programs
-    that the data lacks, too little human text, sizes that do not fit, a model or tokenizer that is
-    not at hand.
+    """Raises: InvalidInput for the first problem of the trial: domains or programs that the data
+    lacks, too little human text, sizes that do not fit, a model or tokenizer that is unavailable.
     """
     require_data(config.synthesis, corpus, split_pairs(corpus, config.data, config.synthesis))
     model = config_of(config.model)
@@ -33,7 +31,7 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
 
 
 def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
-    """Raises: InvalidInput where records lack what the method reads."""
+    """Raises: InvalidInput where records lack fields that the method reads."""
     method: Any = catalogue.entry("generation", synthesis.method, kind="method")
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
     if method.READS_PROMPTS and not by_functions and not any(corpus.domains):

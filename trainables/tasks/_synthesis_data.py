@@ -1,4 +1,4 @@
-"""The records of a synthesis trial as its method reads them, and the frequencies of its prompts."""
+"""The training material of a synthesis trial, and the frequencies of its prompts."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def prompt_frequencies(
     key: SecretKey,
     folder: Path,
 ) -> dict[str, float]:
-    """Frequencies of the prompts: drawn once for a trial, and kept for when it is taken up again.
+    """Frequencies of the prompts, drawn once for a trial and kept for resuming it.
 
-    Raises: TrialFailed where training has begun and the counts that it began with are gone.
+    Raises: TrialFailed where training has begun and its counts are missing.
     """
     if not method.READS_PROMPTS:
         return {}
@@ -118,7 +118,7 @@ def prompt_frequencies(
 
 
 def _bins(config: TrialConfig, corpus: PairCorpus, public: Material) -> list[str]:
-    """The public prompts: the corpus' own list of domains, or what the public part shows."""
+    """The public prompts: the corpus' list of domains, or the prompts of the public part."""
     entry = catalogue.entry("datasets", corpus.name)
     listed = getattr(entry, "DOMAINS", None)
     if config.synthesis.prompt == "domain" and listed is not None:

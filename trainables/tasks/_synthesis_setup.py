@@ -1,4 +1,4 @@
-"""What a synthesis trial is before its first step: records, models, mechanism, engine."""
+"""The setup of a synthesis trial: records, models, mechanism, engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trainables.tasks._synthesis_data import exchanged, materials, prompt_freque
 
 @dataclass
 class SynthesisSetup:
-    """A learner (see `training.Learner`) and what its results are measured with."""
+    """A learner (see `training.Learner`) and the inputs of its evaluation."""
 
     config: TrialConfig
     corpus: PairCorpus
@@ -50,7 +50,7 @@ class SynthesisSetup:
     public_text: dict[str, Any] = field(default_factory=dict)
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
-        """See `training.Learner`: each stage by its own loss, among the epochs that train it."""
+        """See `training.Learner`; each stage by its loss, among the epochs that train it."""
         stage, _ = self.engine.stage_of(epoch)
         return f"validation_loss_{stage}", f"{stage}."
 
@@ -67,7 +67,7 @@ class SynthesisSetup:
 def prepare(
     config: TrialConfig, *, comm: Communicator, folder: Path, data_dir: Path, cache_dir: Path
 ) -> SynthesisSetup:
-    """Open the pairs, parse what must be parsed, build and pretrain the models, couple them.
+    """Open the pairs, parse utterances, build and pretrain the models, and make the engine.
 
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
@@ -168,7 +168,7 @@ def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tup
 
 @contextmanager
 def _first_alone(comm: Communicator) -> Iterator[None]:
-    """Rank 0 does the work first, so that the others find it in the cache."""
+    """Run the work on rank 0 first, so that the others read it from the cache."""
     if comm.rank != 0:
         comm.broadcast(None)
     try:

@@ -1,8 +1,8 @@
-"""Does synthetic text teach a parser what its public data lack? (Mireshghallah et al. 2022, 5.4)
+"""Adaptation of a parser to a new function by synthetic text (Mireshghallah et al. 2022, 5.4).
 
-A function is taken out of the public pairs. One parser learns from those alone ("none"), one from
-them and the real private pairs ("full"), one from them and each synthetic set, whose utterances
-somebody annotated. All are judged on human pairs that use the function, and on the others.
+A function is removed from the public pairs. One parser is trained on those alone ("none"), one also
+on the real private pairs ("full"), and one also on each annotated synthetic set. All are scored on
+human pairs that use the function, and on the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NONE, FULL = "none", "full"
 
 @dataclass(frozen=True, kw_only=True)
 class Adapted:
-    """One row: what the parser learnt from, and its scores "with", "all" and "without"."""
+    """One row: the parser's training data, and its scores "with", "all" and "without"."""
 
     num_pairs: int
     num_with_function: int
@@ -45,8 +45,8 @@ def adapt(
     """A row for "none", each synthetic set of utterances, and "full".
 
     Each parser takes about `steps` steps, so that more pairs are not more training. The parser of
-    "full" annotates the synthetic utterances: it stands in for the experts who would, and has read
-    the private programs, so nothing made here may be released.
+    "full" annotates the synthetic utterances in place of experts. It was trained on the private
+    programs, so no result may be released.
 
     Raises: InvalidInput where the public pairs use the function, the test pairs do not, or a
     synthetic set is empty or has a row's name.

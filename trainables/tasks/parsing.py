@@ -1,8 +1,8 @@
-"""Training a parser from pairs, and using it: utterances in, programs out.
+"""Parsers from utterances to programs, trained on pairs.
 
-One class for every role: the low-resource parser of public pairs that parses private utterances,
-and the high-resource one that judges generated text. Training is not private: whoever trains on
-private pairs releases them. Minutes on one thread at ten thousand pairs.
+One class serves both roles: the low-resource parser of public pairs that parses private utterances,
+and the high-resource one that measures generated text. Training is not private, so a parser of
+private pairs must not be released. Ten thousand pairs take minutes on one thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BUCKET = 50  # batches that are sorted by length together
 
 @dataclass(frozen=True, kw_only=True)
 class ParserSettings:
-    """How a parser is made and trained.
+    """The settings of a parser and its training.
 
     `literals` "anon" writes no values of strings and numbers, "copy" takes them from the utterance.
     """
@@ -65,7 +65,7 @@ class ParserSettings:
             )
 
 
-# For tests and first looks: half a minute on 2,000 pairs.
+# For tests and quick trials: half a minute on 2,000 pairs.
 SMALL = ParserSettings(
     sizes=ParserSizes(width=64, feed_forward=256), epochs=8, warmup_steps=50, learning_rate=2e-3
 )
@@ -73,7 +73,7 @@ SMALL = ParserSettings(
 
 @dataclass(frozen=True)
 class Parser:
-    """A trained parser. `trained_on` says what it may know: the name of its pairs and a seed."""
+    """A trained parser. `trained_on` is its provenance: the name of its pairs and a seed."""
 
     model: ParserModel
     vocabulary: Vocabulary
@@ -81,7 +81,7 @@ class Parser:
     trained_on: dict[str, str | int]
 
     def parse(self, utterances: Sequence[str], *, batch_size: int = 64) -> list[str]:
-        """A program for each utterance, well-formed by construction; each depends on its own alone.
+        """A program for each utterance alone, well-formed by construction.
 
         An utterance longer than the vocabulary's `MAX_PIECES` is read up to there.
         """
@@ -202,14 +202,14 @@ def evaluate(parser: Parser, pairs: PairCorpus, *, api_set: ApiSet | None = None
 
 
 def gold_programs(parser: Parser, pairs: PairCorpus) -> list[Program]:
-    """What `parser` should write, in the form in which it writes literals."""
+    """The gold programs in the parser's form of literals."""
     if parser.settings.literals == "anon":
         return [Program.of(anonymise(program)) for program in pairs.programs]
     return [Program.of(program) for program in pairs.programs]
 
 
 def collate(batch: Sequence[Source]) -> tuple[Tensor, Tensor]:
-    """Piece ids [B, S] and where there are none (True)."""
+    """Piece ids [B, S] and the mask of padding (True)."""
     lengths = [len(source.ids) for source in batch]
     words = torch.zeros(len(batch), max(lengths), dtype=torch.long)
     for row, source in enumerate(batch):
@@ -257,7 +257,7 @@ def _loss(
     padding: Tensor,
     targets: Sequence[Sequence[int]],
 ) -> Tensor:
-    """Mean cross-entropy over tokens and places; a choice competes with those of its kind alone."""
+    """Mean cross-entropy over tokens and places; the softmax of a choice is over its kind alone."""
     gold = torch.full((len(targets), max(map(len, targets))), -1, dtype=torch.long)
     for row, ids in enumerate(targets):
         gold[row, : len(ids)] = torch.tensor(ids)
@@ -270,7 +270,7 @@ def _loss(
 
 
 def _batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[list[int]]:
-    """Every record once, in batches of like length, in an order of the epoch's own."""
+    """Every record once, in batches of like length, in an order drawn for each epoch."""
     random = generator(seed, "parser", "batches", epoch)
     order = random.permutation(len(lengths)).tolist()
     found = []

@@ -40,7 +40,7 @@ HEADLINE = "mauve"
 GENERATED = "synthetic.jsonl"
 MEMBERS, HELD_OUT = "members.jsonl", "held_out.jsonl"  # private records: never exported
 ABOUT = "synthesis.json"
-_PROBED = 16  # texts whose drawing stands for that of all
+_PROBED = 16  # number of texts drawn to estimate the cost of all
 
 
 def run(
@@ -90,10 +90,10 @@ def run(
 
 
 def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]:
-    """Where each stage's kept weights come from, and their losses on held-out records."""
+    """The best epoch of each stage, and its loss on held-out records."""
     best = {stage: trained.best_epochs.get(f"{stage}.") for stage in setup.model}
     losses = {
-        # A stage that no epoch trained is what it was.
+        # A stage that was not trained is unchanged.
         stage: trained.history[(epoch or 1) - 1][f"validation_loss_{stage}"]
         for stage, epoch in best.items()
     }
@@ -106,11 +106,11 @@ def _of_best_epochs(setup: SynthesisSetup, trained: Trained) -> dict[str, float]
 
 
 def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
-    """The pieces of a trial of one process; `folder` is for what they leave behind.
+    """The pieces of a trial of one process; `folder` is for the files that they write.
 
-    Models that have read nothing stand for those that read public text, and the corpus' own
-    programs for a parser's: both are made once and kept for later trials, so they are no part of a
-    trial's cost. Such models seldom end a text, so the figure for drawing is a high one.
+    Untrained models replace those pretrained on public text, and the corpus' programs those of a
+    parser. Both are cached for later trials, so they are no part of a trial's cost. Such models
+    seldom end a text, so the cost of drawing is overestimated.
     """
     bare = {"pretrain_epochs": 0, "parses": "gold"}
     probed = config.model_copy(update={"synthesis": config.synthesis.model_copy(update=bare)})
@@ -164,7 +164,7 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
     """Figures of generated against human text, as many of each; nothing private is read.
 
     Programs of generated text come from a parser trained on human text that is neither private nor
-    tested on; the language model that judges fluency has seen public text alone.
+    tested on; the language model of the fluency filter is trained on public text alone.
     """
     config, synthesis = setup.config, setup.config.synthesis
     human = setup.corpus.select(setup.split.test.tolist())
@@ -196,7 +196,7 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
 
 
 def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
-    """Mean token loss of the utterances under the model that has read public text alone."""
+    """Mean token loss of the utterances under the model of public text alone."""
     config = setup.config
     model: Any = pretrained(
         setup.source,
@@ -215,7 +215,7 @@ def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
 
 
 def privacy_facts(setup: SynthesisSetup, epochs_done: int) -> dict[str, Any]:
-    """What a privacy card is made of: mechanism, data and processes as plain data."""
+    """The facts of a privacy card: mechanism, data and processes as plain data."""
     return {
         **_facts.privacy_facts(
             setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
@@ -233,7 +233,7 @@ def _n_is_declared(setup: SynthesisSetup) -> bool:
 
 
 def _public(setup: SynthesisSetup) -> list[str]:
-    """What was taken for public, a sentence each."""
+    """The inputs that were taken as public, a sentence each."""
     synthesis = setup.config.synthesis
     found = [
         f"a share of {synthesis.public_fraction:g} of the training part, drawn at random",
@@ -245,10 +245,10 @@ def _public(setup: SynthesisSetup) -> list[str]:
 
 
 def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_done: int) -> None:
-    """The models as a folder that `sweep synthesize` draws from, and the utterances drawn.
+    """Write the models as a folder for `sweep synthesize`, and the drawn utterances.
 
-    All of it is released by the mechanism, or public. Beside them, where coins decided what is
-    trained on, the records of either side: for the curator alone, who audits the release with them.
+    All of it is released by the mechanism, or public. With coins in the split, the records of both
+    sides are written too, for the curator alone, who audits the release with them.
     """
     place = folder / "model"
     save_lm(dict(setup.model.items()), setup.source.tokenizer, place)
