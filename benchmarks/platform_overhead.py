@@ -137,7 +137,7 @@ def compare(asked: argparse.Namespace, scratch: Path) -> None:
     ended = time.time()
     place = scratch / "plain"
     place.mkdir()
-    (place / "configs.json").write_text(json.dumps([t.config for t in prepared.plan.trials]))
+    (place / "configs.json").write_text(json.dumps([t.fields for t in prepared.plan.trials]))
     begun = time.time()
     subprocess.run([sys.executable, __file__, "--plain", str(place)], check=True)
     show(

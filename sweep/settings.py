@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,24 +15,34 @@ _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databric
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """`home` holds the sweeps, `data_dir` the corpora, `cache_dir` what is derived from them;
-    `tracking_uri` is MLflow's store.
+    `tracking` names where results go beside the disk, `tracking_uri` is MLflow's store.
     """
 
     home: Path
     data_dir: Path
     cache_dir: Path
     tracking_uri: str
+    tracking: tuple[str, ...] = ("mlflow",)
 
 
 def from_environment(
-    environment: Mapping[str, str] | None = None, *, tracking_uri: str | None = None
+    environment: Mapping[str, str] | None = None,
+    *,
+    tracking_uri: str | None = None,
+    tracking: Sequence[str] = (),
 ) -> Settings:
-    """Settings from $SWEEP_HOME, $SWEEP_DATA_DIR, $SWEEP_CACHE_DIR and $MLFLOW_TRACKING_URI.
+    """Settings from $SWEEP_HOME, $SWEEP_DATA_DIR, $SWEEP_CACHE_DIR, $SWEEP_TRACKING and
+    $MLFLOW_TRACKING_URI.
 
-    Defaults: ./sweeps, ./data, `cache` under the home, and a SQLite file under the home.
+    Defaults: ./sweeps, ./data, `cache` under the home, mlflow, and a SQLite file under the home.
+    `tracking` and $SWEEP_TRACKING have names with commas between them; none: the disk alone.
 
     >>> from_environment({"SWEEP_HOME": "/s"}).tracking_uri
     'sqlite:////s/mlflow.db'
+    >>> from_environment({"SWEEP_TRACKING": "mlflow, tensorboard"}).tracking
+    ('mlflow', 'tensorboard')
+    >>> from_environment({}, tracking=["none"]).tracking
+    ()
 
     Raises: InvalidInput for a tracking URI that is none.
     """
@@ -49,4 +59,10 @@ def from_environment(
         data_dir=Path(given.get("SWEEP_DATA_DIR") or "data").absolute(),
         cache_dir=Path(given.get("SWEEP_CACHE_DIR") or home / "cache").absolute(),
         tracking_uri=uri,
+        tracking=_trackers(tracking or [given.get("SWEEP_TRACKING") or "mlflow"]),
     )
+
+
+def _trackers(given: Sequence[str]) -> tuple[str, ...]:
+    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    return () if names == ["none"] else tuple(dict.fromkeys(names))

@@ -45,8 +45,8 @@ def constant(shelf: str, name: str, constant: str) -> str | None:
 def kind_of(shelf: str, name: str) -> str | None:
     """The module constant `KIND` of an entry, read from its text; None where it has none.
 
-    Entries of one shelf with different kinds have different protocols. Importing one to ask it
-    would load whatever it needs.
+    Entries of one shelf with different kinds have different protocols. Reading the text avoids
+    importing the entry's dependencies.
 
     >>> kind_of("datasets", "atis")
     'frames'
@@ -102,7 +102,7 @@ def entry(shelf: str, name: str, *, kind: str | None = None) -> ModuleType:
 
 @dataclass(frozen=True)
 class NameOf:
-    """Of a field's type: its values are the names of a shelf's entries, of one `kind` if given."""
+    """Annotation of a field whose values are names of a shelf's entries, of one `kind` if given."""
 
     shelf: str
     kind: str | None = None

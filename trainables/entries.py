@@ -1,4 +1,4 @@
-"""Sections as tagged unions: which entry of a shelf owns one, and reading it in its class."""
+"""Sections of a config as tagged unions, each parsed by the class of the entry that owns it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ TAGS = {
 
 
 def tasks() -> tuple[str, ...]:
-    """What a trial can do: the entries of tasks that train one."""
+    """The entries of tasks that a trial can run."""
     return catalogue.names("tasks", kind="trial")
 
 
 def kind_for(task: str, shelf: str) -> str | None:
     """The `KIND` of the entries of a shelf that a task uses, which it states as `DATASETS`,
-    `MODELS` and so on; None where it says nothing of the shelf.
+    `MODELS` and so on; None where it does not use the shelf.
 
     >>> kind_for("nlu", "models"), kind_for("nlu", "generation")
     ('frames', None)
@@ -62,7 +62,7 @@ def default_entry(section: str) -> str:
 
 
 def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
-    """The entry that owns a section of a config, as it is named there; it may not exist."""
+    """The name of the entry that owns a section of a config; the entry may not exist."""
     found: Any = fields
     for part in TAGS[section].split("."):
         found = found.get(part) if isinstance(found, dict) else None
@@ -72,8 +72,8 @@ def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
 def entry_config(section: str, fields: dict[str, Any], *, kind: str | None = None) -> Any:
     """The part of a config that an entry owns, of the class of the entry that `name` names.
 
-    Raises: ValueError for a name that the shelf lacks; ValidationError, one of its kinds, for
-        fields that the entry does not have or values that they cannot have.
+    Raises: ValueError for a name that the shelf lacks; ValidationError, a subclass, for unknown
+        fields of the entry and invalid values.
     """
     shelf = SHELVES[section]
     name = fields.get("name", default_entry(section))
@@ -142,10 +142,10 @@ Model = Annotated[SerializeAsAny[ModelConfig], _of_entry("model")]
 
 
 def engine_config(engine: str, fields: Any) -> PrivacyConfig:
-    """The privacy part of a config as its engine has it: from plain data, or from a part of no
-    engine or another one, of which it takes what was given and it has.
+    """The privacy part of a config in its engine's class, from plain data or from the part of
+    another engine or none, of which it keeps the set fields that this engine has.
 
-    Raises: ValidationError for fields that the engine lacks or values that they cannot have.
+    Raises: ValidationError for unknown fields of the engine and invalid values.
     """
     own: type[PrivacyConfig] = catalogue.entry("engines", engine).Config
     if isinstance(fields, PrivacyConfig):
@@ -157,7 +157,7 @@ def engine_config(engine: str, fields: Any) -> PrivacyConfig:
 
 
 def _of_engine(fields: Any, info: ValidationInfo) -> Any:
-    # A problem of the engine's name is told first, and alone.
+    # A problem with the engine's name is reported first, and alone.
     return engine_config(info.data["engine"], fields) if "engine" in info.data else PrivacyConfig()
 
 
@@ -167,8 +167,8 @@ Privacy = Annotated[SerializeAsAny[PrivacyConfig], BeforeValidator(_of_engine)]
 def synthesis_config(fields: dict[str, Any]) -> SynthesisConfig:
     """The part of a config on generating text, of the class of its method.
 
-    Raises: ValueError for an unknown method; ValidationError, one of its kinds, for fields that the
-        method lacks or values that they cannot have.
+    Raises: ValueError for an unknown method; ValidationError, a subclass, for unknown fields of
+        the method and invalid values.
     """
     methods = catalogue.names("generation", kind="method")
     name = fields.get("method", default_entry("synthesis"))

@@ -1,11 +1,11 @@
 """Everything this project raises on purpose, in one tree.
 
     SweepError
-    ├── InvalidInput      what a person wrote or pointed at is not usable (exit code 2)
+    ├── InvalidInput      an invalid argument, file or field (exit code 2)
     │   ├── InvalidData   a data file that is missing or damaged; the message never quotes its text
-    │   └── CannotAnalyze an accountant was given a mechanism that it has no theorem for
-    ├── TrialFailed       a trial broke while it ran (exit code 1)
-    └── StorageFailed     a disk that is full, read-only or gone: no trial's fault (exit code 1)
+    │   └── CannotAnalyze a mechanism outside of an accountant's theorem
+    ├── TrialFailed       a trial that failed while it ran (exit code 1)
+    └── StorageFailed     a disk that is full, read-only or missing (exit code 1)
 
 Each message is one sentence that names the field, the value and what is allowed.
 """
@@ -16,7 +16,7 @@ _LONGEST = 2_000
 
 
 class SweepError(Exception):
-    """Root of the tree. A message that quotes more than people read is cut in its middle."""
+    """Root of the tree. Long messages are shortened in their middle."""
 
     def __init__(self, message: str) -> None:
         if len(message) > _LONGEST:
@@ -38,7 +38,7 @@ class CannotAnalyze(InvalidInput):
 
 
 class TrialFailed(SweepError):
-    """A trial that broke while it ran; what it had reported is kept."""
+    """A trial that failed while it ran; its reports are kept."""
 
 
 class StorageFailed(SweepError):

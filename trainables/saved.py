@@ -53,10 +53,12 @@ class SavedModel:
         return infer(self.model, loader, np.arange(len(columns.intents)), comm=Alone())
 
 
-def load(folder: Path) -> SavedModel:
-    """The model in a folder that a trial or an export made.
+def load(folder: Path, *, factory: str | None = None) -> SavedModel:
+    """The model in a folder that a trial or an export made. `factory` names the code of a model of
+    own code (`model.name: module`): a folder alone never has any imported.
 
-    Raises: InvalidInput where it has none, InvalidData where its files are damaged.
+    Raises: InvalidInput where it has none, or is of own code that is not named; InvalidData where
+        its files are damaged.
     """
     place = folder / "model" if (folder / "model").is_dir() else folder
     if not all((place / name).is_file() for name in _FILES):
@@ -79,6 +81,7 @@ def load(folder: Path) -> SavedModel:
     for name in _ENCODERS:
         if (place / name).is_dir():  # the folder is enough, without an extra or the hub
             config = config.model_copy(update={"encoder": str(place / name)})
+    config = _with_code(config, factory)
     model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
     try:
         model.load_state_dict(weights)
@@ -86,6 +89,21 @@ def load(folder: Path) -> SavedModel:
         raise InvalidData(f"expected weights in {place} that fit its model.json") from None
     model.eval()
     return SavedModel(model=model, config=config, schema=schema)
+
+
+def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
+    """The config, of own code whatever its file says today: the weights must fit it.
+
+    Raises: InvalidInput where its code is not the one that is named.
+    """
+    own = getattr(config, "factory", None)
+    if own != factory:
+        wanted = f"factory {own} to be named (--factory {own})" if own else "no factory (--factory)"
+        raise InvalidInput(
+            f"expected {wanted} for a model.name={config.name}, got {factory or 'none'}"
+            + ("; its code must be installed and is imported where you name it" if own else "")
+        )
+    return config if own is None else type(config)(**(config.model_dump() | {"source": None}))
 
 
 class Columns:

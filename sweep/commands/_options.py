@@ -36,6 +36,15 @@ TrackingUri = Annotated[
         help="MLflow's store; default: $MLFLOW_TRACKING_URI, else SQLite under $SWEEP_HOME.",
     ),
 ]
+Tracking = Annotated[
+    list[str],
+    typer.Option(
+        "--tracking",
+        metavar="NAMES",
+        help="Where results go beside the disk: mlflow, tensorboard, wandb (commas between them),"
+        " or none; default: $SWEEP_TRACKING, else mlflow.",
+    ),
+]
 Address = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="A running Ray cluster; default: a local one."),

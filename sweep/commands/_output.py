@@ -101,7 +101,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         say(f"look: `sweep ui`; a page to hand on: `sweep report {folder.name}`")
         if done.tracking_problem is not None:
             say(
-                f"MLflow is behind ({done.tracking_problem}); `sweep resume {folder.name}`"
+                f"tracking is behind ({done.tracking_problem}); `sweep resume {folder.name}`"
                 " delivers the rest.",
                 style="yellow",
             )

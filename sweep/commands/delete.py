@@ -25,7 +25,8 @@ def delete(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     keep_tracking: Annotated[
-        bool, typer.Option("--keep-tracking", help="Leave its MLflow runs as they are.")
+        bool,
+        typer.Option("--keep-tracking", help="Leave what trackers have of it."),
     ] = False,
     cache: Annotated[
         bool,
@@ -49,13 +50,14 @@ def delete(
 def _delete_sweep(settings: Settings, name: str, *, yes: bool, keep_tracking: bool) -> None:
     from sweep.runtime.start_up import tracking
     from sweep.store import sweeps as store
+    from sweep.tracking.chosen import with_traces
 
     folder = store.open_sweep(settings.home, name)
     if not yes:
         typer.confirm(f"Delete {folder.path} and its results?", abort=True)
     if not keep_tracking:
         folder.require_at_rest()
-        with tracking(settings) as tracker:
+        with tracking(with_traces(settings, name)) as tracker:
             tracker.delete(folder)
     folder.delete()
     say(f"{name} is deleted; the ledger keeps what it spent.")

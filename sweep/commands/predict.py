@@ -31,6 +31,13 @@ def predict(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Lines are JSON objects with tokens or text.")
     ] = False,
+    factory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PACKAGE.MODULE:FUNCTION",
+            help="The code of a model of own code, which is imported.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Read utterances, one a line, from standard input; print intent and slots of each.
@@ -42,7 +49,9 @@ def predict(
     from trainables.documents import line_groups
     from trainables.errors import InvalidInput
 
-    model = load_model(folder, tokenize=None if tokenize is None else tokenize.value)
+    model = load_model(
+        folder, tokenize=None if tokenize is None else tokenize.value, factory=factory
+    )
     print_answer = _print_json if as_json else _print_text
     number = num_bad = first_bad = 0
     for number, found in answers(

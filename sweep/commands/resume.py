@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import Address, JsonFlag, Name, TrackingUri
+from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
 from sweep.commands._output import console, finish
 
 
@@ -34,6 +34,7 @@ def resume(
             help="Have this stopped trial go on, too; may be given more than once.",
         ),
     ] = [],  # noqa: B006  typer copies it
+    tracking: Tracking = [],  # noqa: B006  typer copies it
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,
@@ -49,7 +50,7 @@ def resume(
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
 
-    settings = from_environment(tracking_uri=tracking_uri)
+    settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     folder = store.open_sweep(settings.home, name)
     with (
         interrupts.explained(partial(store.how_to_go_on, settings.home, name)),

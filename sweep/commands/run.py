@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.commands._options import Address, JsonFlag, Set, Space, TrackingUri, overrides
+from sweep.commands._options import Address, JsonFlag, Set, Space, Tracking, TrackingUri, overrides
 from sweep.commands._output import console, finish
 from trainables.errors import InvalidInput
 
@@ -43,6 +43,7 @@ def run(
     ] = False,
     epsilon_max: _EpsilonMax = None,
     budget_total: _BudgetTotal = None,
+    tracking: Tracking = [],  # noqa: B006  typer copies it
     tracking_uri: TrackingUri = None,
     address: Address = None,
     as_json: JsonFlag = False,
@@ -61,7 +62,7 @@ def run(
 
     if epsilon_max is not None and not export:
         raise InvalidInput("expected --epsilon-max with --export")
-    settings = from_environment(tracking_uri=tracking_uri)
+    settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
     with preparing(screen, quiet=as_json):
         asked = read(space, overrides=overrides(assignments), name=name)

@@ -33,6 +33,7 @@ def unseal(
     from sweep.runtime.start_up import tracking
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
+    from sweep.tracking.chosen import with_traces
     from trainables.errors import InvalidInput
     from trainables.privacy.rounding import format_epsilon
 
@@ -44,7 +45,7 @@ def unseal(
             f"expected --yes: all trials of {name} are shown, and epsilon_selected gives way to"
             " the composition of all of them, in the ledger too, for good"
         )
-    with tracking(settings) as tracker:
+    with tracking(with_traces(settings, name)) as tracker:
         problem = unsealing.unseal(folder, settings, tracker=tracker)
     total, _ = spend_of(folder)
     if as_json:
@@ -59,4 +60,4 @@ def unseal(
             f" {format_epsilon(total.epsilon)} at delta {total.delta:g}, in the ledger too."
         )
     if problem is not None:
-        say(f"MLflow is behind ({problem}).")
+        say(f"tracking is behind ({problem}).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from trainables.config import (
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
+    model_part,
 )
 from trainables.data.pair_split import num_private_records
 from trainables.data.schema import declared_training_size
@@ -48,11 +50,7 @@ def accounting(settings: Settings) -> Account:
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
         if config.generates:
             _require_ready(config, settings)
-        require_usable = getattr(
-            catalogue.entry("models", config.model.name), "require_usable", None
-        )
-        if require_usable is not None:
-            require_usable(config.model, config.data)
+        _require_model(config, settings)
         calibrated = isinstance(config.privacy.noise_multiplier, TargetEpsilon)
         size = size_of(config, settings)
         if calibrated:
@@ -69,6 +67,22 @@ def accounting(settings: Settings) -> Account:
         return Accounted(summary=summary, mechanism=mechanism)
 
     return account
+
+
+def _require_model(config: TrialConfig, settings: Settings) -> None:
+    """Raises: InvalidInput for a model that no trial could train."""
+    entry = catalogue.entry("models", config.model.name)
+    if hasattr(entry, "require_usable"):
+        entry.require_usable(config.model, config.data)
+    if hasattr(entry, "require_built"):
+        _built(config.model.model_dump_json(), config.data, settings)
+
+
+@lru_cache(maxsize=256)
+def _built(model: str, data: DataConfig, settings: Settings) -> None:
+    fields = json.loads(model)
+    entry = catalogue.entry("models", fields["name"])
+    entry.require_built(model_part(**fields), open_data(data, settings).schema)
 
 
 def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:

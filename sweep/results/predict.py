@@ -155,9 +155,12 @@ def _problem(tokens: Sequence[str]) -> str | None:
     return None
 
 
-def load_model(folder: str | Path, *, tokenize: Tokenization | None = None) -> ExportedModel:
+def load_model(
+    folder: str | Path, *, tokenize: Tokenization | None = None, factory: str | None = None
+) -> ExportedModel:
     """The model in an exported folder. `tokenize` says how it cuts a text; default: as the texts of
-    its training corpus were cut.
+    its training corpus were cut. `factory` names the code of a model of own code, which is imported
+    then.
 
     Raises: InvalidInput where the folder holds no model of intents and slots, InvalidData where its
     files are damaged or differ from its manifest.
@@ -166,4 +169,4 @@ def load_model(folder: str | Path, *, tokenize: Tokenization | None = None) -> E
     from trainables import saved
 
     require_export(Path(folder))
-    return ExportedModel(saved.load(Path(folder)), tokenize=tokenize)
+    return ExportedModel(saved.load(Path(folder), factory=factory), tokenize=tokenize)

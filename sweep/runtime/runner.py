@@ -27,6 +27,7 @@ from sweep.store import sweeps as store
 from sweep.store.provenance import about
 from sweep.store.storage_faults import require_storage
 from sweep.store.sweeps import SweepFolder
+from sweep.tracking.chosen import require_usable, with_traces
 from trainables.errors import InvalidInput
 
 _TRIAL_FUNCTION = "trainables.trial:run"
@@ -121,6 +122,7 @@ def resume(
     """
     if folder.is_running:
         raise store.running_already(folder.name)
+    settings = with_traces(settings, folder.name)
     away = partial(_say_away, say)
     stopped = continuation.require_stopped(folder, take_up)
     if folder.space().search.is_private_selection:
@@ -175,6 +177,7 @@ def _started(
     Raises: StorageFailed where the disk takes nothing; as they do.
     """
     require_storage(settings)
+    require_usable(settings)
     if executed.executor == "local":
         return tracking(settings, away=away)
     return tracking_and_ray(settings, executed, away=away)

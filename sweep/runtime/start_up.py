@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
 
 from sweep import phases
 from sweep.runtime.events import RunSettings
 from sweep.settings import Settings
+from sweep.tracking.chosen import open_trackers
 from sweep.tracking.connection import was_opened
 from sweep.tracking.late import ComingTracker
-
-Away = Callable[[str], None]
+from sweep.tracking.protocol import Away, Tracker
 
 
 @contextmanager
-def tracking(settings: Settings, *, away: Away | None = None) -> Iterator[Any]:
-    """The tracker of the settings. MLflow is imported here and nowhere earlier.
+def tracking(settings: Settings, *, away: Away | None = None) -> Iterator[Tracker]:
+    """The trackers of the settings, as one. MLflow is imported here and nowhere earlier.
 
     Where the store does not answer, `away` gets the reason, and it is opened later; without `away`
     it is refused. Raises: as `Tracker`.
     """
     phases.enter(phases.OPENING_MLFLOW)
-    yield _tracker(settings, away)
+    with closing(open_trackers(settings, away=away)) as tracker:
+        yield tracker
 
 
 @contextmanager
 def tracking_and_ray(
     settings: Settings, run_settings: RunSettings, *, away: Away | None = None
-) -> Iterator[Any]:
-    """The tracker, as `tracking`, and Ray for the time of the block.
+) -> Iterator[Tracker]:
+    """The trackers, as `tracking`, and Ray for the time of the block.
 
     Ray's start is mostly other processes' work, in whose time this one imports MLflow and opens its
     store. Trials do not wait for a store that an earlier sweep has opened. Ray starts in this
@@ -45,16 +45,8 @@ def tracking_and_ray(
     phases.enter(phases.STARTING_RAY)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:
         pool.submit(importlib.import_module, "torch")  # Ray Train asks for it next
-        tracker = pool.submit(_tracker, settings, away)
+        opening = pool.submit(open_trackers, settings, away=away)
         with ray_session.session(run_settings):
-            yield ComingTracker(tracker) if was_opened(settings) else tracker.result()
-
-
-def _tracker(settings: Settings, away: Away | None) -> Any:
-    if away is not None:
-        from sweep.tracking.late import LateTracker
-
-        return LateTracker(settings, report=away)
-    from sweep.tracking.mlflow_store import Tracker
-
-    return Tracker(settings)
+            opened = ComingTracker(opening) if was_opened(settings) else opening.result()
+            with closing(opened) as tracker:
+                yield tracker

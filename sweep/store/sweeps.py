@@ -44,7 +44,7 @@ from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.system import disk, phase
 
 # What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
-_OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus")
+_OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus", "tensorboard", "wandb")
 _OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
 
 

@@ -1,1 +1,1 @@
-"""MLflow, the model registry and the delivery of results. The only importer of mlflow."""
+"""Trackers, the model registry and the delivery of results. The only importer of mlflow."""

@@ -24,7 +24,11 @@ def note_opened(settings: Settings) -> None:
 
 
 def was_opened(settings: Settings) -> bool:
-    """Whether the settings' store is a file that this version of MLflow has opened before."""
+    """Whether the settings' store is a file that this version of MLflow has opened before, or none
+    is opened.
+    """
+    if "mlflow" not in settings.tracking:
+        return True
     try:
         facts = _facts(settings)
         return facts is not None and read_json(settings.home / _OPENED) == facts

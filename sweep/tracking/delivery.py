@@ -9,7 +9,7 @@ from sweep.store.sweeps import SweepFolder
 from trainables.errors import SweepError
 
 if TYPE_CHECKING:
-    from sweep.tracking.mlflow_store import Tracker
+    from sweep.tracking.protocol import Tracker
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _GATHERING = 1.0  # seconds: what is marked within them is delivered in one go
@@ -28,7 +28,7 @@ class Delivery:
         self._marked: set[str] = set()
         self._closing = False
         self._problem: str | None = None
-        self._thread = threading.Thread(target=self._work, name="mlflow-delivery", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="delivery", daemon=True)
         self._thread.start()
 
     def mark(self, trial_id: str) -> None:

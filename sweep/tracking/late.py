@@ -7,7 +7,9 @@ from concurrent.futures import Future
 
 from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
-from sweep.tracking.mlflow_store import Tracker
+from sweep.tracking import mlflow_store
+from sweep.tracking.chosen import Trackers
+from sweep.tracking.protocol import Tracker
 from trainables.errors import InvalidInput, StorageFailed
 
 
@@ -16,7 +18,8 @@ class StoreAway(OSError):
 
 
 class LateTracker:
-    """A `Tracker` that each delivery tries to open until one succeeds. Not for several threads.
+    """An MLflow tracker that each delivery tries to open until one succeeds. Not for several
+    threads.
 
     `report` is called once, with the reason, where the store does not answer at first: what a
     resumed sweep does is on the disk, so it need not wait.
@@ -24,7 +27,7 @@ class LateTracker:
 
     def __init__(self, settings: Settings, *, report: Callable[[str], None]) -> None:
         self._settings = settings
-        self._tracker: Tracker | None = None
+        self._tracker: mlflow_store.Tracker | None = None
         try:
             self._opened()
         except StoreAway as problem:
@@ -41,10 +44,19 @@ class LateTracker:
         """As `Tracker.deliver`."""
         return self._opened().deliver(folder, trial_ids, running=running)
 
-    def _opened(self) -> Tracker:
+    def delete(self, folder: SweepFolder) -> None:
+        """As `Tracker.delete`."""
+        self._opened().delete(folder)
+
+    def close(self) -> None:
+        """As `Tracker.close`."""
+        if self._tracker is not None:
+            self._tracker.close()
+
+    def _opened(self) -> mlflow_store.Tracker:
         if self._tracker is None:
             try:
-                self._tracker = Tracker(self._settings)
+                self._tracker = mlflow_store.Tracker(self._settings)
             except InvalidInput as problem:
                 raise StoreAway(str(problem)) from None
         return self._tracker
@@ -53,7 +65,7 @@ class LateTracker:
 class ComingTracker:
     """A tracker that another thread is opening: its first use waits for it."""
 
-    def __init__(self, opened: Future[Tracker | LateTracker]) -> None:
+    def __init__(self, opened: Future[Tracker] | Future[Trackers]) -> None:
         self._opening = opened
 
     @property
@@ -64,17 +76,20 @@ class ComingTracker:
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
-    ) -> str:
+    ) -> object:
         """As `Tracker.deliver`."""
         return self._opened().deliver(folder, trial_ids, running=running)
 
     def delete(self, folder: SweepFolder) -> None:
         """As `Tracker.delete`."""
-        opened = self._opened()
-        if isinstance(opened, Tracker):
-            opened.delete(folder)
+        self._opened().delete(folder)
 
-    def _opened(self) -> Tracker | LateTracker:
+    def close(self) -> None:
+        """As `Tracker.close`."""
+        if self._opening.exception() is None:
+            self._opening.result().close()
+
+    def _opened(self) -> Tracker:
         try:
             return self._opening.result()
         except (InvalidInput, StorageFailed) as problem:

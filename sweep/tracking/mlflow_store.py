@@ -107,6 +107,9 @@ class Tracker:
             if key in kept:
                 self._client.delete_experiment_tag(self.experiment_id, key)
 
+    def close(self) -> None:
+        """Nothing is left open between two calls."""
+
     def views(self, folder: SweepFolder) -> tuple[View, ...]:
         """The sweep's prepared views."""
         return views(folder.name, str(folder.about()["id"]))

@@ -21,7 +21,12 @@ from torch import Tensor, nn
 from trainables import catalogue
 from trainables.config import parse
 from trainables.engines import Engine, Setup
-from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
+from trainables.engines._toy import (
+    ChosenBatch,
+    ChosenByRecord,
+    ChosenGradients,
+    ChosenRecords,
+)
 from trainables.privacy.from_config import build
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import public_key
@@ -44,6 +49,14 @@ class PlainGradients(nn.Module):
     def losses(self, batch: Tensor) -> Tensor:
         parts = torch.split(batch, self.widths, dim=1)
         return torch.stack([x @ w for x, w in zip(parts, self.weights, strict=True)]).sum(0)
+
+
+# The three ways to a clipped sum; all do the same.
+WAYS: dict[str, Callable[[Sequence[int]], nn.Module]] = {
+    "books": ChosenGradients,
+    "torch.func": ChosenByRecord,
+    "autograd": PlainGradients,
+}
 
 
 class Meeting:

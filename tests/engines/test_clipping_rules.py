@@ -10,8 +10,8 @@ import pytest
 import torch
 from engine_checks import (
     SIZE,
+    WAYS,
     WIDTHS,
-    PlainGradients,
     change,
     engine_on,
     gradients,
@@ -53,7 +53,7 @@ def test_no_norm_is_left_above_the_bound(name: str, norms: list[float], bound: f
     sampling=st.sampled_from(["poisson", "shuffle"]),
     group_scale=st.sampled_from(["none", "public"]),
     physical=st.sampled_from([None, 1, 2]),
-    books=st.booleans(),
+    way=st.sampled_from(list(WAYS)),
 )
 def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
     name: str,
@@ -62,7 +62,7 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
     sampling: str,
     group_scale: str,
     physical: int | None,
-    books: bool,
+    way: str,
 ) -> None:
     """Records 0..4 are in the batch; record 5 is added, or 5 is replaced by 6."""
     mech = mechanism(
@@ -76,7 +76,7 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
     left = added[1] if mech.neighboring_relation == "replace_one" else common
     moved = change(
         mech, table_of(records), left, added[0], physical_batch_size=physical,
-        model=None if books else (lambda: PlainGradients(WIDTHS)),
+        model=lambda: WAYS[way](WIDTHS),
     )  # fmt: skip
     assert moved <= mech.sensitivity * SLACK
 
@@ -99,9 +99,9 @@ def test_the_step_keeps_its_claim(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("books", [True, False])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_record_that_is_not_finite_in_one_layer_adds_nothing(
-    name: str, bad: float, books: bool
+    name: str, bad: float, way: str
 ) -> None:
     """Nor of its other layers."""
     table = gradients(3)
@@ -109,7 +109,7 @@ def test_a_record_that_is_not_finite_in_one_layer_adds_nothing(
     mech = replace(mechanism("dp_sgd", clipping=name), noise_multiplier=0.0)
     released = []
     for units in ([[0], [1], [2]], [[0], [2]]):
-        engine = engine_on(mech, table, units, model=None if books else PlainGradients(WIDTHS))
+        engine = engine_on(mech, table, units, model=WAYS[way](WIDTHS))
         stats = engine.step(0, 0)
         assert int(stats.nonfinite) == len(units) - 2
         released.append(engine.released.clone())

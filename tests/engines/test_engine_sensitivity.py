@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from engine_checks import SIZE, WIDTHS, PlainGradients, change, mechanism
+from engine_checks import SIZE, WAYS, WIDTHS, change, mechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +52,7 @@ def table_of(records: list[tuple[float, int]]) -> torch.Tensor:
     records=RECORDS,
     group_scale=st.sampled_from(["none", "public"]),
     physical=st.sampled_from([None, 1, 2]),
-    books=st.booleans(),
+    way=st.sampled_from(list(WAYS)),
     place=st.integers(0, 3),
 )
 def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
@@ -60,7 +60,7 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
     records: list[tuple[float, int]],
     group_scale: str,
     physical: int | None,
-    books: bool,
+    way: str,
     place: int,
 ) -> None:
     """Records 0..4 are in the batch; record 5 is added, or 5 is replaced by 6."""
@@ -81,7 +81,7 @@ def test_one_record_moves_the_sum_by_the_stated_sensitivity_at_most(
     left = other if mech.neighboring_relation == "replace_one" else without
     moved = change(
         mech, table_of(records), left, plus, physical_batch_size=physical,
-        model=None if books else (lambda: PlainGradients(WIDTHS)),
+        model=lambda: WAYS[way](WIDTHS),
     )  # fmt: skip
     assert moved <= mech.sensitivity * SLACK
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import engine_checks as checks
 import numpy as np
 import pytest
 import torch
-from engine_checks import WIDTHS, Meeting, PlainGradients, engine_on, gradients, mechanism
+from engine_checks import WAYS, WIDTHS, Meeting, PlainGradients, engine_on, gradients, mechanism
 from torch import Tensor, nn
 
 from trainables.engines import Setup, audit_step
 from trainables.engines._passes import Pass, passes
 from trainables.errors import InvalidInput, TrialFailed
+from trainables.privacy import per_record
 from trainables.privacy.noise import SecretKey, public_key
 from trainables.system.communication import Alone
 
@@ -36,13 +38,13 @@ UNITS = {1: [[0], [1], [2], [3], [4]], 2: [[0, 1], [2], [], [3, 4], [5, 6]], 4: 
 
 @pytest.mark.parametrize(("engine", "privacy"), OFFERED)
 @pytest.mark.parametrize("group_scale", ["none", "public"])
-@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("physical", [None, 3, 1])
 def test_a_step_releases_the_sum_of_clipped_units_over_a_fixed_number(
-    engine: str, privacy: dict, group_scale: str, books: bool, physical: int | None
+    engine: str, privacy: dict, group_scale: str, way: str, physical: int | None
 ) -> None:
     mech = mechanism(engine, group_scale=group_scale, **privacy)
-    model = None if books else PlainGradients(WIDTHS)
+    model = WAYS[way](WIDTHS)
     units = UNITS[mech.microbatch_size]
     table = gradients(8, scale=2.0)  # some gradients above C, some below
     checks.check_sum(mech, table, units, model=model, physical_batch_size=physical)
@@ -84,15 +86,15 @@ def test_an_empty_batch_still_steps_and_is_noised(engine: str, privacy: dict) ->
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("units", [[[0], [1], [2]], [[1]]], ids=["among others", "alone"])
 def test_a_gradient_that_is_not_finite_is_zeroed_noised_and_counted(
-    bad: float, books: bool, units: list[list[int]]
+    bad: float, way: str, units: list[list[int]]
 ) -> None:
     table = gradients(4)
     table[1, 7] = bad
     mech = mechanism("dp_sgd", noise_multiplier=1e-3)
-    engine = engine_on(mech, table, units, model=None if books else PlainGradients(WIDTHS))
+    engine = engine_on(mech, table, units, model=WAYS[way](WIDTHS))
     stats = engine.step(0, 0)
     others = [unit for unit in units if unit != [1]]
     expected = checks.reference_sum(table, others, bound=1.0, alpha=[1.0] * 3)
@@ -191,13 +193,13 @@ def test_a_buffer_that_training_replaces_stops_the_trial() -> None:
         engine.step(0, 0)
 
 
-@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
-def test_the_figures_of_a_step_count_what_was_clipped(books: bool) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_the_figures_of_a_step_count_what_was_clipped(way: str) -> None:
     """Norms 0.5, 2 and 4 at C 1, and one that is not finite."""
     table = gradients(4)
     table *= (torch.tensor([0.5, 2.0, 4.0, 1.0]) / table.norm(dim=1)).unsqueeze(1)
     table[3, 0] = math.inf
-    model = None if books else PlainGradients(WIDTHS)
+    model = WAYS[way](WIDTHS)
     mech = mechanism("dp_sgd", max_grad_norm=1.0)
     stats = engine_on(mech, table, [[0], [1], [2], [3]], model=model).step(0, 0)
     counts = [int(n) for n in (stats.clipped, stats.nonfinite, stats.units, stats.records)]
@@ -206,9 +208,9 @@ def test_the_figures_of_a_step_count_what_was_clipped(books: bool) -> None:
     assert stats.vector().dtype == torch.float64
 
 
-@pytest.mark.parametrize("books", [True, False], ids=["books", "autograd"])
-def test_no_gradient_of_a_record_is_left_on_a_parameter(books: bool) -> None:
-    model = None if books else PlainGradients(WIDTHS)
+@pytest.mark.parametrize("way", WAYS)
+def test_no_gradient_of_a_record_is_left_on_a_parameter(way: str) -> None:
+    model = WAYS[way](WIDTHS)
     engine = engine_on(mechanism("dp_sgd"), gradients(4), [[0], [1]], model=model)
     engine.step(0, 0)
     assert all(parameter.grad is None for parameter in engine.model.parameters())
@@ -340,6 +342,22 @@ def test_the_step_keeps_its_claim_with_group_scales(group_scale: str, calibratio
     audit = audit_step(mech, calls=240)
     assert audit.passed
     assert audit.interval[1] > audit.claimed
+
+
+def test_the_audit_runs_the_clipping_by_torch_func(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes as it is, and finds out a clip that is left out."""
+    mech = mechanism("dp_sgd")
+    audit = audit_step(mech, calls=240, by_record=True)
+    assert audit.passed
+    assert audit.interval[0] < audit.claimed < audit.interval[1]
+    real = per_record.clipped_sum
+
+    def loose(*parts: Any, max_grad_norm: float, **fields: Any) -> tuple[Tensor, Tensor]:
+        return real(*parts, max_grad_norm=2 * max_grad_norm, **fields)
+
+    monkeypatch.setattr(per_record, "clipped_sum", loose)
+    assert audit_step(mech, calls=240).passed  # by the books
+    assert not audit_step(mech, calls=240, by_record=True).passed
 
 
 def test_an_audit_needs_noise() -> None:

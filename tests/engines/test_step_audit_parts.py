@@ -70,7 +70,9 @@ def test_the_epoch_that_is_worst_against_its_claim_is_shown(
 ) -> None:
     """Half of a large claim is worse than nine tenths of a small one."""
 
-    def audit(mechanism: Mechanism, epoch: int, *, calls: int, seed: int) -> StepAudit:
+    def audit(
+        mechanism: Mechanism, epoch: int, *, calls: int, seed: int, **fields: object
+    ) -> StepAudit:
         claimed, estimate = (1.0, 0.9) if epoch == 0 else (4.0, 2.0)
         return StepAudit(
             claimed=claimed,

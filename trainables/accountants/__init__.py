@@ -2,18 +2,18 @@
 
 Each file is one accountant with `epsilon(mechanism, *, delta) -> float` (`math.inf` where no
 finite figure holds; `CannotAnalyze` outside its theorem) and a `KIND`. One whose `KIND` is
-"guarantee" also has `of_release(what, *, delta) -> float`, which must not rise with the noise: then
-a config may name it, and a `target_epsilon` and a budget are held by it. `is_exact(what) -> bool`,
-where it has one, says that the figure is the smallest epsilon. The other kinds say in
-`NO_GUARANTEE` why theirs bounds no release. What most callers want is here and imports the
-accounting library only when it is first used:
+"guarantee" also has `of_release(what, *, delta) -> float`, which must not rise with the noise. A
+config may name it, and `target_epsilon` and budgets may use it. The optional `is_exact(what) ->
+bool` is True where the figure is the smallest epsilon. The other kinds give in `NO_GUARANTEE` the
+reason why their figure bounds no release. The functions below import the accounting library at
+their first use:
 
 - `account(mechanism, exact=...)`: every figure of one trial, by the tightest sound accountant.
 - `epsilon_after(mechanism, epochs)`: the running total.
-- `epsilon_sweep(releases, delta=...)`: what all trials of a sweep cost together.
+- `epsilon_sweep(releases, delta=...)`: the composition of all trials of a sweep.
 - `resolve(config, num_records=...)`: a target epsilon turned into a noise multiplier.
 - `release(mechanism)`: what an accountant reads, as plain data that a ledger can keep.
-- `values_of(mechanism)`: all that the figures depend on, the key of whatever keeps them.
+- `values_of(mechanism)`: all that the figures depend on, the key of the cache of figures.
 """
 
 from __future__ import annotations

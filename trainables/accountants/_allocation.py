@@ -11,7 +11,7 @@ S = (Y_1 + ... + Y_t) / t with independent lognormal Y_i, E[Y^p] = exp(p (p - 1)
 - Adding it: (alpha - 1) D_alpha(Q | P) = log E[S^-(alpha - 1)], by the Laplace transform, which is
   that of Y_1 / t to the power t. The paper bounds it by (alpha + t - 1) / (2 t sigma^2).
 
-Neither is ever above alpha / (2 sigma^2): telling the adversary the step costs at most that.
+Neither exceeds alpha / (2 sigma^2), the divergence when the adversary knows the step.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def log_inverse(sigma: float, num_steps: int, exponents: Floats) -> Floats:
     # Before the grid the transform is 1 but for its first u.
     before = exponents * (log_u[0] - _WIDTH) - np.log(-np.expm1(-exponents * _WIDTH))
     found = np.logaddexp(_log_sum(terms), before) + math.log(_WIDTH)
-    # Where the integrand has not vanished at the grid's end, no figure is had.
+    # Where the integrand has not vanished at the grid's end, there is no figure.
     vanished = terms[:, -1] < terms.max(axis=1) - 40
     return np.where(vanished, found - gammaln(exponents), np.inf)
 
@@ -140,6 +140,6 @@ def _log_transform(sigma: float, log_v: Floats) -> Floats:
 
 
 def _log_sum(terms: Floats) -> Floats:
-    """log of the sum of exp over the last axis; scipy's function checks what is known here."""
+    """log of the sum of exp over the last axis, without the input checks of SciPy's function."""
     largest = terms.max(axis=-1, keepdims=True)
     return np.asarray(largest[..., 0] + np.log(np.exp(terms - largest).sum(axis=-1)))

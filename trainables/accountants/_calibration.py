@@ -50,7 +50,7 @@ def resolve(
 def noise_for(
     mechanism: Mechanism, *, target_epsilon: float, accountant: str | None = None
 ) -> float:
-    """The smallest noise multiplier, rounded up, for a mechanism whose own is ignored.
+    """The smallest noise multiplier, rounded up; that of the given mechanism is ignored.
 
     Raises: InvalidInput for a target below 1e-6, or that no noise reaches.
     """
@@ -78,7 +78,8 @@ def noise_for(
 def _refuse_beside(
     what: Release, unit: Mechanism, *, target_epsilon: float, accountant: str | None
 ) -> None:
-    """Raises: InvalidInput where what no noise multiplier scales leaves nothing of the target."""
+    """Raises: InvalidInput where the parts that the noise multiplier does not scale (a noised
+    histogram) exceed the target alone."""
     alone = _figure(replace(what, phases=()), delta=unit.delta, accountant=accountant)
     if alone >= target_epsilon:
         raise InvalidInput(
@@ -99,7 +100,7 @@ def noise_beside(
     """The smallest noise multiplier, rounded up, with which a trial that releases `unit` at noise
     multiplier 1 costs, together with all `others`, at most `target_epsilon`.
 
-    Raises: InvalidInput where the others leave nothing to it.
+    Raises: InvalidInput where the others already cost the target.
     """
     alone = epsilon_sweep(others, delta=delta).epsilon
     if alone >= target_epsilon:
@@ -123,8 +124,8 @@ def smallest_noise_multiplier(
     precision: float = 1e-6,
 ) -> float:
     """The smallest z with epsilon_of(z) <= target, rounded up to 5 digits; epsilon_of must not
-    rise with z. The answer itself has been evaluated: it meets the target. The search leaves
-    `start` in steps of factor `stride` and ends within `precision`, relative.
+    rise with z. The answer has been evaluated and meets the target. The search starts at
+    `start`, steps by the factor `stride` and ends within the relative `precision`.
 
     Raises: InvalidInput where no z up to 10^12 does.
     """
@@ -163,7 +164,7 @@ def smallest_noise_multiplier(
 def near(
     epsilon_of: Callable[[float], float], *, target_epsilon: float, guess: float, slope: float
 ) -> float | None:
-    """What `smallest_noise_multiplier` finds, in two or three evaluations where `guess` is close.
+    """As `smallest_noise_multiplier`, in two or three evaluations where `guess` is close.
 
     `slope` is that of log(epsilon) over log(z), about; the steps taken correct it. The answer has
     been evaluated: it meets the target, and a step of the last digit less would not by the tangent.
@@ -191,15 +192,15 @@ def near(
 def _calibrated(
     unit: Release, delta: float, target_epsilon: float, accountant: str | None
 ) -> float:
-    """For a release with noise multiplier 1: its noise is proportional to it."""
+    """The noise multiplier for a release given at noise multiplier 1."""
     if accountant is None:
 
         def bound(z: float) -> float:
-            """Some hundredths of a second, and a little above the answer."""
+            """An upper bound, a little above the exact figure, in some hundredths of a second."""
             return best(unit.scaled(z), delta=delta, effort="plan")[0]
 
         def figure(z: float) -> float:
-            """Tenths of a second."""
+            """The exact figure, in tenths of a second."""
             return best(unit.scaled(z), delta=delta, effort="running")[0]
 
         guess = smallest_noise_multiplier(bound, target_epsilon=target_epsilon, precision=1e-4)
@@ -215,7 +216,7 @@ def _calibrated(
 
 
 def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str) -> float:
-    """By one entry alone, whatever it can analyse.
+    """The noise multiplier by one accountant.
 
     Raises: CannotAnalyze where the noise that meets the target is outside of its theorem.
     """
@@ -238,7 +239,7 @@ def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str
 
 
 def _round_up(z: float) -> float:
-    """To 5 significant digits, never down.
+    """Rounded up to 5 significant digits.
 
     >>> _round_up(0.905271), _round_up(1.5)
     (0.90528, 1.5)

@@ -30,8 +30,8 @@ def account(
 ) -> PrivacySummary:
     """All figures of a mechanism at its own delta.
 
-    `exact=False` is for planning thousands: every figure is an upper bound of the exact one,
-    `tight` says whether it is the exact one, and `epsilon_replace_one` under Poisson sampling is
+    `exact=False` is for planning thousands of trials: every figure is an upper bound of the exact
+    one, `tight` says whether it equals it, and `epsilon_replace_one` under Poisson sampling is
     left out. `accountant` is an entry of this shelf, default the tightest that is sound here.
 
     Raises: InvalidInput for an unknown accountant, CannotAnalyze where it does not apply.
@@ -68,8 +68,8 @@ def account(
 
 
 def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
-    """Epsilon spent once `epochs` epochs are done: 0 for none. Quick, and never below the figure
-    that `account` gives for a trial stopped there, so that a budget held by it is held.
+    """Epsilon spent after `epochs` epochs, 0 for none: a quick upper bound of the figure that
+    `account` gives for a trial stopped there.
     """
     what = release(mechanism.first(epochs))
     return best(what, delta=mechanism.delta, effort="running")[0] if epochs else 0.0
@@ -106,9 +106,9 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
 
 
 def bounding(accountant: str) -> ModuleType:
-    """The entry of that name, which bounds a release: its `KIND` is "guarantee".
+    """The accountant of that name, whose `KIND` must be "guarantee".
 
-    Raises: InvalidInput for an unknown accountant, CannotAnalyze for one whose figure is none.
+    Raises: InvalidInput for an unknown accountant, CannotAnalyze for another kind.
     """
     module = catalogue.entry("accountants", accountant)
     allowed = catalogue.names("accountants", kind="guarantee")
@@ -119,7 +119,7 @@ def bounding(accountant: str) -> ModuleType:
 
 
 def _profile(what: Release, accountant: str, *, delta: float) -> Sequence[tuple[float, float]]:
-    """Other pairs (epsilon, delta) that an entry knows to hold; none where it has no `profile`."""
+    """Further pairs (epsilon, delta) that hold by the entry's `profile`; none without one."""
     module = catalogue.entry("accountants", accountant)
     if not what.is_finite or not hasattr(module, "profile"):
         return ()
@@ -127,7 +127,7 @@ def _profile(what: Release, accountant: str, *, delta: float) -> Sequence[tuple[
 
 
 def _never(what: Release) -> bool:
-    """Whether an entry without `is_exact` is: it is taken for an upper bound."""
+    """`is_exact` of an entry that has none: its figure counts as an upper bound."""
     return False
 
 
@@ -138,7 +138,7 @@ def _rdp(what: Release, delta: float, *, exact: bool) -> float:
 
 
 def _one_gaussian(what: Release) -> Release:
-    """Epochs on all records as the single Gaussian mechanism they are: one vector, not one each."""
+    """Epochs on all records combined into one Gaussian mechanism, so one vector is computed."""
     summed = what.sampling == "shuffle" or what.sample_rate >= 1
     if not summed or not what.is_finite or not what.everything:
         return what
@@ -154,9 +154,9 @@ def _on_noise_grid(what: Release, fineness: int = _NOISE_GRID) -> Release:
 
 @lru_cache(maxsize=1_024)
 def _within_reach(what: Release) -> Release:
-    """A release of at most 100 phases, whose figure takes seconds: noise of more epochs than that,
-    where it decays, is rounded down, by as little as makes them so few. Gaussian mechanisms on all
-    records are one, without rounding.
+    """A release of at most 100 phases, whose figure takes seconds. Decaying noise with more phases
+    is rounded down on the finest grid that leaves 100. Gaussian mechanisms on all records are
+    combined into one without rounding.
     """
     if len(what.phases) <= _MANY_PHASES or not what.is_finite:
         return what

@@ -1,5 +1,5 @@
-"""What several trials on the same records cost together: composition under one neighbouring
-relation, the charge for adaptive searches, and a privacy filter.
+"""Composition of several trials on the same records under one neighbouring relation, and a
+privacy filter for adaptive searches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FEW, _MANY = 6, 60  # distributions that a quick and an exact composition may c
 
 @dataclass(frozen=True, kw_only=True)
 class SweepSpend:
-    """What `num_releases` releases on the same records cost together.
+    """The composition of `num_releases` releases on the same records.
 
     `epsilon` is `math.inf` where anything is unaccounted for; `neighboring_relation` is None for
     no release at all. `tight` is False for an upper bound.
@@ -99,10 +99,10 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
 
 @dataclass(frozen=True, kw_only=True)
 class RdpFilter:
-    """A total budget, fixed beforehand, for trials whose settings are chosen as one goes along
+    """A total budget, fixed beforehand, for trials with adaptively chosen settings
     (Feldman & Zrnic 2021, Theorem 3.1: Rényi divergences of one fixed order add up to a filter).
 
-    `admits` says whether a trial still fits, `after` is the filter once it has been run.
+    `admits` says whether a trial still fits; `after` is the filter after that trial.
     """
 
     order: float
@@ -124,11 +124,13 @@ class RdpFilter:
         return RdpFilter(order=order, budget=rooms[order])
 
     def admits(self, what: Release) -> bool:
-        """Whether the release fits into what is left."""
+        """Whether the release fits into the remaining budget."""
         return self.spent + self.cost(what) <= self.budget
 
     def after(self, what: Release) -> RdpFilter:
-        """Raises: CannotAnalyze where the release does not fit."""
+        """The filter after the release.
+
+        Raises: CannotAnalyze where the release does not fit."""
         if not self.admits(what):
             raise CannotAnalyze(
                 f"filter: the release costs {self.cost(what):.4g} at order {self.order:g}, more"
@@ -150,7 +152,7 @@ def _room(order: float, epsilon: float, delta: float) -> float:
 
 
 def _grouped(releases: Sequence[Release]) -> list[Release]:
-    """Releases of equal sampling as one, so that equal phases are composed once."""
+    """Releases of equal sampling merged, so that equal phases are composed once."""
     groups: dict[tuple[str, float], list[Release]] = {}
     for what in releases:
         if what.best_of is None:

@@ -20,8 +20,8 @@ _LARGE_MU = 1e4
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Epsilon at `delta` of N(mu, 1) against N(0, 1), both ways (Balle & Wang 2018, Theorem 8).
 
-    For mu above 10^4 the upper bound mu^2 / 2 + mu * Phi^-1(1 - delta), which drops a term that
-    no longer matters: delta(epsilon) <= Phi(mu / 2 - epsilon / mu).
+    For mu above 10^4 the upper bound mu^2 / 2 + mu * Phi^-1(1 - delta), which drops a negligible
+    term: delta(epsilon) <= Phi(mu / 2 - epsilon / mu).
     """
     from dp_accounting import get_epsilon_gaussian
 
@@ -58,8 +58,8 @@ def terms(
 
 
 def terms_of(what: Release, *, shift: float = 1.0) -> list[Term]:
-    """All that a release consists of, as terms; `shift` as in `terms`. In an epoch that is shuffled
-    or allocated each record is in one step for certain.
+    """All phases of a release as terms; `shift` as in `terms`. In a shuffled or allocated epoch
+    each record is in exactly one step.
     """
     rate = what.sample_rate if what.sampling == "poisson" else 1.0
     return [
@@ -69,7 +69,7 @@ def terms_of(what: Release, *, shift: float = 1.0) -> list[Term]:
 
 
 def participation_epsilon(parts: Sequence[Term], *, delta: float) -> float:
-    """An upper bound for Poisson-sampled steps that grants the adversary the coins.
+    """An upper bound for Poisson-sampled steps whose sampling coins the adversary knows.
 
     Given the steps that the record is in, the release is a Gaussian mechanism whose mu^2 is the sum
     of their weights; delta(epsilon) is at most its mean over the coins, because the hockey-stick

@@ -107,7 +107,7 @@ def _one(sigma: float, sample_rate: float, orders: tuple[float, ...]) -> NDArray
     gaussian = GaussianDpEvent(sigma)
     event = gaussian if sample_rate >= 1 else PoissonSampledDpEvent(sample_rate, gaussian)
     # An order whose series does not converge counts as infinite, which is sound, and is logged
-    # once for each order and step: nobody needs to read that.
+    # once for each order and step; that warning is silenced.
     absl = logging.getLogger("absl")
     level = absl.level
     absl.setLevel(logging.ERROR)

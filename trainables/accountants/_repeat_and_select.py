@@ -27,11 +27,11 @@ def divergences(
 
 
 class _OneTrial(NoOpDpEvent):  # type: ignore[misc]  # the library has no types
-    """Stands for one trial of the costliest configuration."""
+    """One trial of the costliest configuration."""
 
 
 class _Accountant(RdpAccountant):  # type: ignore[misc]  # the library has no types
-    """The library's accountant, in which a trial costs the divergences it was made with."""
+    """The library's accountant with given divergences for one trial."""
 
     def __init__(self, one_trial: NDArray[np.float64], orders: tuple[float, ...]) -> None:
         super().__init__(orders)

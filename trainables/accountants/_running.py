@@ -1,7 +1,7 @@
-"""A bound of what releases cost together that follows them as they come and go.
+"""An upper bound of the composition of releases, updated as releases are added or removed.
 
-One addition a release, whatever came before: quick enough to be asked before every epoch of a long
-history. Where it is too large, `epsilon_sweep` over all of them decides.
+An update is one addition, whatever came before, so it is quick enough before every epoch of a long
+history. Where the bound is too large, `epsilon_sweep` over all releases decides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RunningBound:
         self._kinds = self._kinds + other._kinds
 
     def copy(self) -> RunningBound:
-        """One that counts the same."""
+        """A copy with the same counts."""
         made = RunningBound()
         made.merge(self)
         return made

@@ -1,4 +1,4 @@
-"""All that the figures of a mechanism depend on, as plain data: the key of whatever keeps them."""
+"""All that the figures of a mechanism depend on, as plain data: the key of the cache of figures."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ VERSION = 3  # of the accounting code: to be raised with every change of a figur
 
 
 def values_of(mechanism: Mechanism) -> dict[str, Any]:
-    """What every accountant reads of a mechanism, and what a summary shows beside its figures.
+    """The values that accountants read of a mechanism, and those that a summary shows.
 
-    No name of a schedule is among them: a decay is known by the noise of each epoch.
+    Schedules are represented by the noise of each epoch, not by name.
     """
     epochs = range(mechanism.epochs)
     paper = None
@@ -32,7 +32,7 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def warnings(mechanism: Mechanism) -> tuple[str, ...]:
-    """Sentences about a mechanism that a person must see."""
+    """Warnings about a mechanism, one sentence each."""
     found = []
     expected = mechanism.delta * mechanism.num_records
     if mechanism.claims_privacy and expected >= 1:

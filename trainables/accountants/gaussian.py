@@ -2,9 +2,9 @@
 2022), an upper bound for Poisson sampling and random allocation.
 
 Shuffled: each record is in one step of an epoch, so an epoch is one Gaussian mechanism and
-mu^2 = sum over epochs of 1 / sigma_eff^2. Poisson: the adversary is granted the coins, so that only
-the number of participations helps; near the truth where noise is small. Random allocation: the
-adversary is granted the step of each epoch, so that nothing is gained over shuffling.
+mu^2 = sum over epochs of 1 / sigma_eff^2. Poisson: the adversary is assumed to know the sampling
+coins; tight where noise is small. Random allocation: the adversary is assumed to know the record's
+step in each epoch, so the figure is that of shuffling.
 """
 
 from __future__ import annotations

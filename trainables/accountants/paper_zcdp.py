@@ -20,7 +20,7 @@ def epsilon(mechanism: Mechanism, *, delta: float) -> float:
 
     `math.inf` where a z_t is 0.
 
-    Raises: CannotAnalyze for an engine whose schedule the formula is not of.
+    Raises: CannotAnalyze for an engine to which the formula does not apply.
     """
     if not mechanism.has_paper_figure:
         every = catalogue.names("engines")

@@ -55,7 +55,7 @@ def of_release(
     Under replace-one both records move the sum by up to the add-or-remove sensitivity.
 
     Raises: CannotAnalyze for sampling shuffle, and where the noise is so small that only an upper
-    bound (gaussian) is had.
+    bound (gaussian) exists.
     """
     if what.sampling != "poisson":
         other = "gaussian is exact" if what.sampling == "shuffle" else "rdp bounds it"
@@ -67,7 +67,7 @@ def of_release(
     if is_dear(what, delta=delta):
         raise CannotAnalyze(
             f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
-            " the bounds of the accountants gaussian and rdp are had"
+            " the bounds of the accountants gaussian and rdp exist"
         )
     interval = _interval(what, delta, points)
     return least_finite(
@@ -93,7 +93,7 @@ def profile(what: Release, *, delta: float) -> list[tuple[float, float]]:
 
 
 def points_for(what: Release) -> int:
-    """The finest grid that is worth its time: many distributions take a coarser one."""
+    """The number of grid points: fewer the more distributions are composed."""
     return FINE if len(what.phases) <= FEW_PHASES else QUICK
 
 
@@ -105,9 +105,9 @@ def is_dear(what: Release, *, delta: float) -> bool:
 def least_finite(distribution_of: Callable[[float], Any], *, delta: float) -> float:
     """Epsilon of `distribution_of(1.0)`, a privacy loss distribution for noise times a factor.
 
-    Where epsilon is near 709, the logarithm of the largest number, the library divides by a number
-    that has nearly vanished and answers infinity. Less noise, by as little as gets past the
-    place, gives an upper bound.
+    Where epsilon is near 709, the logarithm of the largest number, the library divides by nearly
+    zero and returns infinity. The noise is reduced slightly until epsilon is finite, which gives
+    an upper bound.
     """
     for percent in range(100, 80, -1):
         with np.errstate(over="ignore"):
@@ -165,8 +165,8 @@ def _interval(what: Release, delta: float, points: int) -> float:
 
 
 def _largest_loss(what: Release) -> float:
-    """The privacy loss of one step that is exceeded with probability e^-50, about: the width of
-    what has to be put on the grid where steps are few.
+    """The privacy loss of one step that is exceeded with probability about e^-50: the width of
+    the grid where steps are few.
     """
     losses = [0.0]
     for phases, rate in ((what.phases, what.sample_rate), (what.unsampled, 1.0)):

@@ -31,7 +31,7 @@ SHAPES: Mapping[str, float] = {"geometric": 1.0, "logarithmic": 0.0, "poisson": 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How the trials of a sweep came about.
+    """How the trials of a sweep were chosen.
 
     `kind` is "random" (also for a grid from which configurations are drawn at random), or "grid",
     "tpe", "gp", "asha", ... `mean` and `shape` are of the distribution that the number of trials
@@ -74,7 +74,7 @@ def of_releases(configurations: Sequence[Release], *, delta: float, search: Sear
 
 
 def release_of(configurations: Sequence[Release], *, search: Search) -> Release:
-    """What leaves a search of which only the best trial is released, as a ledger can keep it.
+    """The release of a search that publishes only its best trial, for the ledger.
 
     Raises: as `of_releases`.
     """
@@ -86,7 +86,7 @@ def release_of(configurations: Sequence[Release], *, search: Search) -> Release:
 
 
 def epsilon_of_choice_alone(search: Search, *, delta: float) -> float:
-    """What the choice costs where its trials cost nothing: no noise brings a selection below.
+    """Epsilon of the choice among trials that cost nothing: a lower bound of every selection.
 
     Raises: CannotAnalyze where the theorem does not hold for the search.
     """
@@ -103,8 +103,8 @@ def noise_for(
     `target_epsilon`, where each trial draws one of `at_unit_noise`: what configurations release at
     noise multiplier 1.
 
-    Raises: InvalidInput for a target that no noise reaches: what the choice alone costs, and what
-    stands beside the training noise (a noised histogram).
+    Raises: InvalidInput for a target that no noise reaches, because of the cost of the choice
+    alone or of a noised histogram.
     """
     alone = epsilon_of_choice_alone(search, delta=delta)
     if alone >= target_epsilon:
@@ -123,14 +123,14 @@ def noise_for(
     if beside >= target_epsilon:
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: without the training"
-            f" steps the selection costs {format_epsilon(beside)} (a noised histogram, or what is"
-            " unaccounted)"
+            f" steps the selection costs {format_epsilon(beside)} (a noised histogram, or parts"
+            " without an accountant)"
         )
     return smallest_noise_multiplier(price, target_epsilon=target_epsilon, precision=1e-5)
 
 
 def refuse(search: Search) -> tuple[float, float]:
-    """Mean and shape of the number of trials of a search for which the theorem holds.
+    """Mean and shape of the number of trials, where the theorem holds for the search.
 
     Raises: CannotAnalyze, naming the reason, where it does not.
     """

@@ -1,8 +1,8 @@
-"""Membership inference attacks and audits: each file is one, a higher score says "member".
+"""Membership inference attacks and audits, one a file; a higher score means "member".
 
-An attack is `NEEDS` and `scores(target, knowledge, *, seed)`: arrays in, an array out, with no
-model and no text in sight. `Signals` is what a trial leaves behind for them, `allowed` which
-attacks a split mode allows.
+An attack has `NEEDS` and `scores(target, knowledge, *, seed)`, from arrays to an array, without
+access to model or text. `Signals` is the input that a trial writes for attacks. `allowed` gives
+the attacks that a split mode allows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         sweep_scores,
     )
 
-# A config that names attacks imports this package: the statistics wait until they are asked for.
+# A config that names attacks imports this package, so statistics are imported at first use.
 _OF_PANEL = (
     "curves",
     "estimates",

@@ -1,4 +1,4 @@
-"""Epsilons that scores suggest and do not certify. Their names start with `epsilon_estimate`.
+"""Estimates of epsilon from scores, without a certificate (names `epsilon_estimate_*`).
 
 fdp: one-run audit of a hypothesised trade-off curve (Mahloujifar, Melis & Chaudhuri 2025): it
 rejects "mu-Gaussian DP", not "(epsilon, delta)-DP". gdp: the mu whose AUC this is. cp:
@@ -120,8 +120,8 @@ def clopper_pearson_epsilon(
 def clopper_pearson_of_scores(
     scores: Floats, member: Bools, *, delta: float, p: float = 0.05, seed: int = 0
 ) -> float:
-    """The bound above at a threshold that one random half of the records chose, counted on the
-    other: a threshold chosen on the data it is counted on would find chance.
+    """`clopper_pearson_epsilon` at a threshold chosen on a random half of the records and counted
+    on the other half, because counting on the same half would overfit.
     """
     half = generator(seed, "clopper_pearson").random(len(scores)) < 0.5
     for side in (half, ~half):

@@ -1,6 +1,7 @@
-"""Two Gaussians a record, with and without it, from sums over reference models: their ratio.
+"""The likelihood ratio of two Gaussians for each record, from sums over reference models that
+were trained with and without it.
 
-What LiRA and BaVarIA share; they differ in where the variances come from.
+Shared by LiRA and BaVarIA, which differ in how they estimate the variances.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _predictive(psi: Floats, references: Moments, mean: Floats, side: int) -> Fl
     common = float(_global_variance(references)[side, 0])
     shape = 0.5 * (_PRIOR_MODELS + np.maximum(count - 1, 0))
     rate = 0.5 * (_PRIOR_MODELS * common + references.scatter[side])
-    # The mean is known to one over the number of models; at least as well as from one.
+    # The variance of the mean is one over the number of models, counted as at least one.
     variance = rate / shape * (1 + 1 / np.maximum(count, 1))
     freedom = 2 * shape
     squared = (psi - mean[side]) ** 2 / variance

@@ -1,4 +1,4 @@
-"""What right guesses of coins certify about epsilon (Steinke, Nasr & Jagielski 2023)."""
+"""Lower bounds of epsilon from correctly guessed coins (Steinke, Nasr & Jagielski 2023)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def epsilon_lower_bound(
 def epsilon_estimate_fdp(
     num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: float = 0.05
 ) -> float:
-    """The f-DP companion's epsilon at `delta` under a Gaussian trade-off curve: an estimate."""
+    """Estimate of epsilon at `delta` under a Gaussian trade-off curve (f-DP); no certificate."""
     _check(num_units, num_guesses, num_correct, delta=delta, p=p)
     return _estimates.fdp(num_units, num_guesses, num_correct, delta=delta, p=p)
 

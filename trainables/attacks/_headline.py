@@ -1,4 +1,4 @@
-"""The figures of attacks by name, and the one that stands for all: the strongest attack."""
+"""The figures of attacks by name, and the headline figure: that of the strongest attack."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FIGURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Strongest:
-    """The attack that finds the most members, with its AUC turned so that more is more leakage.
+    """The attack with the largest AUC, oriented so that a higher AUC means more leakage.
 
     `low` and `high` hold for all `num_attacks` attacks together with probability 95 %, so they hold
     for the one that was chosen. `inverted`: its AUC is below 0.5 by more than chance.
@@ -103,10 +103,10 @@ class Strongest:
 
 
 def oriented(metrics: Mapping[str, float | None]) -> list[Strongest]:
-    """Every attack of a trial, turned so that more is more leakage; controls are no attacks.
+    """Every attack of a trial except controls, oriented so that a higher AUC means more leakage.
 
-    An AUC counts as inverted where its interval over all attacks lies below 0.5: whoever knows that
-    much turns the attack around. One that is below 0.5 by chance counts as it is.
+    An AUC counts as inverted where its interval over all attacks is below 0.5, because an adversary
+    could invert the attack. One that is below 0.5 by chance is left as it is.
     """
     measured = {
         name: (value, metrics.get(f"{auc_of(name)}_low"), metrics.get(f"{auc_of(name)}_high"))
@@ -147,10 +147,10 @@ def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
 def widened(
     value: float, low: float | None, high: float | None, *, num_tests: int
 ) -> tuple[float, float]:
-    """The 95 % interval of an AUC as one of `num_tests` that hold together (Bonferroni).
+    """The 95 % interval of an AUC widened for `num_tests` simultaneous tests (Bonferroni).
 
-    It follows `membership.auc`: DeLong's normal interval, cut to [0, 1], and at an AUC of 0 or 1
-    the exact bound. Without an interval nothing is known: (0, 1).
+    As in `membership.auc`: DeLong's normal interval, cut to [0, 1], and at an AUC of 0 or 1 the
+    exact bound. (0, 1) without an interval.
 
     >>> [round(bound, 4) for bound in widened(0.6, 0.5412, 0.6588, num_tests=4)]
     [0.5251, 0.6749]

@@ -1,4 +1,4 @@
-"""What an adversary has beside the target's own signals, and which split allows which attack."""
+"""The adversary's knowledge beyond the target's signals, and the attacks that a split allows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trainables.errors import InvalidInput
 if TYPE_CHECKING:  # a config that names attacks imports this, and SciPy's half a second for nothing
     from scipy import sparse
 
-# A fixed split gives every trial the same members, so other trials say nothing about a record that
-# is in all of them or in none; and without a coin for each record there is nothing to certify.
+# A fixed split gives every trial the same members, so other trials carry no information about a
+# record that is in all of them or in none. Without a coin for each record there is no certificate.
 _WANTS_COINS = frozenset({"references", "coins"})
 
 
 def allowed(mode: SplitMode) -> frozenset[str]:
-    """Names of the attacks that mean something under a split: what an attack `NEEDS` decides."""
+    """Names of the attacks that are valid under a split, by their `NEEDS`."""
     return frozenset(
         name
         for name in catalogue.names("attacks")
@@ -32,11 +32,11 @@ def allowed(mode: SplitMode) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
-    """What the attacks may use; each says in `NEEDS` which of it it cannot do without.
+    """The data that attacks may use; each attack lists in `NEEDS` the parts it requires.
 
     `references`: signals of other trials of the sweep, each with its own mask, over the same
     records. `shadow`: signals of a model of the same architecture on another, public corpus.
-    `texts`: what a person without the model sees of the target's records, [n, d], row by row
+    `texts`: bag-of-words features of the target's records, [n, d], which need no model
     (`blind.bag_of_words`).
     """
 
@@ -46,7 +46,7 @@ class Knowledge:
 
     @property
     def parts(self) -> frozenset[str]:
-        """Names of what is there."""
+        """Names of the parts that are present."""
         present = {
             "references": len(self.references) > 0,
             "shadow": self.shadow is not None,
@@ -80,7 +80,7 @@ def require(attack: str, needs: frozenset[str], knowledge: Knowledge) -> None:
 def same_records(target: Signals, other: Signals) -> Signals:
     """`other` restricted to the target's records.
 
-    Raises: InvalidInput where it lies on another corpus or lacks any of them.
+    Raises: InvalidInput where it is of another corpus or lacks any of them.
     """
     if other.corpus != target.corpus:
         raise InvalidInput(

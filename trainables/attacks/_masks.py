@@ -1,4 +1,4 @@
-"""Trials may be each other's references where their membership masks are independent coins."""
+"""Check that membership masks are independent coins, as trials used as references require."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
     """Raises: InvalidInput where the trials' masks are not independent fair coins.
 
     Two trials with one mask, or a design that gives every record the same number of trials, would
-    tell a target's coin through the others'. Independent coins pass but for odds below 1e-4: a
-    correlation of two masks is beyond 6 standard errors, or the variance of a record's number of
-    trials is outside 1/2 to 2 of a binomial's.
+    reveal a target's coin through the others'. Refused are a correlation of two masks beyond 6
+    standard errors, and a variance of a record's number of trials outside 1/2 to 2 of a binomial's.
+    Independent coins are refused with probability below 1e-4.
     """
     first = trials[0]
     rows = first.judged

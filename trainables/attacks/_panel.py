@@ -1,7 +1,7 @@
 """All figures of all attacks that a trial allows, by name; and those of a whole sweep at once.
 
 `mia_<attack>_<figure>`; `epsilon_lower_bound` is certified (one run); `epsilon_estimate_fdp`,
-`_gdp` and `_cp` suggest and certify nothing. All of them are for the curator only.
+`_gdp` and `_cp` are estimates without a certificate. All of them are for the curator only.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def panel(
 def record_scores(
     target: Signals, knowledge: Knowledge, *, attacks: Collection[str], seed: int = 0
 ) -> dict[str, Floats]:
-    """What each of `attacks` thinks of every record of the target: [n] by name.
+    """The scores of each of `attacks` on every record of the target: [n] by name.
 
     Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
     """
@@ -134,10 +134,10 @@ def sweep_panel(
     scores: Sequence[Mapping[str, Floats]] | None = None,
 ) -> list[dict[str, float]]:
     """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
-    rmia), and the certified bound where the split has one. All trials lie on the same records.
+    rmia), and the certified bound where the split has one. All trials have the same records.
 
-    `deltas` and `sampling` are each trial's own; `scores` are those of `sweep_scores`, where they
-    are at hand. The bounds hold together with probability 95 %.
+    `deltas` and `sampling` have one value a trial; `scores` are those of `sweep_scores`, where they
+    are already computed. The bounds hold together with probability 95 %.
 
     Raises: InvalidInput as `sweep_scores`.
     """
@@ -175,7 +175,7 @@ def certified(
 ) -> dict[str, float]:
     """The one-run figures under their names.
 
-    Raises: InvalidInput where no epsilon exists that the bound could be compared with.
+    Raises: InvalidInput where the mechanism has no epsilon comparable with the bound.
     """
     one_run.refuse_unless_comparable(target.mode, sampling)
     audit = one_run.audit(scores, target, delta=delta, num_trials=num_trials)

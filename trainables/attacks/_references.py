@@ -24,7 +24,7 @@ OUT, IN = 0, 1
 class Moments:
     """Count, sum and sum of squares over models; [2, n]: row OUT of non-members, row IN of members.
 
-    Values should be of the order of 1, or taking one out of the sums loses digits.
+    Values should be of the order of 1; otherwise subtracting one from the sums loses digits.
     """
 
     count: NDArray[np.int64]
@@ -79,7 +79,7 @@ def moments_of(values: Sequence[Floats], members: Sequence[Bools], *, num_record
 def aligned(target: Signals, references: Sequence[Signals]) -> list[Signals]:
     """References on the target's records, in its order.
 
-    Raises: InvalidInput where one lies on other records or another corpus.
+    Raises: InvalidInput where one has other records or another corpus.
     """
     return [same_records(target, reference) for reference in references]
 
@@ -87,7 +87,7 @@ def aligned(target: Signals, references: Sequence[Signals]) -> list[Signals]:
 def psi_against(target: Signals, references: Sequence[Signals]) -> tuple[Floats, Moments]:
     """Standardised psi of the target [n], and the sums of its references'.
 
-    Raises: InvalidInput where a reference lies on other records.
+    Raises: InvalidInput where a reference has other records.
     """
     near = aligned(target, references)
     values = [standardized_psi(reference) for reference in near]
@@ -100,7 +100,7 @@ def leave_one_out(
 ) -> Iterator[tuple[Floats, Moments]]:
     """For each trial its values [n] and the sums over all others; values None: standardised psi.
 
-    Raises: InvalidInput where there are fewer than two trials, or they lie on different records.
+    Raises: InvalidInput where there are fewer than two trials, or their records differ.
     """
     if len(trials) < 2:
         raise InvalidInput(f"expected at least 2 trials as references, got {len(trials)}")
@@ -116,16 +116,16 @@ def leave_one_out(
 def standardized_psi(signals: Signals) -> Floats:
     """psi with mean 0 and standard deviation 1 over the trial's records, [n].
 
-    Trials of a sweep differ in how sure they are of everything (noise, epochs, learning rate); that
-    is no property of a record, and it would drown what is: on SNIPS, 24 models of unlike
-    regularisation, it lifts LiRA's AUC from 0.57 to 0.70. Uses no membership.
+    Trials of a sweep differ in overall confidence (noise, epochs, learning rate), which hides the
+    differences between records. On SNIPS, 24 models of unlike regularisation, standardising raises
+    LiRA's AUC from 0.57 to 0.70. Uses no membership.
     """
     mean, spread = _location(signals)
     return np.asarray((signals.psi - mean) / spread)
 
 
 def likelihoods(trials: Sequence[Signals]) -> list[Floats]:
-    """p(x) of each trial [n], all brought to one common temperature.
+    """p(x) of each trial [n], at one common temperature.
 
     The psi of every trial get the mean of all trials' means and standard deviations, for the reason
     given at `standardized_psi`; with trials of one kind it changes nothing.

@@ -1,4 +1,4 @@
-"""Relative likelihoods: how a record's compares with those of records that were in no model.
+"""Relative likelihoods: a record's likelihood compared with those of records in no model.
 
 The formulas of RMIA (Zarifzadeh, Liu & Shokri 2024), on likelihoods and sums over references.
 """
@@ -54,7 +54,7 @@ def share_beaten(ratio: Floats, population: Floats, *, gamma: float = 1.0) -> Fl
 def likelihood_ratio(
     p_target: Floats, *, p_out: Floats, a: float, p_in: Floats | None = None
 ) -> Floats:
-    """P_x = p_target / p(x); p(x) = (p_in + p_out) / 2, p_in a guess of p_out where not given.
+    """P_x = p_target / p(x); p(x) = (p_in + p_out) / 2, p_in estimated from p_out where not given.
 
     >>> ratio = likelihood_ratio(np.array(0.9), p_out=np.array(0.6), a=0.3)
     >>> round(float(ratio), 6)
@@ -80,7 +80,7 @@ def ratios(
 
 
 def best_a(p_first: Floats, member: Bools, others: Moments, *, population: Bools) -> float:
-    """The a with which the other references tell best who is a member of one of them.
+    """The a with which the other references best separate members of the first reference.
 
     `p_first` and `member` [n] are that reference's; `others` the sums without it.
     """

@@ -1,6 +1,6 @@
-"""What a trained model shows of its records to an attack: numbers, never text.
+"""The outputs of a trained model that attacks read: numbers, never text.
 
-One inference pass gives all of it. The features need no label and have one width for every label
+One inference pass computes them. The features need no label and have one width for every label
 set, so that an attack learnt on one corpus reads the signals of another.
 """
 
@@ -34,19 +34,19 @@ FEATURES = (
     "path",
 )
 _TOP = 3
-# log p and log(1 - p) of a float32 loss mean nothing closer to 0 than this.
+# log p and log(1 - p) of a float32 loss are rounding errors closer to 0 than this.
 _FLOOR = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signals:
-    """One trial's signals on the records that an attack may judge.
+    """One trial's signals on the records of an attack.
 
     `records` are ids in the corpus, strictly increasing. `member`: whether the trial trained on the
     record. `features` is [n, 8] (see `FEATURES`), probabilities as they are. `log_confidence` is
     log p(x) = -(L_intent + L_slots / T) of the true labels, at most 0. `pairs` has the pair's
     number where the split is `paired` and -1 elsewhere. `population` marks records that no trial of
-    the sweep ever trains on (validation, common test): attacks compare with them, none is judged.
+    the sweep ever trains on (validation, common test): attacks compare with them and score none.
     `corpus` is the fingerprint of the corpus, `mode` the split.
     """
 

@@ -1,4 +1,4 @@
-"""What a person without the model sees of records: which words, how many. Numbers, not text."""
+"""Bag-of-words features of records, which need no model. Numbers, not text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""LiRA with variances that few models can bear: a normal-inverse-gamma prior (arXiv 2603.11799).
+"""LiRA with variances under a normal-inverse-gamma prior, for few models (arXiv 2603.11799).
 
 Each record's variance is shrunk towards the common one, and the ratio is of two Student-t
-predictives, which know how little a handful of models tells. The strongest of the panel at low
+predictives, which account for the small number of models. The strongest of the panel at low
 false-positive rates in a sweep of a dozen trials or more.
 """
 
@@ -20,7 +20,7 @@ NEEDS = frozenset({"references"})
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     """Log-ratio of the predictive densities with and without the record, [n].
 
-    Raises: InvalidInput without references, or where they lie on other records.
+    Raises: InvalidInput without references, or where their records differ.
     """
     require("bavaria", NEEDS, knowledge)
     psi, references = psi_against(target, knowledge.references)
@@ -30,6 +30,6 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     """Scores of every trial against all the others, in time linear in trials times records.
 
-    Raises: InvalidInput where there are fewer than two, or they lie on different records.
+    Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]

@@ -1,7 +1,7 @@
-"""The control that never sees the model: a bag-of-words classifier of members (Das et al. 2024).
+"""A control without access to the model: a bag-of-words classifier of members (Das et al. 2024).
 
-If it finds members, the split gives them away (drift, duplicates), and no other attack's figure
-says anything about the model. Its interval must contain 0.5.
+If it finds members, the split reveals them (drift, duplicates), and other attacks' figures do not
+measure the model. Its interval must contain 0.5.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from trainables.attacks._signals import Floats, Signals
 from trainables.errors import InvalidInput
 from trainables.seeding import generator
 
-KIND = "control"  # it sees no model: what it finds is no leakage of one
+KIND = "control"  # it sees no model, so its figure is no leakage
 NEEDS = frozenset({"texts"})
 _FOLDS = 5
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """Rank in (0, 1] of each record among its fold, judged by what was learnt on the others, [n].
+    """Rank in (0, 1] of each record within its fold, by a classifier of the other folds, [n].
 
-    Both records of a pair lie in one fold: learning that one is a member tells that the other is
-    none. Population rows are judged too, and never learnt on.
+    Both records of a pair are in one fold, because the membership of one reveals that of the other.
+    Population rows are scored and never trained on.
 
     Raises: InvalidInput without texts, or with fewer than 5 members or non-members.
     """

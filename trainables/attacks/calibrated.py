@@ -1,6 +1,6 @@
-"""Difficulty calibration: how much surer than other models, on this record (Watson et al. 2022).
+"""Difficulty calibration: confidence above that of other models on a record (Watson et al. 2022).
 
-The simplest use of a sweep as reference models: no masks, no variances, and steady with few models.
+The simplest use of a sweep as reference models: no masks, no variances, stable with few models.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ NEEDS = frozenset({"references"})
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """psi of the target minus the mean psi of the references, [n]; higher says member.
+    """psi of the target minus the mean psi of the references, [n]; higher means member.
 
-    Raises: InvalidInput without references, or where they lie on other records.
+    Raises: InvalidInput without references, or where their records differ.
     """
     require("calibrated", NEEDS, knowledge)
     psi, references = psi_against(target, knowledge.references)
@@ -27,6 +27,6 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     """Scores of every trial against all the others.
 
-    Raises: InvalidInput where there are fewer than two, or they lie on different records.
+    Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     return [psi - others.overall_mean for psi, others in leave_one_out(trials)]

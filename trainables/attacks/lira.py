@@ -1,7 +1,7 @@
-"""Likelihood-ratio attack: is the confidence that of a model with the record, or without it?
+"""Likelihood-ratio attack: models trained with the record against models trained without it.
 
 Carlini et al. 2022. psi = log p - log(1 - p) of a record is near Gaussian over models; the other
-trials of the sweep, each with coins of its own, are draws with and without the record. Online:
+trials of the sweep, with independent coins, are draws with and without the record. Online:
 log N(psi; in) - log N(psi; out). Offline, from models without the record only: Phi((psi - mean_out)
 / std_out). Variances are one number for all records below 64 models (their rule), by record above.
 """
@@ -28,7 +28,7 @@ def scores(
 ) -> Floats:
     """Log-likelihood ratio of every record (online) or a probability (offline), [n].
 
-    Raises: InvalidInput without references, or where they lie on other records.
+    Raises: InvalidInput without references, or where their records differ.
     """
     require("lira", NEEDS, knowledge)
     psi, references = psi_against(target, knowledge.references)
@@ -40,7 +40,7 @@ def all_scores(
 ) -> list[Floats]:
     """Scores of every trial against all the others, in time linear in trials times records.
 
-    Raises: InvalidInput where there are fewer than two, or they lie on different records.
+    Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     return [
         ratio(psi, references, variant=variant, variance=variance)

@@ -1,6 +1,6 @@
-"""Threshold on the loss: what a model has seen, it is surer of (Yeom et al. 2018).
+"""Threshold on the loss, which is lower on members (Yeom et al. 2018).
 
-Needs the record's true labels and nothing else: no other model, no other data.
+Needs only the record's true labels, no other model and no other data.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ NEEDS: frozenset[str] = frozenset()
 
 
 def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
-    """log p of the true intent and tags, [n]; higher says member."""
+    """log p of the true intent and tags, [n]; higher means member."""
     return target.log_confidence

@@ -1,9 +1,9 @@
 """A certified lower bound on epsilon from one training run (Steinke, Nasr & Jagielski 2023).
 
-Every unit had its own fair coin: a record that was in or out, or, in the `paired` split, a pair of
-which one was in. Guess the coins of the r units with the most extreme scores; a mechanism that is
-(epsilon, delta)-DP lets nobody guess more than so many right. Coins of single records bound the
-add-or-remove epsilon, swapped pairs the replace-one epsilon: compare like with like.
+Every unit has an independent fair coin: a record that was in or out, or, in the `paired` split, a
+pair of which one was in. The attack guesses the coins of the r units with the most extreme scores;
+(epsilon, delta)-DP bounds the number of correct guesses. Coins of single records bound the
+add-or-remove epsilon, swapped pairs the replace-one epsilon.
 
 Valid for any score that does not use the target's own coins, and for a number of guesses that was
 fixed beforehand (or a declared grid of them, at the price of a smaller p).
@@ -64,7 +64,7 @@ RELATION: dict[SplitMode, NeighboringRelation] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What one run's guesses say of epsilon at `delta`.
+    """The bound and the estimate of epsilon at `delta` from one run's guesses.
 
     `epsilon_lower_bound` holds with probability at least 1 - `p`. `epsilon_estimate_fdp` is tighter
     and certifies nothing. Of `num_units` coins, `num_guesses` were guessed, `num_correct` rightly.
@@ -84,8 +84,8 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     """The record scores whose extremes are guessed, [n].
 
     With 16 references or more the shrunk likelihood ratio, with fewer the relative likelihood,
-    without any the target's own confidence. The rule is fixed: picking the best would void the
-    bound.
+    without any the target's own confidence. The rule is fixed because choosing the best score
+    would void the bound.
     """
     near = aligned(target, knowledge.references)
     if len(near) >= MODELS_FOR_RATIO:
@@ -100,7 +100,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
 def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     """Scores of every trial against all the others, in time linear in trials times records.
 
-    Raises: InvalidInput where there are fewer than two, or they lie on different records.
+    Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     if len(trials) > MODELS_FOR_RATIO:
         return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
@@ -198,7 +198,7 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
 
 
 def comparable(mode: SplitMode, sampling: Sampling) -> bool:
-    """Whether the split has coins, and the mechanism an epsilon that their bound is about.
+    """Whether the split has coins and the mechanism an epsilon of the relation that they bound.
 
     Coins of single records bound the add-or-remove epsilon, which shuffling does not have.
     """
@@ -206,7 +206,7 @@ def comparable(mode: SplitMode, sampling: Sampling) -> bool:
 
 
 def refuse_unless_comparable(mode: SplitMode, sampling: Sampling) -> None:
-    """Raises: InvalidInput where `comparable` says no."""
+    """Raises: InvalidInput where not `comparable`."""
     if not comparable(mode, sampling):
         raise InvalidInput(
             f"expected data.split paired for the attack one_run with sampling {sampling} (or"
@@ -215,9 +215,9 @@ def refuse_unless_comparable(mode: SplitMode, sampling: Sampling) -> None:
 
 
 def violates(epsilon_lower_bound: float, epsilon_claimed: float) -> bool:
-    """Whether a certified bound exceeds the claim: then the claim is wrong, up to the audit's p.
+    """Whether a certified bound exceeds the claim, which is then wrong up to the audit's p.
 
-    Both at the same delta and for the same neighbouring relation (`Audit.relation`).
+    Both must have the same delta and the same neighbouring relation (`Audit.relation`).
 
     >>> violates(1.2, 1.0), violates(1.0, 1.0), violates(9.0, math.inf)
     (True, False, False)

@@ -1,7 +1,8 @@
-"""Quantile attack: surer than a non-member with such words would be (Bertran et al. 2023).
+"""Quantile regression attack: confidence above that of non-members with like words (Bertran et al.
+2023).
 
-A small regression learns, on records that the model never saw, which confidence only a share of
-`false_positive_rate` of them exceeds, given the words of a record; what exceeds it is a member.
+A regression on records that the model never saw predicts, from a record's words, the quantile of
+confidence that a share `false_positive_rate` of non-members exceeds. Records above it are members.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def scores(
 ) -> Floats:
     """psi minus its predicted (1 - false_positive_rate) quantile for a non-member, [n].
 
-    Learns on the target's population rows only: records that it never trains on and that are not
-    judged.
+    Fits on the target's population rows only: records that it never trains on and that are not
+    scored.
 
     Raises: InvalidInput without texts, or with fewer than 50 population rows.
     """

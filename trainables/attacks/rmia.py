@@ -1,4 +1,4 @@
-"""Relative membership inference: is the record's likelihood ratio above that of other records?
+"""Relative membership inference: a record's likelihood ratio against those of other records.
 
 Zarifzadeh, Liu & Shokri 2024. P_x = p_target(x) / p(x), with p(x) the mean likelihood over models
 with and without x; the score is the share of population records z with P_x / P_z >= gamma. Works
@@ -37,9 +37,9 @@ def scores(
     """Share of the population that the record beats, in [0, 1 + 1/k) for k in it, [n].
 
     `a` None, offline: the value of a grid with which the other references attack the first one
-    best. The population are the records that no trial trains on; without any, the judged records.
+    best. The population is the records that no trial trains on; without any, the scored records.
 
-    Raises: InvalidInput without references, or where they lie on other records.
+    Raises: InvalidInput without references, or where their records differ.
     """
     require("rmia", NEEDS, knowledge)
     near = aligned(target, knowledge.references)
@@ -61,7 +61,7 @@ def all_scores(
 ) -> list[Floats]:
     """Scores of every trial against all the others, in time linear in trials times records.
 
-    Raises: InvalidInput where there are fewer than two, or they lie on different records.
+    Raises: InvalidInput where there are fewer than two, or their records differ.
     """
     if len(trials) < 2:
         raise InvalidInput(f"expected at least 2 trials as references, got {len(trials)}")
@@ -84,7 +84,7 @@ def all_scores(
 
 
 def _chosen(p_first: Floats, first: Signals, references: Moments, variant: Variant) -> float:
-    """a: online it hardly matters; offline it is tried on one reference with the others."""
+    """The value of a: online a constant, offline the best on one reference against the others."""
     if variant == "online":
         return A_DEFAULT
     others = references.plus(p_first, first.member, sign=-1)

@@ -1,12 +1,12 @@
-"""The paper's attack: learn on a shadow model what members look like, read the target with it.
+"""The paper's attack: a classifier of members, trained on a shadow model and applied to the target.
 
 Dupuy et al. 2021, section 4.2, after Shokri et al. 2017 and Salem et al. 2019 (one shadow, data of
 another kind). The shadow has the target's architecture and is trained without noise on half of a
-public corpus; features are the sorted scores of the intent head and of the tagger. What the paper
-leaves open is decided here: one shadow; three sorted intent probabilities; CRF posteriors brought
-to a fixed width (`FEATURES`); logistic regression.
+public corpus; features are the sorted scores of the intent head and of the tagger. Choices that
+the paper leaves open: one shadow; three sorted intent probabilities; CRF posteriors reduced to a
+fixed width (`FEATURES`); logistic regression.
 
-Training the shadow is the caller's work (it needs a training loop): this attack sees signals only.
+The caller trains the shadow, which needs a training loop; this attack reads signals only.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _EPSILON = 1e-6  # bounds the logit of a probability that is 0 or 1
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A trained attack model: shadow statistics, and what was learnt on them."""
+    """A trained attack model: the shadow's statistics and the fitted coefficients."""
 
     mean: Floats
     scale: Floats
     decide: Callable[[Floats], Floats]
 
     def read(self, features: Floats) -> Floats:
-        """Scores [n] of features [n, 8]; higher says member."""
+        """Scores [n] of features [n, 8]; higher means member."""
         return self.decide((transform(features) - self.mean) / self.scale)
 
 
@@ -47,7 +47,7 @@ def transform(features: Floats) -> Floats:
 
 
 def fit(features: Floats, member: Bools, *, seed: int = 0) -> Reader:
-    """Learn from a model whose members are known: features [n, 8], mask [n].
+    """Fit on a model whose members are known: features [n, 8], mask [n].
 
     As many members as non-members are used.
 
@@ -66,7 +66,7 @@ def fit(features: Floats, member: Bools, *, seed: int = 0) -> Reader:
     )
     chosen, labels = transform(features[rows]), member[rows]
     mean, scale = chosen.mean(axis=0), chosen.std(axis=0)
-    scale = np.where(scale > 1e-9, scale, 1.0)  # a constant column tells nothing
+    scale = np.where(scale > 1e-9, scale, 1.0)  # a constant column carries no information
     ready = (chosen - mean) / scale
     model = LogisticRegression(C=1.0, max_iter=1_000).fit(ready, labels)
 
@@ -119,10 +119,10 @@ def default_corpus(target: str, available: Sequence[str]) -> str:
 
 
 def disjoint(shadow_texts: Sequence[bytes], target_texts: Collection[bytes]) -> Bools:
-    """Which shadow records to keep, [n]: those whose text the target corpus does not have.
+    """Which shadow records to keep, [n]: those whose text is not in the target corpus.
 
-    Both sides are hashes of normalised texts. A shadow that trained on records of the target would
-    learn their answers instead of what members look like.
+    Both sides are hashes of normalised texts. A shadow trained on records of the target would
+    learn their labels instead of the traits of members.
     """
     target = frozenset(target_texts)
     return np.array([text not in target for text in shadow_texts], dtype=np.bool_)

@@ -1,1 +1,1 @@
-"""Privacy cards: what a trial's epsilon says, for whom, and what it leaves out, on one page."""
+"""Privacy cards: the meaning of a trial's epsilon, whom it protects and what it excludes."""

@@ -1,8 +1,8 @@
-"""The privacy card: on one page what a trial's epsilon says, for whom, and what it leaves out.
+"""The privacy card: the meaning of a trial's epsilon, whom it protects and what it excludes.
 
-Pure. A card is a document whose fields are an allow list: what is read from elsewhere and is not
-named here is dropped. `make` turns a mechanism and its figures into a card, `page` turns that
-into a page. The figures of the summary (`epsilon`, `delta`, ...) stand at the top level.
+Pure. The fields of a card are an allow list; other fields that are read are dropped. `make` turns
+a mechanism and its figures into a card, `page` turns that into a page. The figures of the summary
+(`epsilon`, `delta`, ...) are at the top level.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MECHANISM = frozenset(field.name for field in fields(Mechanism))
 
 
 class Document(BaseModel):
-    """Plain data to hand on. Its fields are an allow list: others are dropped when it is read."""
+    """Plain data to publish. Its fields are an allow list; others are dropped when it is read."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -49,7 +49,7 @@ class DataSet(Document):
 
 
 class StepAudit(Document):
-    """The measured effective noise multiplier of the step and its interval. No record is in it."""
+    """The measured effective noise multiplier of the step and its interval; reads no record."""
 
     verdict: str | None = None
     claimed: float | None = None
@@ -59,7 +59,7 @@ class StepAudit(Document):
 
 
 class Total(Document):
-    """What all released trials of the sweep cost together."""
+    """The composition of all released trials of the sweep."""
 
     epsilon: float
     delta: float
@@ -85,7 +85,7 @@ class Selection(Document):
 
 
 class Review(Document):
-    """Who judged the card, when (YYYY-MM-DD) and how; all None: nobody has."""
+    """Reviewer, date (YYYY-MM-DD) and decision; all None before a review."""
 
     reviewer: str | None = None
     date: str | None = None
@@ -149,7 +149,7 @@ class PrivacyCard(Document):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a card states beyond the mechanism. `processes` is how many processes ran the
+    """Facts of a card beyond the mechanism. `processes` is how many processes ran the
     `num_workers` of the mechanism; `datasets` maps a role ("training", ...) to a name;
     `step_audit` is the measured effective noise multiplier and its interval; `public` says what
     was taken for public; `attacks` names what the model was attacked with; `n_is_declared` is False
@@ -216,15 +216,15 @@ def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
 
 
 def counted_fields(mechanism: Mechanism) -> dict[str, None]:
-    """Fields of a mechanism that tell a number of private records which was counted: None each."""
+    """Fields of a mechanism that reveal a counted number of private records, each set to None."""
     delta_tells = mechanism.delta == default_delta(mechanism.num_records) < default_delta(1)
     return dict.fromkeys(("num_records", *(("delta",) if delta_tells else ())))
 
 
 def read(document: Any, *, where: object) -> PrivacyCard:
-    """A card that was written as JSON, what it should not hold left out.
+    """A card from its JSON, without fields that are not on the allow list.
 
-    Raises: InvalidData for what is no card.
+    Raises: InvalidData for data that is no card.
     """
     try:
         return PrivacyCard.model_validate(document)
@@ -240,7 +240,7 @@ def with_sweep(
     epsilon_selected: float | None = None,
     refused: str | None = None,
 ) -> PrivacyCard:
-    """The card with the sweep around the trial.
+    """The card with the figures of the trial's sweep.
 
     `total` is the composition of all released trials (`epsilon`, `delta`, `accountant`,
     `neighboring_relation`, `num_releases`). `epsilon_selected` is the price of the best trial alone

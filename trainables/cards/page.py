@@ -87,7 +87,7 @@ def _sweep(card: PrivacyCard) -> list[str]:
     if selection is not None and selection.law is not None:
         return around(selection)
     if total is None:
-        return ["no total was given: whoever saw other trials has learnt more than this card says"]
+        return ["no total was given: other trials of the sweep cost epsilon beyond this card"]
     relation = f", {total.neighboring_relation}" if total.neighboring_relation else ""
     lines = [
         f"all {total.num_releases} released trials together: epsilon"
@@ -129,7 +129,7 @@ def _section(title: str, items: Sequence[str]) -> list[str]:
 
 
 def _cell(text: str | None) -> str:
-    """A person's words as they fit into one cell of a table."""
+    """A reviewer's text, escaped for one cell of a table."""
     return " ".join((text or "").replace("|", "/").split())
 
 
@@ -139,7 +139,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, rounded up: what a guarantee allows is not rounded down."""
+    """A share in percent, rounded up because it bounds what a guarantee allows."""
     if share is None:
         return "-"
     return f"{format_epsilon(min(100.0, 100 * share), digits=3)} %"

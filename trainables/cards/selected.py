@@ -1,5 +1,5 @@
-"""The privacy card of a private selection's best trial: what holds for it is the selection's
-epsilon, never its own.
+"""The privacy card of a private selection's best trial, with the selection's epsilon instead of the
+trial's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHOICE = "the choice of this trial among others"
 
 
 def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
-    """The card of a trial that left alone, from the one that it had among the others.
+    """The card of the only released trial of a selection, from its card as one trial of many.
 
     `price` has `epsilon_selected`, `epsilon_composed` and `delta`, `law` and `mean` of the number
     of trials, and what `epsilon_selected` allows an attacker (the fields of a `ClaimMeaning`).
@@ -49,7 +49,7 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
 
 
 def around(price: Selection) -> list[str]:
-    """The sweep around a trial that left alone, in sentences."""
+    """Sentences about the sweep of a trial that alone was released."""
     mean = price.mean or 0.0
     selected, composed = map(format_epsilon, (price.epsilon_selected, price.epsilon_composed))
     return [

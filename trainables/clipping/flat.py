@@ -1,4 +1,4 @@
-"""The whole gradient is cut to norm C where it is longer (Abadi et al. 2016)."""
+"""The whole gradient is scaled to norm C where it is longer (Abadi et al. 2016)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every gradient is brought to norm C nearly, short ones too: AUTO-S (Bu et al. 2022, "Automatic
-Clipping", arXiv 2206.07136). C is then a part of the learning rate, so one thing less to choose.
+"""Every gradient is scaled to nearly norm C, short ones too: AUTO-S (Bu et al. 2022, "Automatic
+Clipping", arXiv 2206.07136). C then acts as a factor of the learning rate and needs no tuning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Each layer's gradient is cut by itself, to C / sqrt(G) with G layers (McMahan et al. 2018; Bu et
-al. 2023, "On the accuracy and efficiency of group-wise clipping"). A layer with a large gradient
-does not then silence the others.
+"""Each layer's gradient is clipped separately, to C / sqrt(G) with G layers (McMahan et al. 2018;
+Bu et al. 2023, "On the accuracy and efficiency of group-wise clipping"). A layer with a large
+gradient then does not shrink the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every corpus becomes: records, label schemas, memory-mapped corpora, splits and batches.
+"""Records, label schemas, memory-mapped corpora, splits and batches of every corpus.
 
 The readers of the corpora themselves are the shelf `trainables.datasets`.
 """

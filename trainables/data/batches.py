@@ -24,7 +24,8 @@ class PackedBatch:
 
     `inputs` is what the model's feature table made of the tokens. `lengths` int64[B], at least 1
     each; `intents` int64[B] and `tags` int64[T] are indices in the label schema, -1 where the
-    schema lacks the label; `text_keys` int64[B] are the texts' own (see `text_keys`): dropout's.
+    schema lacks the label; `text_keys` int64[B] are keys of the texts for dropout (see
+    `text_keys`).
     """
 
     inputs: dict[str, Tensor] = field(repr=False)
@@ -35,7 +36,7 @@ class PackedBatch:
 
     @classmethod
     def unlabelled(cls, inputs: dict[str, Tensor], lengths: Tensor) -> PackedBatch:
-        """A batch of which only a model's states are read: labels and text keys are 0."""
+        """A batch for computing a model's states alone: labels and text keys are 0."""
         zeros = torch.zeros(len(lengths), dtype=torch.int64)
         tags = torch.zeros(int(lengths.sum()), dtype=torch.int64)
         return cls(inputs=inputs, lengths=lengths, intents=zeros, tags=tags, text_keys=zeros)
@@ -46,14 +47,14 @@ class PackedBatch:
         return int(self.lengths.shape[0])
 
     def to(self, device: torch.device | str) -> PackedBatch:
-        """The same batch on another device; itself where it is there already."""
+        """The same batch on another device, without a copy where it is there already."""
         if self.lengths.device == torch.device(device):
             return self
 
         def moved(tensor: Tensor) -> Tensor:
             if torch.device(device).type != "cuda":
                 return tensor.to(device)
-            # From pinned memory a copy runs beside what the device is still busy with.
+            # From pinned memory a copy overlaps with the device's work.
             return tensor.pin_memory().to(device, non_blocking=True)
 
         return replace(
@@ -67,7 +68,7 @@ class PackedBatch:
 
 
 class FeatureTable(Protocol):
-    """What a model knows of each distinct token of a corpus."""
+    """A model's features of each distinct token of a corpus."""
 
     def collate(
         self, token_ids: NDArray[np.int32], lengths: NDArray[np.int64]
@@ -77,7 +78,7 @@ class FeatureTable(Protocol):
 
 @runtime_checkable
 class RecordTable(Protocol):
-    """What a model knows of each record of a corpus, in the place of a feature table."""
+    """A model's features of each record of a corpus, instead of a feature table of tokens."""
 
     def collate_records(self, records: NDArray[np.int64]) -> dict[str, Tensor]:
         """Model inputs of these records, packed."""

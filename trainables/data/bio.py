@@ -1,4 +1,4 @@
-"""BIO tags to slots and back: the two readings that the field uses, and no third one."""
+"""BIO tags to slots and back, in the two standard readings (conlleval and IOB2)."""
 
 from __future__ import annotations
 

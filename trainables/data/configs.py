@@ -1,4 +1,4 @@
-"""The fields that data sets share: files of utterances with frames, made ones, files of pairs."""
+"""Fields shared by data sets: files of utterances with frames, made utterances, files of pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainables.frozen import MAX_ROWS, MAX_SEED
 
 
 class FromFiles(DataConfig):
-    """Records that lie in files."""
+    """Records in files."""
 
     path: str | None = Field(
         None, description="file or folder; default: the entry's place under $SWEEP_DATA_DIR"
@@ -30,7 +30,7 @@ class FramesConfig(DataConfig):
 
 
 class FrameFiles(FromFiles, FramesConfig):
-    """Utterances with frames that lie in files."""
+    """Utterances with frames in files."""
 
 
 class MadeFrames(FramesConfig):
@@ -43,4 +43,4 @@ class MadeFrames(FramesConfig):
 
 
 class PairFiles(FromFiles):
-    """Pairs of an utterance and its program that lie in files."""
+    """Pairs of an utterance and its program in files."""

@@ -94,7 +94,7 @@ class Corpus:
         return list(self._sequences(self.tokens, self.types, ids))
 
     def frames(self, ids: NDArray[np.int64]) -> list[Frame]:
-        """What each record means: true intent and slots (read as `slots_lenient`)."""
+        """The true intent and slots of each record (read as `slots_lenient`)."""
         tags = self._sequences(self.tags, self._tag_names, ids)
         pairs = zip(self.intent_names(ids), tags, strict=True)
         return [Frame(intent, slots_lenient(sequence)) for intent, sequence in pairs]
@@ -133,12 +133,12 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     path = data_path(config, data_dir=data_dir)
     files: tuple[Path, ...] = entry.files(path, config=config)
     schema: LabelSchema = _schema(config, path, data_dir=data_dir)
-    # A made corpus has no files: its grammar, seed and size say what it is.
+    # A made corpus has no files; its grammar, seed and size identify it.
     made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
     labels = asdict(schema)
     for name in ("tokenize", "intent_separator"):
-        del labels[name]  # they change nothing of what is encoded
+        del labels[name]  # they do not change the encoded corpus
     key = _digest(_FORMAT, config.name, states, made_of, labels)
 
     def encode(folder: Path) -> None:
@@ -154,7 +154,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
 
 
 def data_path(config: DataConfig, *, data_dir: Path) -> Path:
-    """Where the corpus lies: `config.path`, under `data_dir` if it is there, else the default."""
+    """The path of the corpus: `config.path`, below `data_dir` if it is there, else the default."""
     given = path_of(config)
     if given is None:
         place: str = catalogue.entry("datasets", config.name).default_path()
@@ -163,7 +163,7 @@ def data_path(config: DataConfig, *, data_dir: Path) -> Path:
 
 
 def undeclared(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
-    """What of a trial's public side was read from private records, one reason each."""
+    """Public inputs of a trial that were read from private records, one reason each."""
     reasons = []
     if not schema.public:
         reasons.append("the label sets were read from the private records (no data.schema_file)")
@@ -191,7 +191,7 @@ def _place(path: str, data_dir: Path) -> Path:
 def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> storage.Columns:
     """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its own."""
     n, wanted = columns.meta["num_records"], config.max_records
-    assert wanted is not None  # the caller's condition
+    assert wanted is not None  # ensured by the caller
     if wanted > n:
         raise InvalidInput(f"expected data.max_records <= {n}, the records there are, got {wanted}")
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
@@ -201,7 +201,7 @@ def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> stora
 
 
 def made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name`, made by one process while the others wait; it appears whole or not."""
+    """The folder `name`, made atomically by one process while the others wait."""
     folder = cache_dir / name
     if folder.exists():
         return folder
@@ -221,7 +221,7 @@ def made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _state(file: Path) -> list[str | int]:
-    """What changes when a file does, without reading it."""
+    """A value that changes with a file, without reading it (its size and time)."""
     found = file.stat()
     return [str(file.resolve()), found.st_size, found.st_mtime_ns]
 

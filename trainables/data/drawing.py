@@ -18,8 +18,8 @@ from trainables.errors import InvalidInput
 from trainables.seeding import stream_seed
 
 _CHUNK = 32_768
-_MAX_BARREN_CHUNKS = 8  # chunks in a row with hardly a new text: the grammar is exhausted
-_PER_SPEAKER = 25  # utterances in a row that are one speaker's
+_MAX_BARREN_CHUNKS = 8  # consecutive chunks with few new texts: the grammar is exhausted
+_PER_SPEAKER = 25  # consecutive utterances of one speaker
 
 Rows = NDArray[np.uint64]
 
@@ -63,8 +63,8 @@ def _first_of_each(hashes: Rows, seen: Rows) -> NDArray[np.int64]:
 
 
 class _Draw:
-    """The utterances of some rows. A random number depends on the seed, the row and the name of
-    the decision, on nothing else.
+    """The utterances of some rows. A random number depends only on the seed, the row and the name
+    of the decision.
     """
 
     def __init__(self, domain: Domain, seed: int, rows: Rows) -> None:

@@ -1,7 +1,7 @@
-"""What a made corpus is made of: intents with sentence patterns, slots with rules for their values.
+"""The grammar of a made corpus: intents with sentence patterns, slots with rules for their values.
 
-Values are composed and drawn by Zipf's law over ranks (Zipf 1949), so a few are everywhere and most
-are rare: the long tail holds names and numbers that occur in one record only, which a model can
+Values are composed and drawn by Zipf's law over ranks (Zipf 1949), so a few are frequent and most
+are rare. The long tail holds names and numbers that occur in one record only, which a model can
 memorise. `drawing` makes the utterances.
 """
 
@@ -130,7 +130,7 @@ class Domain:
 
     @cached_property
     def schema(self) -> LabelSchema:
-        """The labels of the grammar, sorted: public, since no record is read for them."""
+        """The labels of the grammar, sorted; public, because no record is read for them."""
         return LabelSchema(
             intents=tuple(sorted(self.intents)),
             slots=tuple(sorted(self.slots)),
@@ -148,17 +148,17 @@ class Domain:
 
     @cached_property
     def occurrences(self) -> tuple[Occurrence, ...]:
-        """Every slot of a sentence, and where one stands in it twice, each by itself."""
+        """Every occurrence of a slot in a sentence; a slot that occurs twice counts twice."""
         return tuple(
             dict.fromkeys(slot for s in self.sentences for _, slot in s.pieces if slot is not None)
         )
 
     def recipe(self, config: MadeFrames) -> str:
-        """SHA-256 (hex) of all that decides which utterances are made."""
+        """SHA-256 (hex) of everything that determines the utterances."""
         content = [_ALGORITHM, asdict(self), config.seed, num_utterances(config)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def num_utterances(config: MadeFrames) -> int:
-    """Utterances of a made corpus: as asked for, or 10,000. All are distinct."""
+    """Utterances of a made corpus: as configured, or 10,000. All are distinct."""
     return config.num_utterances or DEFAULT_UTTERANCES

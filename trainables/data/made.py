@@ -1,4 +1,4 @@
-"""A corpus that is made from a grammar: what the shelf of data sets asks of it."""
+"""A corpus made from a grammar, with the functions of an entry of the shelf of data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Made:
     domain: Domain
 
     def default_path(self) -> str:
-        """No folder: it is made, and lies in the cache alone."""
+        """None: a made corpus exists in the cache alone."""
         return f"made/{self.domain.name}"
 
     def files(self, path: Path, *, config: MadeFrames) -> tuple[Path, ...]:
@@ -27,11 +27,11 @@ class Made:
         return ()
 
     def recipe(self, config: MadeFrames) -> str:
-        """What decides the utterances, as a hash."""
+        """Hash of everything that determines the utterances."""
         return self.domain.recipe(config)
 
     def read(self, path: Path, *, config: MadeFrames) -> Iterator[Utterance]:
-        """The utterances of (`seed`, `num_utterances`), made as they are asked for."""
+        """The utterances of (`seed`, `num_utterances`), generated lazily."""
         size = grammar.num_utterances(config)
         return drawing.generate(self.domain, seed=config.seed, size=size)
 
@@ -40,5 +40,5 @@ class Made:
         return self.domain.schema
 
     def pool_size(self, config: MadeFrames) -> int | None:
-        """As many as asked for: no text is made twice."""
+        """The configured number of utterances, which are distinct."""
         return grammar.num_utterances(config)

@@ -1,10 +1,10 @@
-"""Which pairs are private, public, held out: one rule for the plan that accounts and the trial.
+"""The split into private, public and held-out pairs, shared by planning and training.
 
-The first part of the official split that is there is trained on, the last one is the human text
+The first available part of the official split is trained on, the last one is the human text
 that generated text is compared with; a corpus of one part is cut 4:1. A uniform share of the
 training part is declared public (Mireshghallah et al. 2022 take a tenth). With `data.split:
-bernoulli` a trial trains on about half of the private part: each record by an independent fair coin
-of the trial's own, so that what it releases can be audited with the other half.
+bernoulli` a trial trains on about half of the private part, by an independent fair coin for each
+record and trial, so that its release can be audited with the other half.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class PairSplit:
     """Ids of a corpus, none in two of them.
 
     `private` are the records that an epsilon covers. `reference` is human text that is neither
-    validated nor tested on: what a measuring parser may learn from. `held_out` are the records
-    whose coin kept them from `private`; without coins there is none.
+    validated nor tested on, for training a measuring parser. `held_out` are the records excluded
+    from `private` by their coin; empty without coins.
     """
 
     private: Ids
@@ -49,11 +49,11 @@ def split_pairs(
     *,
     mask_seed: int | None = None,
 ) -> PairSplit:
-    """The split of a corpus, by `data.split_seed`; `mask_seed` is the trial's own, for its coins.
-    Without it all records that a coin is thrown for are `private`.
+    """The split of a corpus, by `data.split_seed`; `mask_seed` seeds the trial's coins. Without it
+    all records of the pool of coins are `private`.
 
-    Raises: InvalidInput where no private record is left, or a function that is named does not
-    occur in the training part.
+    Raises: InvalidInput where there is no private record, or a named function does not occur in
+    the training part.
     """
     training, human = _parts(corpus, data)
     order = generator(data.split_seed, "public").permutation(training)
@@ -93,8 +93,8 @@ def split_pairs(
 def num_private_records(
     corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig
 ) -> tuple[int, tuple[str, ...]]:
-    """n of a mechanism, declared or else counted, and why a count is an unaccounted release. With
-    coins it is the expected number: the one that a trial's coins gave is private.
+    """n of a mechanism, declared or counted, and the reason why a count is an unaccounted release.
+    With coins it is the expected number, because the realised one is private.
 
     Raises: InvalidInput as `split_pairs` does.
     """
@@ -113,7 +113,7 @@ def num_private_records(
 def couples(ids: Ids, *, seed: int) -> Ids:
     """A random perfect matching of `ids`: int64[2, len // 2], each column two records.
 
-    With an odd number one record stays out.
+    With an odd number one record is left out.
     """
     order = generator(seed, "couples").permutation(ids)
     return order[: len(order) // 2 * 2].reshape(2, -1)

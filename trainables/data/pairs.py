@@ -1,4 +1,4 @@
-"""Corpora of (utterance, program) pairs, in memory: what a parser and a text generator learn from.
+"""Corpora of (utterance, program) pairs, in memory, for parsers and text generators.
 
 A record is one pair. Unlike utterances with frames (`corpus`), pairs are tens of thousands at most
 and are read whole.
@@ -28,7 +28,7 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.parse.lispress import LispressError, read
 from trainables.seeding import generator
 
-# How official releases name their parts, looked for in the name of a file.
+# Names of the parts in official releases, searched in the name of a file.
 _PART_NAMES: dict[str, Part] = {
     "train": "train",
     "valid": "validation",
@@ -41,7 +41,7 @@ PAIRS = (".jsonl.gz", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One record: an utterance of at least one token, and its program ("" where nobody knows)."""
+    """One record: an utterance of at least one token, and its program ("" where unknown)."""
 
     utterance: str
     program: str
@@ -104,7 +104,7 @@ class PairCorpus:
 
 
 def corpus_of(pairs: Iterable[Pair], *, name: str, public: bool) -> PairCorpus:
-    """A corpus of pairs that are at hand.
+    """A corpus of given pairs.
 
     Raises: InvalidInput where there is none.
     """
@@ -150,8 +150,8 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
 def pair_files(path: Path) -> tuple[Path, ...]:
     """The files that hold the pairs in `path`, a file or a folder.
 
-    In a folder each part is taken from its official dialogues where they are there, and otherwise
-    from the pair files, whose names contain the part's (`pairs_valid.jsonl.gz`).
+    In a folder each part is read from its official dialogues where they exist, and otherwise from
+    the pair files, whose names contain the part's (`pairs_valid.jsonl.gz`).
 
     Raises: InvalidData where there is none.
     """
@@ -192,7 +192,7 @@ def part_of(file: Path) -> Part | None:
 def read_pairs(
     path: Path, *, domain_of: Callable[[str, str], str | None] | None = None
 ) -> Iterator[Pair]:
-    """The pairs of one file: official dialogues or pairs, plain or packed, as its content shows.
+    """The pairs of one file: official dialogues or pairs, plain or packed, by its content.
 
     Official dialogues give every user turn, skipped ones too, as the paper counts them. `domain`
     and `part` are optional fields of a pair; a part in the file's name is the default, and so is
@@ -210,7 +210,7 @@ def read_pairs(
 
 
 def read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each record stands and its fields, unchecked; a dialogue gives its user turns.
+    """Place and unchecked fields of each record; a dialogue gives its user turns.
 
     Raises: InvalidData for what cannot be read, is no JSON object or no dialogue, or is empty.
     """

@@ -18,19 +18,19 @@ class Utterance:
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     intent: str
-    part: Part = "train"  # the part of the corpus' official split it came from
-    group: str | None = None  # whose record it is, where the unit of privacy is a group
+    part: Part = "train"  # part of the official split
+    group: str | None = None  # key of its group, where the unit of privacy is a group
 
 
 @dataclass(frozen=True, slots=True)
 class LabelSchema:
-    """The public label sets of a corpus: what a model's heads are made of.
+    """The public label sets of a corpus, which define a model's heads.
 
     `tags` is derived: "O", then B- and I- of every slot, in the order of `slots`. `source` says
     where the labels come from; `public` is False where they were read from the private records,
     which no epsilon covers. A corpus of slots alone has the one intent `NO_INTENT`. `tokenize` is
     how the corpus' texts were cut into tokens. With an `intent_separator` an intent may be a set:
-    the names of several, sorted, with it between them.
+    several sorted names joined by it.
     """
 
     intents: tuple[str, ...]
@@ -47,7 +47,7 @@ class LabelSchema:
 
     @property
     def labels(self) -> frozenset[str]:
-        """Which of intents, slots and sets of intents there are.
+        """The kinds of labels in the schema: intents, slots, sets of intents.
 
         >>> LabelSchema(intents=("a",), slots=(), source="doc").labels
         frozenset({'intents'})
@@ -74,7 +74,7 @@ Slot = tuple[str, int, int]  # name, first token, one past the last token
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What an utterance means: one intent and slots as (name, start, end) in tokens."""
+    """The meaning of an utterance: one intent and slots as (name, start, end) in tokens."""
 
     intent: str
     slots: tuple[Slot, ...]

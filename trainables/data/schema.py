@@ -1,4 +1,4 @@
-"""Label schemas: what a corpus' labels and size are, known without opening its records.
+"""Label schemas: the labels and size of a corpus without opening its records.
 
 A schema is a JSON object: `intents` and `slots` (lists of names, one of which may be empty),
 `source` (where they come from), `tokenize` (how texts were cut, see `tokenization`),
@@ -29,7 +29,7 @@ _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred let
 
 
 def shipped_schema(name: str) -> LabelSchema:
-    """The schema of a public corpus that comes with this project."""
+    """The schema of a public corpus that ships with this project."""
     return _schema_of(_shipped(name), f"{name}.json")
 
 
@@ -54,7 +54,7 @@ def read_schema(path: Path) -> LabelSchema:
 def declared_pool_size(config: DataConfig) -> int | None:
     """Records of the whole pool, known without opening the data; None where it is not.
 
-    A made corpus has exactly as many as asked for. With `max_records` at most that many are used.
+    A made corpus has exactly the configured number. With `max_records` at most that many are used.
     """
     entry = catalogue.entry("datasets", config.name)
     size: int | None = entry.pool_size(config)

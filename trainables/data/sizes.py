@@ -1,6 +1,4 @@
-"""The n of a mechanism: one rule for the plan that accounts it and the trial that runs it, and one
-for what may be declared.
-"""
+"""The n of a mechanism, shared by planning and training, and the check of a declared n."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ _FAR = 2  # times the training part, or a half of it
 
 
 def num_training_records(config: DataConfig, corpus: Corpus) -> int:
-    """n as declared, or, where nothing is, by the corpus' size (see `Corpus.undeclared`).
+    """n as declared, or else by the corpus' size (see `Corpus.undeclared`).
 
-    In the modes with coins it is the expected number, not the one that this trial's coins gave.
+    In the modes with coins it is the expected number, not the realised one of this trial.
     """
     declared = declared_training_size(config)
     if declared is not None:
@@ -29,7 +27,7 @@ def num_training_records(config: DataConfig, corpus: Corpus) -> int:
 
 
 def rounded_size(number: int) -> int:
-    """Two digits of a count, to be declared in its place.
+    """A count rounded to two digits, to be declared instead of it.
 
     >>> rounded_size(1_237), rounded_size(96), rounded_size(7)
     (1200, 96, 7)
@@ -39,16 +37,16 @@ def rounded_size(number: int) -> int:
 
 
 def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool) -> None:
-    """Refuse a declared number that is not that of the training part, as far as a factor of 2 can
-    tell: noise, delta and the divisor of the sum would be those of another corpus.
+    """Refuse a declared number that differs from the training part's by more than a factor of 2,
+    because noise, delta and the divisor of the sum would be those of another corpus.
 
-    Raises: InvalidData, for the curator's eyes: it has a rounded count of private records.
+    Raises: InvalidData with a rounded count of private records, for the curator only.
     """
     declared = config.num_records
     if declared is None:
         return
     if by_group and corpus.groups is None:
-        return  # refused where the groups are asked for
+        return  # refused where the groups are read
     train = make_split(config, corpus=corpus, mask_seed=0).train
     train = train[~corpus.outside[train]]
     groups = corpus.groups[train] if by_group and corpus.groups is not None else None
@@ -58,7 +56,7 @@ def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool)
 def require_known_size(config: DataConfig) -> None:
     """As `require_declared_size`, of a corpus whose size is known without opening it.
 
-    Raises: InvalidData where the declared number is another one.
+    Raises: InvalidData where the declared number differs.
     """
     known = declared_training_size(config.model_copy(update={"num_records": None}))
     if config.num_records is not None and known is not None:

@@ -4,15 +4,15 @@
 the parts of the corpus (one without a validation part gives 5 % of its training part). `bernoulli`
 and `paired` first reserve 5 % validation and 5 % test, common to all trials of a `split_seed` so
 that their scores compare; the other 90 % are the audit pool, and a trial trains on about half of it
-(45 % of all, as in the paper), by coins of its own:
+(45 % of all, as in the paper), by independent coins:
 
 * `bernoulli`: an independent fair coin for every record;
 * `paired`: records are paired (equal intent, nearest length; by `split_seed`, equal for all
   trials) and an independent fair coin decides which of a pair is trained on, so that a guess at the
   coins is an audit (Steinke et al. 2023; Mahloujifar et al. 2024 for pairs).
 
-Coins are independent between records and trials, never balanced over trials: a balanced design
-would tell a record's coin in one trial by those of the others.
+Coins are independent between records and trials, never balanced over trials, because a balanced
+design would reveal a record's coin in one trial through those of the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ids = NDArray[np.int64]
 
 
 class Records(Protocol):
-    """What a split looks at (see `corpus.Corpus`)."""
+    """The fields of a corpus that a split reads (see `corpus.Corpus`)."""
 
     @property
     def num_records(self) -> int:
@@ -58,8 +58,8 @@ class Records(Protocol):
 class Split:
     """Record ids, ascending and disjoint.
 
-    `audit_pool` [M] and `mask` [M] are there in the modes with coins: the records that a coin was
-    thrown for and whether this trial trains on them. `pairs` [P, 2] is there in mode `paired`.
+    `audit_pool` [M] and `mask` [M] exist in the modes with coins: the records with a coin, and
+    whether this trial trains on them. `pairs` [P, 2] exists in mode `paired`.
     """
 
     train: Ids
@@ -71,7 +71,7 @@ class Split:
 
     @property
     def pair_numbers(self) -> Ids | None:
-        """[M]: the row of `pairs` that each record of the audit pool is in; None without pairs."""
+        """[M]: the row of `pairs` with each record of the audit pool; None without pairs."""
         if self.pairs is None or self.audit_pool is None:
             return None
         numbers = np.empty(self.pairs.size, dtype=np.int64)
@@ -81,7 +81,7 @@ class Split:
 
 
 def make_split(config: DataConfig, *, corpus: Records, mask_seed: int) -> Split:
-    """The split of a corpus; `mask_seed` is the trial's own and matters in the modes with coins.
+    """The split of a corpus; `mask_seed` seeds the trial's coins in the modes with coins.
 
     Raises: InvalidInput where a part would be empty.
     """
@@ -108,8 +108,8 @@ def make_split(config: DataConfig, *, corpus: Records, mask_seed: int) -> Split:
 def training_size(pool_size: int, config: DataConfig) -> int:
     """Training records of a pool, known from its size alone: the declared n of an accountant.
 
-    In mode `bernoulli` the expected number, half the audit pool: the realised one is private.
-    Raises: InvalidInput for the official split, whose parts have sizes of their own.
+    In mode `bernoulli` the expected number, half the audit pool, because the realised one is
+    private. Raises: InvalidInput for the official split, whose parts have other sizes.
     """
     if config.split == "official":
         raise InvalidInput(
@@ -154,7 +154,7 @@ def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:
         mask = coins.random(len(pool)) < 0.5
         return Split(pool[mask], validation, test, pool, mask)
     pairs = _pairs(corpus, pool, seed=config.split_seed)
-    if len(pool) % 2:  # the record without a partner is trained on by no trial
+    if len(pool) % 2:  # no trial trains on the record without a partner
         pool, left = np.sort(pairs.ravel()), np.setdiff1d(pool, pairs)
         test = np.sort(np.concatenate([test, left]))
     side = (coins.random(len(pairs)) < 0.5).astype(np.int64)
@@ -165,7 +165,7 @@ def _with_coins(config: DataConfig, corpus: Records, mask_seed: int) -> Split:
 def _pairs(corpus: Records, pool: Ids, *, seed: int) -> Ids:
     """[M // 2, 2]: records of equal intent next to each other in length, ties in random order.
 
-    What is over of an intent with an odd number of records is paired by length alone.
+    The leftover record of an intent with an odd number of records is paired by length alone.
     """
     intents = np.asarray(corpus.intents[pool], dtype=np.int64)
     lengths = corpus.offsets[pool + 1] - corpus.offsets[pool]

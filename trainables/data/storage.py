@@ -4,8 +4,8 @@
     outside bool[n]  groups int32[n], where records have groups  types.txt  corpus.json
 
 Token i of record r is `tokens[offsets[r] + i]`, an index in `types.txt` (one token a line). Labels
-are indices in the label schema; -1 - j is label j of the names found outside of it. What is held in
-memory while writing: the distinct tokens, and 8 bytes of hash for each record.
+are indices in the label schema; -1 - j is label j of the names found outside of it. Writing holds
+the distinct tokens in memory, and 8 bytes of hash for each record.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Columns:
 
 
 def normalised(tokens: Iterable[str]) -> str:
-    """The text by which records are equal: lower case, one space between tokens."""
+    """The normalised text that identifies a record: lower case, one space between tokens."""
     return " ".join(tokens).lower()
 
 
@@ -71,8 +71,8 @@ def token_places(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArr
 def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema) -> None:
     """Write the corpus of `utterances` into the existing, empty `folder`; equal texts once.
 
-    The first of equal texts stays. Raises: InvalidData where there is no record at all, or more
-    than 32,767 different labels.
+    The first of equal texts is kept. Raises: InvalidData where there is no record, or more than
+    32,767 different labels.
     """
     with _Spool(folder, schema) as spool:
         for utterance in utterances:
@@ -91,7 +91,7 @@ def write(folder: Path, utterances: Iterable[Utterance], *, schema: LabelSchema)
 
 
 def write_subset(folder: Path, columns: Columns, ids: NDArray[np.int64]) -> None:
-    """Write the records `ids` of a corpus as a corpus of their own."""
+    """Write the records `ids` of a corpus as a new corpus."""
     meta = {name: columns.meta[name] for name in ("num_duplicates", "extra_intents", "extra_tags")}
     _write_columns(folder, columns.arrays, ids, types=columns.types, meta=meta)
 
@@ -99,7 +99,7 @@ def write_subset(folder: Path, columns: Columns, ids: NDArray[np.int64]) -> None
 def read(folder: Path) -> Columns:
     """Memory-map a corpus folder.
 
-    Raises: InvalidData where a file of it is missing or does not fit the others.
+    Raises: InvalidData where a file is missing or inconsistent with the others.
     """
     try:
         meta = json.loads((folder / "corpus.json").read_text())
@@ -173,7 +173,7 @@ def _write_columns(
 
 
 class _Spool:
-    """Utterances as they come, encoded and appended to raw files beside the corpus."""
+    """Encodes utterances one by one and appends them to raw files in the folder of the corpus."""
 
     def __init__(self, folder: Path, schema: LabelSchema) -> None:
         self._folder = folder
@@ -215,7 +215,7 @@ class _Spool:
             self._flush()
 
     def _group(self, name: str | None) -> int:
-        """A record without a name is a group of its own."""
+        """A record without a group key is a separate group."""
         if name is not None and name in self._groups:
             return self._groups[name]
         number, self._num_groups = self._num_groups, self._num_groups + 1
@@ -243,7 +243,7 @@ class _Spool:
             file.close()
 
     def columns(self) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
-        """The columns of all that was added, memory-mapped, and the hash of each text."""
+        """The columns of all added utterances, memory-mapped, and the hash of each text."""
         raw: dict[str, NDArray[Any]] = {
             name: np.memmap(self._path(name), dtype=dtype, mode="r")
             if self._path(name).stat().st_size

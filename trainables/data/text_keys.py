@@ -1,8 +1,8 @@
-"""A number of each text, from its own tokens alone: what public coins about a record hang on.
+"""A key of each text, computed from its tokens alone, for public randomness about a record.
 
-Dropout masks and the choice among a group's records come from a public seed. Were they keyed by
-the record's place in the corpus, one record more would move every later record's coins, and the
-sum by more than the bound of one record. Keyed by the text, they are a function of the record.
+Dropout masks and the choice among a group's records come from a public seed. Keyed by the record's
+index in the corpus, an added record would change the coins of all later records, and the sum by
+more than the bound of one record. Keyed by the text, they are a function of the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def token_numbers(tokens: Iterable[str]) -> NDArray[np.uint64]:
-    """64 bits of each token's text."""
+    """A 64-bit hash of each token's text."""
     digests = (hashlib.blake2b(t.encode(), digest_size=8).digest() for t in tokens)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 

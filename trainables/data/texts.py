@@ -1,7 +1,7 @@
 """Tokenised texts for a language model: prompt and text one after another, packed, no padding.
 
-A record is `begin prompt separator text end`, or `begin text end` without a prompt; the loss counts
-from the text on.
+A record is `begin prompt separator text end`, or `begin text end` without a prompt. The loss
+excludes the prompt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainables.errors import InvalidInput
 
 
 class Tokenizer(Protocol):
-    """Cuts texts into ids below `size`; three of them are marks that no text contains."""
+    """Cuts texts into ids below `size`; three ids are marks that occur in no text."""
 
     size: int
     begin: int
@@ -41,7 +41,7 @@ class TextBatch:
 
     `inputs` int64[n]; `targets` int64[n], the next token; `counted` bool[n], whether the loss
     counts it (at least one a record); `lengths` int64[B] rows of each record; `text_keys` int64[B]
-    their own (see `text_keys`): dropout's.
+    keys of the texts for dropout (see `text_keys`).
     """
 
     inputs: Tensor
@@ -62,7 +62,7 @@ class TextBatch:
 
 
 class EncodedTexts:
-    """n records, addressed 0..n-1, cut once: `offsets` [n + 1] in `tokens`, `first` [n] the place
+    """n tokenised records, addressed 0..n-1: `offsets` [n + 1] in `tokens`, `first` [n] the index
     within the record of the first token that the loss counts. Some records may have a prompt.
     """
 
@@ -124,8 +124,8 @@ class EncodedTexts:
 
 
 def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> list[int]:
-    """What stands before a text: `begin`, or `begin prompt separator`, at most half of `max_tokens`
-    for the prompt, or all but 40 of them where that is more.
+    """The ids before a text: `begin`, or `begin prompt separator`. A prompt has at most half of
+    `max_tokens`, or all but 40 of them where that is more.
     """
     if prompt is None:
         return [tokenizer.begin]

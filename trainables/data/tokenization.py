@@ -1,4 +1,4 @@
-"""How a text becomes tokens: a stated choice, since spans and tags are counted in tokens."""
+"""Tokenizations of a text; the choice is stated because spans and tags are counted in tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainables.errors import InvalidInput
 Tokenization = Literal["space", "punctuation"]
 TOKENIZATIONS: tuple[Tokenization, ...] = get_args(Tokenization)
 
-# A word keeps what stands inside of it: don't, e-mail, 10:30, 3.5, a@b.c
+# Signs inside a word stay in it: don't, e-mail, 10:30, 3.5, a@b.c
 _WORD = r"\w+(?:[^\w\s]\w+)*"
 _PATTERNS = {
     "space": re.compile(r"\S+"),
@@ -21,8 +21,8 @@ _PATTERNS = {
 def places(text: str, *, tokenize: Tokenization = "space") -> list[tuple[int, int]]:
     """First character and one past the last of each token.
 
-    `space` cuts at white space alone; `punctuation` makes each sign at the rim of a word a token of
-    its own.
+    `space` cuts at white space alone; `punctuation` makes each sign at the edge of a word a
+    separate token.
 
     >>> [("Hi Maria! 10:30?")[a:b] for a, b in places("Hi Maria! 10:30?", tokenize="punctuation")]
     ['Hi', 'Maria', '!', '10:30', '?']

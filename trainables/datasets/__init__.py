@@ -3,7 +3,7 @@
 "frames": utterances with an intent and slots; `read` yields `Utterance`, `schema` gives its labels.
 "pairs": utterances with a program; `read` yields `Pair`.
 
-`files` lists what is read, `default_path` is the place under the data directory, `pool_size` the
-number of distinct utterances where it is public, `PUBLIC` whether the records are. A made corpus
-has no files; its `recipe` is a hash of all that decides its utterances.
+`files` lists the files to read, `default_path` is the place under the data directory, `pool_size`
+the number of distinct utterances where it is public, `PUBLIC` whether the records are. A made
+corpus has no files; its `recipe` is a hash of everything that determines its utterances.
 """

@@ -1,4 +1,4 @@
-"""What the files of data sets of pairs have in common."""
+"""The functions that data sets of pairs have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.data.pairs import Pair, pair_files, read_pairs
 
 @dataclass(frozen=True)
 class PairSet:
-    """The functions of a data set's file, for pairs that lie at one place."""
+    """The functions of a data set's file, for pairs at one place."""
 
     place: str
     domain_of: Callable[[str, str], str | None] | None = None
@@ -22,11 +22,11 @@ class PairSet:
         return self.place
 
     def files(self, path: Path, *, config: PairFiles) -> tuple[Path, ...]:
-        """What is read. Raises: InvalidData where it is missing."""
+        """The files to read. Raises: InvalidData where one is missing."""
         return pair_files(path)
 
     def read(self, path: Path, *, config: PairFiles) -> Iterator[Pair]:
-        """All parts that are there, in the order of the files.
+        """All available parts, in the order of the files.
 
         Raises: InvalidData, see `data.pairs.read_pairs`.
         """
@@ -34,5 +34,5 @@ class PairSet:
             yield from read_pairs(file, domain_of=self.domain_of)
 
     def pool_size(self, config: PairFiles) -> int | None:
-        """It depends on which parts are there, or would be a count of private records."""
+        """None: it depends on the available parts, or is a count of private records."""
         return None

@@ -4,9 +4,9 @@
     {"text": "call ann", "slots": [["contact", 1, 2]], "intent": "call"}
 
 Tokens are a list, or a text cut at white space; labels are BIO tags, or slots as (name, first
-token, one past the last), or there are none. `intent`, `part` (train, validation, test) and `group`
-(whose record it is) are optional; a corpus has intents and groups for all of its records or for
-none.
+token, one past the last), or absent. `intent`, `part` (train, validation, test) and `group` (the
+key of the record's group) are optional; a corpus has intents and groups for all of its records or
+for none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def default_path() -> str:
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """What is read. Raises: InvalidData where it is missing."""
+    """The files to read. Raises: InvalidData where one is missing."""
     if not path.is_file():
         raise InvalidData(f"expected a JSON-lines file in {path}, got none (see data.path)")
     return (path,)
@@ -47,7 +47,7 @@ def files(path: Path, *, config: Config) -> tuple[Path, ...]:
 def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """The utterances in the order of the file; empty lines are skipped.
 
-    Raises: InvalidData with file and line for what is no such object, and for an empty file.
+    Raises: InvalidData with file and line for another object, and for an empty file.
     """
     files(path, config=config)
     first: Utterance | None = None

@@ -36,7 +36,7 @@ def default_path() -> str:
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """What is read. Raises: InvalidData where it is missing."""
+    """The files to read. Raises: InvalidData where one is missing."""
     if not path.is_file():
         raise InvalidData(
             f"expected the NLU-EVAL file in {path}, got none (see data.path, SWEEP_DATA_DIR)"
@@ -48,7 +48,7 @@ def read(path: Path, *, config: Config) -> Iterator[Utterance]:
     """All utterances; of the 10 folds, 9 is validation and 10 is test in the official split.
 
     Lines whose `status` starts with IRR (irrelevant answers) and lines without an answer are left
-    out, as the source asks. Raises: InvalidData with file and line for what is not this format.
+    out, as the source recommends. Raises: InvalidData with file and line for another format.
     """
     files(path, config=config)
     rows = csv.reader((f"{line}\n" for line in lines(path)), delimiter=";")

@@ -1,8 +1,8 @@
 """Schema-Guided Dialogue: user turns of task dialogues in 20 domains (Rastogi et al., AAAI 2020).
 
 Two forms are read: the data set's own folders of `dialogues_*.json`, and one file of prepared turns
-(`tokens`, `tags`, `intent`, one JSON object a line). An intent is `Domain:ActiveIntent`. It is
-public text for pretraining, near to the corpora of this shelf but none of them.
+(`tokens`, `tags`, `intent`, one JSON object a line). An intent is `Domain:ActiveIntent`. The text
+is public and meant for pretraining; it is similar to the other corpora of this shelf.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def default_path() -> str:
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """What is read. Raises: InvalidData where it is missing."""
+    """The files to read. Raises: InvalidData where one is missing."""
     if path.is_file():
         return (path,)
     found = tuple(sorted(path.rglob("dialogues_*.json")))

@@ -28,7 +28,7 @@ def default_path() -> str:
 
 
 def files(path: Path, *, config: Config) -> tuple[Path, ...]:
-    """What is read. Raises: InvalidData where it is missing."""
+    """The files to read. Raises: InvalidData where one is missing."""
     return bio_files.files(path)
 
 

@@ -32,8 +32,8 @@ class Config(data_configs.PairFiles):
 def domain_of(program: str, agent: str) -> str | None:
     """The domain whose type a program names first, else that of the agent's last act.
 
-    The data give no domains: this is a reading of them. None for a turn that only revises an
-    earlier one ("at five instead") where the agent's act is not known.
+    The data have no domain field, so this is an interpretation. None for a turn that only revises
+    an earlier one ("at five instead") where the agent's act is unknown.
 
     >>> domain_of('(plan (^(Hotel) Book :object (Hotel.name_? (?= "Flight"))))', "")
     'hotel'

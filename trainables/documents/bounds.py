@@ -1,20 +1,18 @@
-"""How large a document and what is in it may be, and the problem of one that is larger."""
+"""Bounds on the size of a document and its values, and the error of one that exceeds them."""
 
 from __future__ import annotations
 
 import math
 
 MAX_BYTES = 1 << 20  # of a file that a person writes
-MAX_DEPTH = 50  # of lists and mappings in one another
+MAX_DEPTH = 50  # levels of nested lists and mappings
 MAX_VALUES = 200_000  # of a YAML document, what aliases stand for counted each time
 MAX_DIGITS = 40  # of an integer: more than any 128-bit one has
 MAX_KEY = 500  # characters
 
 
 class DocumentProblem(ValueError):
-    """What is wrong with a document, in words that quote nothing of it but its keys; `line` from 1
-    where it is known.
-    """
+    """A problem of a document; the message quotes only its keys. `line` from 1 where known."""
 
     def __init__(self, words: str, *, line: int | None = None) -> None:
         super().__init__(words)
@@ -22,7 +20,7 @@ class DocumentProblem(ValueError):
 
 
 def integer(text: str) -> int:
-    """A whole number. Raises: DocumentProblem for one with too many digits.
+    """The integer of a text. Raises: DocumentProblem for one with too many digits.
 
     >>> integer("-12")
     -12
@@ -33,7 +31,7 @@ def integer(text: str) -> int:
 
 
 def decimal(text: str) -> float:
-    """A number. Raises: DocumentProblem for one that no float can hold.
+    """The number of a text. Raises: DocumentProblem for one that no float can hold.
 
     >>> decimal("1e-3")
     0.001

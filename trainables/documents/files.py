@@ -1,4 +1,4 @@
-"""Documents in files. What cannot be read is one problem with the file's name and the line."""
+"""Documents in files. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainables.errors import InvalidData
 def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file.
 
-    Raises: InvalidData for what is no file of at most `max_bytes`, cannot be read, or is no UTF-8.
+    Raises: InvalidData unless it is a readable UTF-8 file of at most `max_bytes`.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe must not wait
@@ -44,7 +44,7 @@ def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
 def read_yaml(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
     """The plain data in a YAML file.
 
-    Raises: InvalidData with the line of what is wrong.
+    Raises: InvalidData with the line of the problem.
     """
     try:
         return parse_yaml(file_text(path, max_bytes=max_bytes))
@@ -55,7 +55,7 @@ def read_yaml(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
 def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
     """The plain data in a JSON file.
 
-    Raises: InvalidData with the line of what is wrong.
+    Raises: InvalidData with the line of the problem.
     """
     try:
         return parse_json(file_text(path, max_bytes=max_bytes))

@@ -21,7 +21,7 @@ def parse_json(text: str) -> Any:
     >>> parse_json('{"a": [1, 2.5, null]}')
     {'a': [1, 2.5, None]}
 
-    Raises: DocumentProblem, whose words quote nothing of the document.
+    Raises: DocumentProblem, whose message quotes nothing of the document.
     """
     try:
         value = _DECODER.decode(text)
@@ -31,7 +31,7 @@ def parse_json(text: str) -> Any:
         raise DocumentProblem("expected JSON", line=error.lineno) from None
     except RecursionError:
         raise _too_deep() from None
-    # What these look for cannot be there otherwise, and most documents are not walked.
+    # These characters are necessary for the problem, so most documents need no walk.
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _require_depth(value)
     if "\\u" in text:

@@ -1,4 +1,4 @@
-"""Files with a record on each line, read in memory that one line bounds."""
+"""Files with a record on each line, read with the memory of one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Line = tuple[int, str | DocumentProblem]
 
 
 def text_lines(file: IO[bytes], *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
-    """(number from 1, line without its end), or what is wrong with it: too long, no UTF-8, a NUL.
+    """(number from 1, line without its end), or the problem of a line: too long, no UTF-8, a NUL.
     Only a line feed ends a line.
 
     >>> import io
@@ -26,8 +26,8 @@ def text_lines(file: IO[bytes], *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[
 
 
 def line_groups(file: IO[bytes], *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[list[Line]]:
-    """As `text_lines`, the lines that have come so far together: who writes line by line into a
-    pipe is answered line by line.
+    """As `text_lines`, in groups of the lines available so far, so that a program that writes line
+    by line into a pipe gets its results line by line.
     """
     number, rest, is_long = 0, b"", False  # `is_long`: `rest` is the end of a line cut already
     read = getattr(file, "read1", file.read)  # what is there already

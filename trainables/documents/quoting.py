@@ -1,4 +1,4 @@
-"""Values as an error quotes them: on one line, cut to a size that people read."""
+"""Values quoted in error messages: on one line and shortened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CHARACTERS = 120
 
 
 def shown(value: Any) -> str:
-    """A value as an error names it, at most about 120 characters, whatever its size.
+    """A value for an error message, at most about 120 characters, whatever its size.
 
     >>> shown("plain"), len(shown("a" * 10**6)) <= 120, len(shown([[0] * 9] * 9)) <= 120
     ("'plain'", True, True)
@@ -20,7 +20,7 @@ def shown(value: Any) -> str:
 
 
 def one_line(message: str, *, characters: int = 2_000) -> str:
-    """A message on one line, without what a terminal would take for a command, cut in its middle.
+    """A message on one line, without terminal control codes, shortened in its middle.
 
     >>> one_line("a\\n b\\x1b[2J")
     'a b\\\\x1b[2J'
@@ -35,7 +35,7 @@ def one_line(message: str, *, characters: int = 2_000) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Never builds the whole text of a large value."""
+    """A `repr` that never builds the whole text of a large value."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""YAML as plain data. Values are read off the parser's events, so that no depth and no alias costs
-more than the document's own size.
+"""YAML as plain data. Values are built from the parser's events, so that depth and aliases cost
+no more than the document's size.
 
-Plain words are read as YAML 1.1 has them, but for what surprises: 1e-3 is a number, 12:30 and
-2026-11-22 are text, and 010 (8 or 10, by the version of YAML) is refused.
+Plain words are read as in YAML 1.1, with exceptions for surprising cases: 1e-3 is a number, 12:30
+and 2026-11-22 are text, and 010 (8 or 10, by the version of YAML) is refused.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def format_yaml(document: Any) -> str:
-    """Plain data as people read it, and as `parse_yaml` reads it back.
+    """Plain data as readable YAML, which `parse_yaml` reads back.
 
     >>> format_yaml({"a": "1e3"})
     "a: '1e3'\\n"
@@ -78,8 +78,8 @@ def format_yaml(document: Any) -> str:
 
 
 class _Open:
-    """A list or mapping that is being read: `size` values so far, `height` levels in one another;
-    `merged` are mappings whose pairs it takes over where it has none of its own.
+    """A list or mapping that is being read: `size` values so far, `height` nested levels;
+    `merged` are mappings that supply pairs for missing keys (`<<`).
     """
 
     def __init__(self, anchor: str | None, *, is_mapping: bool) -> None:
@@ -132,7 +132,7 @@ class _Builder:
                 self._add(done.value, size=done.size, height=done.height, anchor=done.anchor)
             case yaml.AliasEvent():
                 if event.anchor not in self._anchors:
-                    raise DocumentProblem("expected an alias of an anchor that stands before it")
+                    raise DocumentProblem("expected an alias of an anchor earlier in the file")
                 value, size, height = self._anchors[event.anchor]
                 self._add(value, size=size, height=height)
 
@@ -220,7 +220,7 @@ def _plain(text: str) -> Any:
 
 
 def _tagged(text: str, tag: str) -> Any:
-    """The value of a word with a tag, which must be what the word is."""
+    """The value of a word with a tag, which must match the word's type."""
     kind = _KINDS.get(tag)
     if kind is None:
         raise DocumentProblem("expected plain data, got a tag")

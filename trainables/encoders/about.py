@@ -1,4 +1,4 @@
-"""What an encoder's folder says of itself, read without its weights (and without torch)."""
+"""The description of an encoder's folder, read without its weights (and without torch)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SHIPPED = Path(__file__).with_name("shipped")
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """`model` are the fields of a config's model part, as plain data; `card` says what the encoder
-    was made from. `layers` are those whose states are features."""
+    """`model` are the fields of a config's model part, as plain data; `card` lists the corpora of
+    the encoder. `layers` are those whose states are features."""
 
     place: Path
     model: Mapping[str, Any]
@@ -30,7 +30,7 @@ class About:
 
     @property
     def corpora(self) -> tuple[str, ...]:
-        """Names of the corpora that it was pretrained on, and the encoder that it started from."""
+        """Names of the pretraining corpora, and the encoder that the pretraining started from."""
         own = (str(each["name"]) for each in self.card["corpora"])
         return tuple(dict.fromkeys((*own, *map(str, self.card.get("corpora_of_start", ())))))
 
@@ -41,7 +41,7 @@ def shipped() -> tuple[str, ...]:
 
 
 def read_about(name: str) -> About:
-    """What the encoder of that name says: a folder, or one that ships.
+    """The description of the encoder `name`, a folder or one that ships.
 
     Raises: InvalidInput where there is none, InvalidData where its file is damaged.
     """
@@ -67,13 +67,13 @@ def read_about(name: str) -> About:
 def write_about(
     place: Path, *, model: Mapping[str, Any], card: Mapping[str, Any], layers: tuple[int, ...]
 ) -> None:
-    """Write what `read_about` reads; the last file of a folder, so that it is whole then."""
+    """Write the description, last, so that its presence shows that the folder is complete."""
     about = {"format": _FORMAT, "model": dict(model), "layers": layers, "card": dict(card)}
     (place / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def about_of(encoder: str) -> About | None:
-    """What an encoder that ships, or a folder of `sweep pretrain`, says of itself; None for any
+    """The description of an encoder that ships or of a folder of `sweep pretrain`; None for any
     other place.
     """
     is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped()
@@ -81,8 +81,8 @@ def about_of(encoder: str) -> About | None:
 
 
 def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:
-    """Raises: InvalidInput for an encoder that has learnt from the records themselves: no epsilon
-    would cover it.
+    """Raises: InvalidInput for an encoder pretrained on the private records, which no epsilon would
+    cover.
     """
     if data.name in about.corpora:
         raise InvalidInput(
@@ -92,6 +92,6 @@ def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:
 
 
 def words(about: About) -> str:
-    """Which encoder it is and what it learnt from."""
+    """A sentence with the encoder's name and its pretraining corpora."""
     name = about.card.get("name", about.place.name)
     return f"starts from the public encoder {name}, pretrained on {', '.join(about.corpora)}"

@@ -1,7 +1,7 @@
 """The rows of a corpus, computed once and memory-mapped: shared by all trials of all sweeps.
 
-A folder for each corpus, encoder and recipe, for its owner alone: rows are private text in another
-form. `sweep delete --cache` removes it with the rest of the cache.
+A folder for each corpus, encoder and recipe, readable by its owner only, because rows reveal
+private text. `sweep delete --cache` removes it with the rest of the cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trainables.errors import InvalidData
 
 Rows = Mapping[str, Tensor]
 _TOKENS_AT_ONCE = 2_048
-_KEPT_BYTES = 1 << 30  # a batch that comes again, full batches say, is kept up to this size
+_KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,10 @@ def rows_of(
     recipe: Mapping[str, Any],
     cache_dir: Path,
 ) -> CachedRows:
-    """The rows of all records; `compute` makes them of the loader's batches at the first call.
+    """The rows of all records, computed from the loader's batches by `compute` at the first call.
 
-    Names that begin with `token` are of tokens, the others of records.
-
-    `recipe` names all that they depend on beside the corpus: the encoder's content and settings.
+    Names that begin with `token` are of tokens, the others of records. `recipe` identifies the
+    encoder's content and settings, which the rows depend on beside the corpus.
 
     Raises: InvalidData where the files of the cache are damaged.
     """
@@ -114,7 +113,7 @@ def _read(folder: Path, corpus: Corpus) -> CachedRows:
 
 @dataclass(eq=False)
 class CachedTable:
-    """Batches of cached rows, in the place of a model's feature table."""
+    """Batches of cached rows, instead of a model's feature table."""
 
     rows: CachedRows
     offsets: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Where fixed features come from: an encoder of `sweep pretrain`, or a public one of any family."""
+"""Sources of fixed features: an encoder of `sweep pretrain`, or a public one of any family."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ _NONE = LabelSchema(intents=("none",), slots=(), source="none")  # an encoder's 
 
 @dataclass(frozen=True, eq=False)
 class FixedSource:
-    """`layers` are those that there are states of, `default` those that are joined where nothing is
-    said; `widths` of each layer's rows of tokens and of records; `moments(layers, cache_dir)` are
-    public."""
+    """`layers` are the layers with states, `default` those joined by default; `widths` of each
+    layer's rows of tokens and of records; `moments(layers, cache_dir)` are public."""
 
     encoder: Encoder
     layers: tuple[int, ...]
@@ -104,7 +103,7 @@ def _some(
 
 
 def _provenance(card: Mapping[str, Any], place: Path) -> str:
-    """What is public in it: its name, where it started, which corpora it learnt from."""
+    """Provenance for the card: its name, its start and its pretraining corpora."""
     corpora = ", ".join(str(each["name"]) for each in card["corpora"])
     return (
         f"features of the public encoder {card.get('name', place.name)}, pretrained"

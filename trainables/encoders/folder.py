@@ -1,4 +1,4 @@
-"""An encoder on disk: what it is, its weights, its public moments and its card.
+"""An encoder on disk: its description, weights, public moments and card.
 
     encoder.json         the fields of `model`, the card (corpora, licences, counts), the format
     weights.safetensors  in 32, 16 or 8 bits, our names; heads left out (a bert: model.safetensors
@@ -8,7 +8,7 @@
     words.npz            the word table of a clc, where it has one
     tokenizer files      of a bert
 
-A folder has nothing of a private record: it was made from the public corpora that the card names.
+A folder contains no private data; it is made from the public corpora that the card names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trainables.errors import InvalidData
 
 WEIGHTS, NAMES = "weights.safetensors", "names.safetensors"
 WORDS = "words.npz"
-# All that an encoder is; a folder may hold other things of its owner's, which never leave with it.
+# The files of an encoder; other files in its folder are never exported.
 FILES = (
     *(ABOUT, WEIGHTS, MOMENTS, NAMES, WORDS, "config.json", "model.safetensors"),
     *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
@@ -42,7 +42,7 @@ _SCORES = ("projection", "tokens", "records")
 
 @dataclass(frozen=True, eq=False)
 class EncoderFolder:
-    """What `read` found. `model` are the fields of a config's model part, as plain data."""
+    """An encoder that was read. `model` are the fields of a config's model part, as plain data."""
 
     place: Path
     model: Mapping[str, Any]
@@ -65,7 +65,7 @@ def write(
     names: NameScores,
     bits: tensors.Bits,
 ) -> None:
-    """Write all but the files of words and pieces, and the weights of a bert, which are there."""
+    """Write all files but those of words and pieces and the weights of a bert, written earlier."""
     place.mkdir(parents=True, exist_ok=True)
     if weights is not None:
         tensors.save(weights, place / WEIGHTS, bits=bits)
@@ -76,7 +76,7 @@ def write(
 
 
 def read(name: str) -> EncoderFolder:
-    """The encoder that `name` means.
+    """The encoder `name`.
 
     Raises: InvalidInput where there is none, InvalidData where its files are damaged.
     """
@@ -102,7 +102,7 @@ def read(name: str) -> EncoderFolder:
 
 
 def _digest(place: Path) -> str:
-    """Of all files by name and content, those that only `transformers` writes beside them too."""
+    """SHA-256 of all files by name and content, those written by `transformers` included."""
     found = hashlib.sha256()
     for file in sorted(place.iterdir()):
         if file.is_file() and not file.name.startswith("."):

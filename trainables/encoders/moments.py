@@ -1,7 +1,7 @@
-"""Public moments of an encoder's rows, on disk, and those of an encoder that comes without.
+"""Public moments of an encoder's rows: read from disk, or computed for an encoder without them.
 
-An encoder of `sweep pretrain` has moments of the corpora that it learnt from. For any other they
-are taken from made utterances, which are nobody's.
+An encoder of `sweep pretrain` has moments of its pretraining corpora. For any other they are
+computed from made utterances, which contain no personal data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AT_ONCE = 100
 
 
 def save_moments(moments: BothMoments, file: Path, *, layers: Sequence[int] = ()) -> None:
-    """Write them; `layers` says which layers they are of, where the folder does not."""
+    """Write moments; `layers` names their layers where the folder does not."""
     packed = {"layers": torch.tensor(list(layers))} if layers else {}
     for kind, each in zip(_KINDS, moments, strict=True):
         packed |= _packed(kind, each)
@@ -43,7 +43,7 @@ def save_moments(moments: BothMoments, file: Path, *, layers: Sequence[int] = ()
 
 
 def load_moments(file: Path) -> BothMoments:
-    """What `save_moments` wrote.
+    """Read the file of `save_moments`.
 
     Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
     """
@@ -54,8 +54,8 @@ def load_moments(file: Path) -> BothMoments:
 def public_moments(
     encoder: Encoder, layers: Sequence[int], *, place: Path, digest: str, cache_dir: Path | None
 ) -> BothMoments:
-    """Those of `layers`: as `place`, the encoder's folder, has them, else of made utterances, once
-    for all trials that share `cache_dir`.
+    """The moments of `layers`: those in `place`, the encoder's folder, else those of made
+    utterances, computed once for all trials that share `cache_dir`.
 
     Raises: InvalidData where a file of them is damaged.
     """
@@ -79,7 +79,7 @@ def public_moments(
 
 
 def _made_moments(encoder: Encoder, layers: Sequence[int]) -> BothMoments:
-    """Of the states of made utterances."""
+    """Moments of the states of made utterances."""
     tokens, records = MomentSums(), MomentSums()
     for batch in _made_batches(encoder):
         states = encoder.layer_states(batch)
@@ -106,7 +106,7 @@ def _made_batches(encoder: Encoder) -> Iterator[PackedBatch]:
 
 
 def _rounded(moments: BothMoments) -> BothMoments:
-    """As they would be read back."""
+    """The moments after a round trip through the file."""
     tokens, records = (
         _unpacked(kind, _packed(kind, each)) for kind, each in zip(_KINDS, moments, strict=True)
     )
@@ -114,8 +114,8 @@ def _rounded(moments: BothMoments) -> BothMoments:
 
 
 def _packed(kind: str, moments: Moments) -> dict[str, Tensor]:
-    """The covariance as the upper triangle of float16, in units of its largest entry: the ridge
-    that whitening adds is far above what this rounds away."""
+    """The covariance as the upper triangle of float16, in units of its largest entry. The rounding
+    error is far below the ridge of whitening."""
     size = len(moments.mean)
     upper = moments.covariance[np.triu_indices(size)]
     unit = float(np.abs(upper).max()) or 1.0

@@ -1,6 +1,6 @@
-"""What a label's name says before any private record is read: scores learnt on public corpora.
+"""Scores of labels from their names, learnt on public corpora before any private record is read.
 
-A name is read by the encoder like an utterance; its vector is e(name) of norm 1. A token x scores
+The encoder reads a name like an utterance; its vector is e(name) of norm 1. A token x scores
 tag `B-name` as u_B.x + e(name)^T A x and `O` as u_O.x; a record r scores an intent as
 e(name)^T B r. The maps are learnt on public corpora with other labels, and only the names connect
 them with those of a private corpus (Athiwaratkun et al. 2020, arXiv 2009.13272).
@@ -19,7 +19,7 @@ from trainables.data.records import LabelSchema
 
 BIAS = 0.3  # the constant entry of a row
 _MARKS = ("O", "B", "I")  # the first rows of `NameScores.tokens`
-_MARK_WEIGHT = 0.7  # of B or I beside the name, whose vector has norm 1
+_MARK_WEIGHT = 0.7  # weight of B or I relative to the name, whose vector has norm 1
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 
@@ -50,11 +50,11 @@ class NameScores:
         return F.normalize(rows @ self.projection, dim=1)
 
     def of_tokens(self, rows: Tensor) -> Tensor:
-        """Rows of tokens [T, D] -> [T, 3 + N]; times `tag_names` of a schema they are scores."""
+        """Rows of tokens [T, D] -> [T, 3 + N]; scores are the product with `tag_names`."""
         return with_bias(rows) @ self.tokens.t()
 
     def of_records(self, rows: Tensor) -> Tensor:
-        """Rows of records [B, E] -> [B, N]; times vectors of names they are scores."""
+        """Rows of records [B, E] -> [B, N]; scores are the product with vectors of names."""
         return with_bias(rows) @ self.records.t()
 
 

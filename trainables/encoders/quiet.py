@@ -1,4 +1,4 @@
-"""`transformers` without its bars and reports."""
+"""`transformers` without progress bars and reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No report of the weights that a shallower encoder leaves unused, no bar of progress."""
+    """Switch off the report of unused weights of a shallower encoder and the progress bars."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

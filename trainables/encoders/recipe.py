@@ -1,4 +1,4 @@
-"""How an encoder's states become features: which layers, whitened by which public moments."""
+"""From an encoder's states to features: the chosen layers, whitened by public moments."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from trainables.encoders.rows import (
     with_neighbors,
 )
 
-SHRINKAGE = 0.3  # of the public covariance, where nothing else is said
+SHRINKAGE = 0.3  # default shrinkage of the public covariance
 
 
 class States(Protocol):
-    """See `models`: what each layer makes of a batch."""
+    """The states of each layer for a batch (see `models`)."""
 
     @property
     def tokens(self) -> tuple[Tensor, ...]:
@@ -37,13 +37,13 @@ class States(Protocol):
 
 
 class Encoder(Protocol):
-    """The part of a model that features come from."""
+    """The part of a model that computes features."""
 
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
-        """What it needs of each distinct token."""
+        """The features of each distinct token."""
 
     def layer_states(self, batch: PackedBatch) -> States:
-        """What every layer makes of a batch."""
+        """The states of every layer for a batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ class Recipe:
 
     @torch.no_grad()
     def of_batch(self, batch: PackedBatch) -> RowsOf:
-        """Those of a batch of the encoder."""
+        """The rows of a batch of the encoder."""
         return self.of_states(self.encoder.layer_states(batch), batch)
 
     def of_states(self, states: States, batch: PackedBatch) -> RowsOf:
-        """Those of what the encoder made of a batch."""
+        """The rows from the encoder's states of a batch."""
         tokens = features(joined([states.tokens[k] for k in self.layers]), self.white[0])
         if self.neighbors:
             tokens = with_neighbors(tokens, batch.lengths)
@@ -77,7 +77,7 @@ class Recipe:
         return RowsOf(tokens, records)
 
     def of_names(self, names: Sequence[str]) -> Tensor:
-        """[n, E]: the records' rows of names, each read as an utterance of its words."""
+        """[n, E]: record rows of names, each encoded as an utterance of its words."""
         types, places = batches_of_names(names)
         table = self.encoder.feature_table(types)
         lengths = torch.tensor([len(each) for each in places])
@@ -95,7 +95,7 @@ def make_recipe(
     components: int | None = None,
     neighbors: bool = False,
 ) -> Recipe:
-    """Of `layers`, which the moments are of. Scores of names were learnt on the default.
+    """The recipe of `layers`, whose moments are given. Scores of names were learnt on the default.
 
     Raises: ValueError as `rows.whitening` does.
     """

@@ -1,8 +1,9 @@
-"""From the states of an encoder's layers to the features that a linear head reads.
+"""From the states of an encoder's layers to the features of a linear head.
 
-Each layer's row is centred over its own entries and scaled to norm 1; the chosen layers are joined
-and divided by the root of their number; public statistics whiten the joined row; neighbours are put
-beside it; the result has norm 1. All of it is a fixed function of one record and of public numbers.
+Each layer's row is centred over its entries and scaled to norm 1. The chosen layers are
+concatenated and divided by the root of their number. Public statistics whiten the result,
+neighbours are appended, and the final row has norm 1. Features are a fixed function of one record
+and of public numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Moments:
     count: int
 
     def of(self, layers: Sequence[int]) -> Moments:
-        """Those of the chosen layers alone, in that order."""
+        """The moments of the chosen layers alone, in that order."""
         ends = np.cumsum(self.widths)
         where = np.concatenate([np.arange(ends[k] - self.widths[k], ends[k]) for k in layers])
         return Moments(

@@ -1,4 +1,4 @@
-"""What a label schema says of tags beside their names: their parts, and what may follow what."""
+"""The parts of tags in a label schema, and the transitions that BIO allows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 from trainables.data.records import LabelSchema
 
-_OWN = 0.5  # weight of a tag's own row beside those that it shares
+_OWN = 0.5  # weight of a tag's separate row relative to the shared ones
 _NEVER = -1e4  # score of a transition that BIO does not allow
 
 
 def tag_parts(schema: LabelSchema, *, factored: bool) -> NDArray[np.float32]:
-    """[tags, parts]: how much of each part's row is in a tag's weights; rows have norm 1.
+    """[tags, parts]: the weight of each part's row in a tag's weights; rows have norm 1.
 
     Factored: one row for `B` and for `I`, for the type (the last part of a name, `city_name`), for
-    the role (what stands before it, `toloc`, or none), half a row of the tag's own. Names are
-    public. A rare tag is then learnt from parts that are frequent. Plain: each tag its own row.
+    the role (the part before it, `toloc`, or none), and half a row for the tag alone. Names are
+    public. A rare tag is then learnt from frequent parts. Plain: a separate row for each tag.
 
     >>> schema = LabelSchema(intents=("a",), slots=("to.city", "from.city"), source="doc")
     >>> tag_parts(schema, factored=False).shape, tag_parts(schema, factored=True).shape

@@ -1,7 +1,7 @@
 """Tensors on disk in 32, 16 or 8 bits; read back as float32.
 
-In 8 bits a matrix keeps one float32 scale a row: an entry is off by at most 1/254 of the largest of
-its row. Vectors keep 16 bits.
+In 8 bits a matrix has one float32 scale a row, and the error of an entry is at most 1/254 of the
+largest of its row. Vectors keep 16 bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LARGEST = 127
 
 
 def save(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
-    """Write them; whole numbers keep their type."""
+    """Write tensors; whole numbers keep their type."""
     kept: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if bits == 32 or not tensor.is_floating_point():
@@ -33,7 +33,7 @@ def save(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
 
 
 def load(file: Path) -> dict[str, Tensor]:
-    """What `save` wrote, floating point as float32.
+    """The tensors of a file of `save`, floating point as float32.
 
     Raises: OSError, ValueError or SafetensorError where the file is missing or damaged.
     """

@@ -1,8 +1,8 @@
-"""A BERT with fewer word pieces: most of a small encoder's weights are its vocabulary.
+"""A BERT with fewer word pieces, because most weights of a small encoder are its vocabulary.
 
-The vocabulary of a BERT is in the order of frequency in the text that it was made from. What is
-kept is public and fixed: the special pieces, each ASCII sign alone and inside of a word, then the
-first pieces of ASCII letters or digits. Every word of ASCII letters can still be cut into pieces.
+The vocabulary of a BERT is ordered by frequency in its source text. The kept pieces are public and
+fixed: the special pieces, each ASCII sign alone and inside of a word, then the first pieces of
+ASCII letters or digits. Every word of ASCII letters can still be cut into pieces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INSIDE = "##"
 
 
 def with_fewer_pieces(tokenizer: Any, count: int) -> tuple[Any, list[int]]:
-    """The tokenizer with `count` pieces, numbered from 0, and the number that each had before.
+    """The tokenizer with `count` pieces, numbered from 0, and the former number of each.
 
     Raises: InvalidInput for a tokenizer that is no fast WordPiece one, or has fewer pieces.
     """

@@ -1,8 +1,8 @@
-"""Where word vectors come from: hashed and trained, or a public file; never the private records.
+"""Sources of word vectors: hashed and trained, or a public file; never the private records.
 
 A file is GloVe's package, lines of text, or the compact table (`.npz`) that `shorten` makes of one.
 
-Which rows of a pretrained table are trained is decided by the file's own (frequency) order.
+The order of the file (by frequency) decides which rows of a pretrained table are trained.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Pretrained:
 def shorten(source: str, target: Path, *, words: int) -> None:
     """Write the first `words` words of a file, in its order, as a compact table of float16.
 
-    Raises: InvalidInput where `source` names nothing that is there.
+    Raises: InvalidInput where `source` does not exist.
     """
     rows = list(zip(range(words), VectorFile(source).lines(), strict=False))
     np.savez_compressed(
@@ -127,7 +127,7 @@ class VectorFile:
         return np.stack([vector for _, vector in rows])
 
     def wanted(self, words: Sequence[str]) -> Pretrained:
-        """Rank and vector of each of `words` (lower-cased); only these are held in memory."""
+        """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
         lower = [word.lower() for word in words]
         found = self._from_package(set(lower)) if self.source == "glove" else self._scan(set(lower))
         sample = np.stack([vector for _, vector in found.values()]) if found else None

@@ -11,7 +11,7 @@ import torch
 from trainables import catalogue
 from trainables.accountants._gauss import gaussian_epsilon
 from trainables.engines._engine import Engine, Setup
-from trainables.engines._toy import ChosenBatch, ChosenGradients, ChosenRecords
+from trainables.engines._toy import ChosenBatch, ChosenByRecord, ChosenGradients, ChosenRecords
 from trainables.errors import InvalidInput
 from trainables.privacy.audit import StepAudit, distinguish, effective_multiplier
 from trainables.privacy.mechanism import Mechanism
@@ -34,11 +34,14 @@ class _Pair:
     right: tuple[tuple[int, ...], ...]
 
 
-def audit_step(mechanism: Mechanism, *, calls: int = 1_200, seed: int = 0) -> StepAudit:
+def audit_step(
+    mechanism: Mechanism, *, calls: int = 1_200, seed: int = 0, by_record: bool = False
+) -> StepAudit:
     """Run the step of `mechanism` about `calls` times on adversarial neighbouring inputs.
 
     The engine, its clipping, noise and group scales are the real ones; only the model is tiny and
-    the draw is chosen. Both the first and the last epoch are audited. No record is touched, so the
+    the draw is chosen. `by_record`: clipped by `torch.func`, as a model of own code is, in place of
+    the layers' books. Both the first and the last epoch are audited. No record is touched, so the
     result may be published. What it cannot see: the sampling rate and noise reused between steps.
 
     Raises: InvalidInput where `mechanism` adds no noise (nothing is claimed), or calls < 100.
@@ -52,24 +55,38 @@ def audit_step(mechanism: Mechanism, *, calls: int = 1_200, seed: int = 0) -> St
         raise InvalidInput(f"expected calls >= 100, got {calls}")
     epochs = sorted({0, mechanism.epochs - 1})
     audits = [
-        _audit_epoch(mechanism, epoch, calls=calls // len(epochs), seed=seed) for epoch in epochs
+        _audit_epoch(
+            mechanism,
+            epoch,
+            calls=calls // len(epochs),
+            seed=seed,
+            model=ChosenByRecord if by_record else ChosenGradients,
+        )
+        for epoch in epochs
     ]
     return min(audits, key=lambda audit: (audit.passed, audit.estimate / audit.claimed))
 
 
-def _audit_epoch(mechanism: Mechanism, epoch: int, *, calls: int, seed: int) -> StepAudit:
+_Toy = type[ChosenGradients] | type[ChosenByRecord]
+
+
+def _audit_epoch(
+    mechanism: Mechanism, epoch: int, *, calls: int, seed: int, model: _Toy = ChosenGradients
+) -> StepAudit:
     table, pairs = _inputs(mechanism)
     claimed = mechanism.effective_noise_multiplier_at(epoch)
     each = max(2, calls // (4 * len(pairs)))  # half of the calls look for the worst pair
     found = []
     for number, pair in enumerate(pairs):
-        left, right, groups = _release(mechanism, pair, table, epoch, each, (seed, number))
+        names = seed, number
+        left, right, groups = _release(mechanism, pair, table, epoch, each, names, model)
         share = _FALSE_ALARM / (2 * len(pairs))
         found.append(effective_multiplier(left, right, groups=groups, false_alarm=share))
     worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
     # Fresh calls on the worst pair, so that having chosen it does not count.
     again = max(2, calls // 4)
-    left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, (seed, len(pairs)))
+    names = seed, len(pairs)
+    left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, names, model)
     multiplier = effective_multiplier(left, right, groups=groups, false_alarm=_FALSE_ALARM / 4)
     bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=_FALSE_ALARM / 4)
     epsilon = gaussian_epsilon(1 / claimed, _DELTA)
@@ -135,12 +152,13 @@ def _release(
     epoch: int,
     calls: int,
     names: tuple[int, int],
+    model: _Toy = ChosenGradients,
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
     """What `calls` steps on either input release, times M: [calls, D] each, and the groups."""
     sides = []
     groups: list[slice] = []
     for units in (pair.left, pair.right):
-        engine = _engine(mechanism, units, table, names)
+        engine = _engine(mechanism, units, table, names, model)
         groups = [engine.layout.segment(k) for k in range(len(engine.layout.names))]
         released = np.empty((calls, engine.layout.size))
         for call in range(calls):
@@ -155,11 +173,12 @@ def _engine(
     units: tuple[tuple[int, ...], ...],
     table: torch.Tensor,
     names: tuple[int, int],
+    model: _Toy = ChosenGradients,
 ) -> Engine:
     """The mechanism's engine on this input, its group scales settled on the harmless row."""
     batch = ChosenBatch(_draw(mechanism, ((0,),)))
     engine: Engine = catalogue.entry("engines", mechanism.engine).make(
-        ChosenGradients(_WIDTHS),
+        model(_WIDTHS),
         mechanism,
         Setup(
             loader=ChosenRecords(table),

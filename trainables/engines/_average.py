@@ -12,9 +12,9 @@ from trainables import catalogue
 
 
 class RunningAverage:
-    """The average of what `parameters` were after each step, by an entry of the shelf `averages`.
+    """The average of `parameters` over the steps, by an entry of the shelf `averages`.
 
-    No copy is held while the average is the newest iterate itself.
+    No copy is kept while the average equals the newest iterate.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], name: str, *, steps: int) -> None:
@@ -30,7 +30,7 @@ class RunningAverage:
 
     @torch.no_grad()
     def after(self, step: int) -> None:
-        """Take in the parameters as step `step` left them."""
+        """Update the average with the parameters after step `step`."""
         weight = self._weight(step, steps=self._steps)
         if weight >= 1:
             self._mean = None
@@ -39,7 +39,7 @@ class RunningAverage:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside, the parameters have the average's values."""
+        """A context in which the parameters have the average's values."""
         if self._mean is None:
             yield
             return
@@ -55,7 +55,7 @@ class RunningAverage:
         return {f"average.{k}": mean.clone() for k, mean in enumerate(self._mean or ())}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave, on parameters that are restored already."""
+        """Restore a `state_dict`, on parameters that are restored already."""
         self._mean = None
         if "average.0" in state:
             self._mean = [

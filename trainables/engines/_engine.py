@@ -1,7 +1,7 @@
-"""What all engines share: the order of a step, the optimiser, what is counted and what is saved.
+"""The base of all engines: the order of a step, the optimiser, the figures and the saved state.
 
-A step: draw the records, put this process' share of the gradient into one flat buffer, sum it over
-the processes with one all-reduce, divide by a fixed number, let the optimiser have it. Engines
+A step draws the records, puts this process' share of the gradient into one flat buffer, sums it
+over the processes with one all-reduce, divides by a fixed number and calls the optimiser. Engines
 differ in the share and the divisor.
 """
 
@@ -36,7 +36,7 @@ from trainables.system.communication import Communicator
 
 
 class Loader(Protocol):
-    """Where a step's records come from."""
+    """Source of a step's records."""
 
     def batch(self, ids: Ids) -> Any:
         """The batch of these records in this order, as the model's `losses` takes it."""
@@ -45,8 +45,8 @@ class Loader(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class StepStats:
-    """Sums over this process' part of one step, all for the curator only. Tensors: reading one
-    waits for the device, so they are read once an epoch.
+    """Sums over this process' part of one step, all for the curator only. They are tensors, read
+    once an epoch because reading waits for the device.
 
     `loss` over `records`; `norm` (before clipping, scaled space) and `clipped` over `units` that
     have records; `nonfinite` counts the units left out because their gradient was not finite.
@@ -70,16 +70,16 @@ class StepStats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setup:
-    """What an engine works with, beside the model and the mechanism.
+    """The inputs of an engine beside the model and the mechanism.
 
-    `ids` int64[n] are the training records; `groups` int[n] whose record each is, with unit group,
-    `text_keys` int64[n] what the choice of at most so many records of a group hangs on.
+    `ids` int64[n] are the training records; with unit group, `groups` int[n] are their groups and
+    `text_keys` int64[n] key the choice among the records of a group.
     `key` is the attempt's secret, equal on every process, `seed` the public seed. `trial_id` and
-    `attempt` keep the streams of noise apart. `physical_batch_size` bounds the records a process
-    forwards at once. `public_batch` is where alpha_k comes from with group_scale `public`.
-    `secure_noise` draws a GPU's noise on the CPU, from AES-256-CTR, which a CPU's noise always is.
+    `attempt` separate the streams of noise. `physical_batch_size` bounds the records a process
+    forwards at once. `public_batch` determines alpha_k with group_scale `public`.
+    `secure_noise` draws a GPU's noise on the CPU from AES-256-CTR, as noise on a CPU always is.
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
-    `sampler` replaces the mechanism's own sampling, for audits of a chosen batch. `optimizer`,
+    `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer`,
     `learning_rate_decay` and `iterate_average` are entries of those shelves (`averages`).
     """
 
@@ -122,7 +122,7 @@ class Engine(ABC):
     """Takes the steps of one trial on one process of its group.
 
     Every process of `comm` makes the same calls. `released` is the flat gradient that the last step
-    gave to the optimiser: all that the step makes known of its records.
+    gave to the optimiser, the whole release of the step.
     """
 
     def __init__(self, model: nn.Module, mechanism: Mechanism, setup: Setup) -> None:
@@ -151,14 +151,14 @@ class Engine(ABC):
         self._average = RunningAverage(
             self.layout.parameters, setup.iterate_average, steps=mechanism.steps
         )
-        self._last: tuple[Ids, Any] | None = None  # of full batches that are one pass: no other
+        self._last: tuple[Ids, Any] | None = None  # kept for full batches that are one pass
         self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
         _refuse_different_weights(self.layout, comm)
 
     def mechanism(self) -> Mechanism:
-        """What the steps release, as accountants read it."""
+        """The mechanism of the steps, for accountants."""
         return self._mechanism
 
     @abstractmethod
@@ -167,13 +167,13 @@ class Engine(ABC):
 
     @abstractmethod
     def _divisor(self, draw: Draw) -> float:
-        """What the sum over all processes is divided by."""
+        """The divisor of the sum over all processes."""
 
     def step(self, epoch: int, step: int) -> StepStats:
         """Take step `step` (from 0) of epoch `epoch`.
 
-        Raises: TrialFailed where the step was taken before (its noise must not meet another
-            gradient) or a worker's share is missing from the sum: nothing is released then.
+        Raises: TrialFailed where the step was taken before (its noise must not be reused for
+            another gradient) or a worker's share is missing from the sum; nothing is released.
         """
         index = self._mechanism.steps_until(epoch) + step
         if index < self._next_step:
@@ -219,8 +219,8 @@ class Engine(ABC):
         return []
 
     def _noise(self, epoch: int) -> dict[str, float]:
-        """`noise_norm`: the expected norm of the noise in a released mean gradient, to be held
-        against `gradient_norm`. It is computed from the mechanism alone and is public.
+        """`noise_norm`: the expected norm of the noise in a released mean gradient, to be compared
+        with `gradient_norm`. It is computed from the mechanism alone and is public.
         """
         mechanism = self._mechanism
         if not mechanism.is_private:
@@ -230,12 +230,12 @@ class Engine(ABC):
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Inside, the model has the average of its iterates, which is what is released."""
+        """A context in which the model has the average of its iterates, which is released."""
         with self._average.in_place():
             yield
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Flat tensors: optimiser and average, the steps taken, what a subclass adds."""
+        """Flat tensors: optimiser, average, number of steps, and the state of a subclass."""
         return {
             "next_step": torch.tensor(self._next_step),
             **self._optimizer.state_dict(),
@@ -243,7 +243,7 @@ class Engine(ABC):
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave, on a model whose weights are already restored."""
+        """Restore a `state_dict`, on a model whose weights are already restored."""
         self._optimizer.load_state_dict(state)
         self._average.load_state_dict(state)
         self._next_step = int(state["next_step"])
@@ -257,7 +257,7 @@ class Engine(ABC):
         return self._source.add(self._batch(draw.records[where]), tensor, out)
 
     def _batch(self, ids: Ids) -> Any:
-        """The loader's batch, on the model's device; that of the step before where it is it."""
+        """The loader's batch, on the model's device; the last one again where it is the same."""
         if self._last is not None and np.array_equal(self._last[0], ids):
             return self._last[1]
         batch = self._loader.batch(ids)

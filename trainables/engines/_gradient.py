@@ -1,4 +1,5 @@
-"""Sums of gradients into a flat buffer: by the layers' books where kept, else autograd."""
+"""Sums of gradients into a flat buffer: by the layers' books where kept, else by `torch.func` where
+a model can be taken apart into records, else by autograd, a pass for each unit."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from trainables.layers import bookkeeping
 from trainables.layers.precision import Precision, passes_in
+from trainables.privacy import per_record
 from trainables.privacy.clip_rule import FLAT, ClipRule
 from trainables.privacy.flat import FlatGradient
 
@@ -17,8 +19,9 @@ from trainables.privacy.flat import FlatGradient
 class GradientSource:
     """Adds weighted sums of a model's per-record gradients to flat buffers.
 
-    `per_unit` says whether many units can be clipped in one backward pass; otherwise each unit
-    takes a pass of its own, which is slower and gives the same sum. `precision` is that of the
+    `per_unit` says whether many units can be clipped in one backward pass, `per_record` whether
+    many can where each is one record; otherwise each unit takes a pass of its own, which is slower
+    and gives the same sum. `precision` is that of the
     products in forward and backward passes; norms and sums are float32 in any case.
     """
 
@@ -27,6 +30,7 @@ class GradientSource:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.per_unit = bookkeeping.supports(_LossRecorder(model, "fp32"))
+        self.per_record = not self.per_unit and isinstance(model, per_record.ByRecord)
 
     def add_mean(self, batch: Any, out: FlatGradient) -> None:
         """Add the mean gradient of a batch to `out`."""
@@ -58,7 +62,21 @@ class GradientSource:
         group_scale: Tensor,
         rule: ClipRule = FLAT,
     ) -> tuple[Tensor, Tensor]:
-        """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached)."""
+        """Add the clipped gradient of every unit to `out`: (norms [U], losses [B], detached).
+
+        Without books every unit must be one record, in the order of the units.
+        """
+        if not self.per_unit:
+            with passes_in(self.precision, out.data.device):
+                return per_record.clipped_sum(
+                    self.model,
+                    batch,
+                    weight_of_record=weights,
+                    max_grad_norm=max_grad_norm,
+                    group_scale=group_scale,
+                    out=out.data,
+                    rule=rule,
+                )
         recorder = _LossRecorder(self.model, self.precision)
         norms = bookkeeping.clipped_sum(
             recorder,

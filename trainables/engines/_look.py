@@ -1,4 +1,4 @@
-"""How an engine is shown: its name for people, its colour and its mark in every picture."""
+"""The appearance of an engine in charts: label, colours and mark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Mark = Literal["circle", "triangle", "square", "diamond", "cross"]
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """`label` is the name for people. `light` and `dark` are #rrggbb on light paper and on a dark
-    screen. `mark` is that of its trials; None: the mark of their noise decay.
+    """`label` is the displayed name. `light` and `dark` are #rrggbb on a light and on a dark
+    background. `mark` is that of its trials; None: the mark of their noise decay.
     """
 
     label: str

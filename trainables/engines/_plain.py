@@ -11,7 +11,7 @@ from trainables.privacy.sampling import Draw
 
 
 class PlainEngine(Engine):
-    """Divides by the number of records drawn: nothing is claimed that this could give away."""
+    """Divides by the number of records drawn, which is allowed because no privacy is claimed."""
 
     def _divisor(self, draw: Draw) -> float:
         return float(max(1, draw.num_drawn))

@@ -41,6 +41,9 @@ class PrivateEngine(Engine):
         self._stream = ("noise", setup.trial_id, setup.attempt)
         self._secure = setup.secure_noise
         self._scratch: FlatGradient | None = None
+        keep_draws_secret = getattr(model, "keep_draws_secret", None)
+        if keep_draws_secret is not None and mechanism.is_private:
+            keep_draws_secret()
         self._buffers = [(name, b, b._version) for name, b in model.named_buffers()]
         # 1 for all until a data-dependent source has had its first step.
         self.group_scale: Tensor
@@ -88,7 +91,9 @@ class PrivateEngine(Engine):
         """
         bound = self._mechanism.max_grad_norm
         hook = self._hook
-        plan = list(passes(draw, limit=self._physical, units_apart=not self._source.per_unit))
+        source = self._source
+        together = source.per_unit or (source.per_record and bool((draw.sizes <= 1).all()))
+        plan = list(passes(draw, limit=self._physical, units_apart=not together))
         weights = draw.weights
         # A lone unit is clipped where it lies; others are summed from a second buffer.
         lone = int((draw.sizes > 0).sum()) == 1

@@ -6,7 +6,7 @@ weights are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,30 @@ class ChosenGradients(nn.Module):
         parts = torch.split(batch, list(self.widths), dim=1)
         terms = [group(x, rows) for group, x in zip(self.groups, parts, strict=True)]
         return torch.cat(terms, dim=1).sum(1)
+
+
+class ChosenByRecord(nn.Module):
+    """The same of bare parameters, taken apart into records: what `torch.func` clips."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.widths = tuple(widths)
+        self.weights = nn.ParameterList(torch.zeros(width) for width in widths)
+
+    def record_groups(self, batch: Tensor) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+        """All records at once."""
+        yield torch.arange(len(batch), device=batch.device), (batch,)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """[B]: the losses."""
+        parts = torch.split(rows, list(self.widths), dim=1)
+        found = [x @ weight for x, weight in zip(parts, self.weights, strict=True)]
+        return torch.stack(found).sum(0)
+
+    def losses(self, batch: Tensor) -> Tensor:
+        """[B]."""
+        found: Tensor = self(batch)
+        return found
 
 
 class ChosenRecords:

@@ -1,4 +1,4 @@
-"""DP-SGD: each record's gradient is clipped by itself, the sum noised (Abadi et al. 2016)."""
+"""DP-SGD: each record's gradient is clipped separately, the sum noised (Abadi et al. 2016)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def check(mechanism: Mechanism) -> None:
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     """The engine of one trial on one process.
 
-    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` or `setup` do
-        not belong together.
+    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` and `setup`
+        do not match.
     """
     from trainables.engines._engine import refuse_other
     from trainables.engines._private import PrivateEngine

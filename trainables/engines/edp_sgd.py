@@ -61,8 +61,8 @@ def check(mechanism: Mechanism) -> None:
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     """The engine of one trial on one process.
 
-    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` or `setup` do
-        not belong together.
+    Raises: InvalidInput for a model whose layers mix records, and where `mechanism` and `setup`
+        do not match.
     """
     from trainables.engines._engine import refuse_other
     from trainables.engines._private import PrivateEngine

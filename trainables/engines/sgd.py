@@ -31,13 +31,13 @@ class Config(PrivacyConfig):
 
 
 def check(mechanism: Mechanism) -> None:
-    """It runs any: nothing is claimed."""
+    """Accept every mechanism, because no privacy is claimed."""
 
 
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     """The engine of one trial on one process.
 
-    Raises: InvalidInput where `mechanism` or `setup` do not belong together.
+    Raises: InvalidInput where `mechanism` and `setup` do not match.
     """
     from trainables.engines._engine import refuse_other
     from trainables.engines._plain import PlainEngine

@@ -19,7 +19,7 @@ from trainables.encoders.fixed_source import FixedSource, source_of
 from trainables.encoders.moments import MOMENTS, save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
-from trainables.encoders.tags import bio_scores, tag_parts
+from trainables.encoders.tags import tag_parts
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
@@ -195,7 +195,7 @@ class Features(NluModel):
         torch.nn.init.zeros_(self.intent_head.weight)
         self.tag_head = FactoredLinear(fixed.token_width, torch.from_numpy(parts))
         self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
-        self._forbid_broken_spans(schema)
+        self.forbid_broken_spans(schema)
 
     @property
     def knows_names(self) -> bool:
@@ -294,12 +294,3 @@ class Features(NluModel):
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:
         scores: Tensor = self.tag_head(tokens, rows)
         return scores + start if start.shape[1] else scores
-
-    def _forbid_broken_spans(self, schema: LabelSchema) -> None:
-        """Transitions that BIO does not allow cost so much that no path takes one."""
-        start, transitions = bio_scores(schema)
-        with torch.no_grad():
-            self.crf.transitions.copy_(torch.from_numpy(transitions))
-            self.crf.start.copy_(torch.from_numpy(start))
-            self.crf.end.zero_()
-        self.crf.requires_grad_(False)

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.data.batches import Loader
+from trainables.encoders.tags import bio_scores
 from trainables.layers.crf import LinearChainCrf
 from trainables.layers.crf_statistics import forward_backward, path_scores
 from trainables.layers.dropout import Masks
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from trainables.data.batches import FeatureTable, PackedBatch
     from trainables.data.corpus import Corpus
+    from trainables.data.records import LabelSchema
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +196,16 @@ class NluModel(nn.Module, ABC):
         lacking = (batch.tags.index_select(0, layout.source) < 0).long()
         in_record = torch.zeros_like(batch.intents).index_add_(0, layout.record, lacking)
         return losses.masked_fill(in_record > 0, unknown)
+
+    def forbid_broken_spans(self, schema: LabelSchema) -> None:
+        """Learn no transitions: those that BIO does not allow cost so much that no path takes
+        one, all others nothing."""
+        start, transitions = bio_scores(schema)
+        with torch.no_grad():
+            self.crf.transitions.copy_(torch.from_numpy(transitions))
+            self.crf.start.copy_(torch.from_numpy(start))
+            self.crf.end.zero_()
+        self.crf.requires_grad_(False)
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         records = one_row_each(encoded.sentence.shape[0])

@@ -16,20 +16,30 @@ _AUDIT_CALLS = 240  # under a second; `sweep audit` takes more
 
 
 def privacy_facts(
-    config: TrialConfig, mechanism: Mechanism, *, epochs_done: int, comm: Communicator
+    config: TrialConfig,
+    mechanism: Mechanism,
+    *,
+    epochs_done: int,
+    comm: Communicator,
+    by_record: bool = False,
 ) -> dict[str, Any]:
-    """Mechanism and processes as plain data; a task adds what is known of its corpus and model."""
+    """Mechanism and processes as plain data; a task adds what is known of its corpus and model.
+
+    `by_record`: its model is clipped by `torch.func`.
+    """
     return {
         "mechanism": asdict(replace(mechanism, epochs=epochs_done)),
         "processes": comm.world_size,
         # On a CPU noise always comes from AES-256-CTR; a GPU has its own generator.
         "noise_is_cipher": config.privacy.secure_noise or not torch.cuda.is_available(),
         "accountant": config.privacy.accountant,
-        "step_audit": step_audit(mechanism, comm=comm),
+        "step_audit": step_audit(mechanism, comm=comm, by_record=by_record),
     }
 
 
-def step_audit(mechanism: Mechanism, *, comm: Communicator) -> dict[str, Any] | None:
+def step_audit(
+    mechanism: Mechanism, *, comm: Communicator, by_record: bool = False
+) -> dict[str, Any] | None:
     """The audit of this trial's own step on adversarial inputs, no record of which is real; None
     where nothing is claimed or, on all ranks but 0, nobody asks.
     """
@@ -37,7 +47,7 @@ def step_audit(mechanism: Mechanism, *, comm: Communicator) -> dict[str, Any] | 
         return None
     # One stage's step: stages differ in nothing that the audit looks at.
     own = replace(mechanism, stages=(), histogram_noise_multiplier=0.0)
-    found = engines.audit_step(own, calls=_AUDIT_CALLS)
+    found = engines.audit_step(own, calls=_AUDIT_CALLS, by_record=by_record)
     return {
         "verdict": "pass" if found.passed else "fail",
         "claimed": found.claimed,

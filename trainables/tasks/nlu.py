@@ -14,6 +14,7 @@ from trainables import catalogue, evidence
 from trainables.config import TrialConfig
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
+from trainables.privacy.per_record import ByRecord
 from trainables.probing import Piece, Probe, Stage, spread
 from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
@@ -163,7 +164,11 @@ def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
     public_data = bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC)
     return {
         **_facts.privacy_facts(
-            setup.config, setup.mechanism, epochs_done=epochs_done, comm=setup.comm
+            setup.config,
+            setup.mechanism,
+            epochs_done=epochs_done,
+            comm=setup.comm,
+            by_record=isinstance(setup.model, ByRecord),
         ),
         "corpus": setup.corpus.name,
         "schema_source": setup.corpus.schema.source,

@@ -343,7 +343,7 @@ def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted):
         runner.start(prepared, settings, function=TOY, watch=interrupted_after(2))
-    real, tries = late_tracking.Tracker, list[int]()
+    real, tries = late_tracking.mlflow_store.Tracker, list[int]()
 
     def away_at_first(settings: Any) -> Any:
         tries.append(1)
@@ -351,7 +351,7 @@ def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
             raise InvalidInput("the server is away")
         return real(settings)
 
-    monkeypatch.setattr(late_tracking, "Tracker", away_at_first)
+    monkeypatch.setattr(late_tracking.mlflow_store, "Tracker", away_at_first)
     run = runner.resume(store.open_sweep(settings.home, "toy"), settings, function=TOY)
     assert (run.tracking_problem, len(tries)) == (None, 3)
     assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
@@ -398,7 +398,7 @@ def test_a_store_that_goes_away_is_caught_up_with(
 
     monkeypatch.setattr(mlflow_tracking.Tracker, "deliver", away)
     run = run_toy(place)
-    assert run.tracking_problem == "the server is gone"
+    assert run.tracking_problem == "mlflow: the server is gone"
     assert [record.status for record in run.folder.records()] == ["done"] * 3
     monkeypatch.setattr(mlflow_tracking.Tracker, "deliver", deliver)
     assert runner.resume(run.folder, settings_in(place), function=TOY).tracking_problem is None

@@ -1,0 +1,96 @@
+"""The trackers that the settings name, as one: what goes wrong in one keeps no other waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from sweep.settings import Settings
+from sweep.store.sweeps import SweepFolder
+from sweep.tracking.protocol import Away, Tracker
+from trainables import catalogue
+from trainables.errors import SweepError
+
+SHELF = "sweep.tracking.trackers"
+
+
+def require_usable(settings: Settings) -> None:
+    """Raises: InvalidInput for a tracker that is unknown, not installed or not set up."""
+    for name in settings.tracking:
+        catalogue.entry(SHELF, name).check(settings)
+
+
+def with_traces(settings: Settings, sweep: str) -> Settings:
+    """The settings with the trackers, too, that an earlier process has chosen for this sweep."""
+    known = [n for n in catalogue.names(SHELF) if (settings.home / n / sweep).is_dir()]
+    return replace(settings, tracking=tuple(dict.fromkeys((*settings.tracking, *known))))
+
+
+def open_trackers(settings: Settings, *, away: Away | None = None) -> Trackers:
+    """The trackers of the settings, opened.
+
+    Raises: as their `check` and `open_tracker`.
+    """
+    require_usable(settings)
+    return Trackers(
+        {
+            name: catalogue.entry(SHELF, name).open_tracker(settings, away=away)
+            for name in settings.tracking
+        }
+    )
+
+
+class Behind(OSError):
+    """Trackers that could not take results, each with its reason."""
+
+
+class Trackers:
+    """Several trackers as one. No failure of theirs is any other than `Behind`."""
+
+    away: tuple[type[Exception], ...] = (Behind,)
+
+    def __init__(self, opened: Mapping[str, Tracker]) -> None:
+        self._opened = opened
+
+    def deliver(
+        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
+    ) -> None:
+        """See `Tracker`. Raises: Behind, once each has been tried."""
+        ids = None if trial_ids is None else list(trial_ids)
+        self._each(lambda tracker: tracker.deliver(folder, ids, running=running))
+
+    def delete(self, folder: SweepFolder) -> None:
+        """See `Tracker`. Raises: Behind."""
+        self._each(lambda tracker: tracker.delete(folder))
+
+    def close(self) -> None:
+        """See `Tracker`. What is missing has been reported by `deliver`."""
+        with suppress(Behind):
+            self._each(lambda tracker: tracker.close())
+
+    def _each(self, call: Callable[[Tracker], Any]) -> None:
+        problems = [
+            f"{name}: {reason}"
+            for name, tracker in self._opened.items()
+            if (reason := _reason(partial(call, tracker))) is not None
+        ]
+        if problems:
+            raise Behind("; ".join(problems))
+
+
+def _reason(call: Callable[[], Any]) -> str | None:
+    """Why a call failed, in a line; None where it did not.
+
+    What is wrong with the sweep's own folder is its driver's to report.
+    """
+    try:
+        call()
+    except SweepError:
+        raise
+    except Exception as problem:  # noqa: BLE001  whatever a tracker's library raises, trials go on
+        lines = str(problem).splitlines() or [type(problem).__name__]
+        return lines[0][:200]
+    return None

@@ -1,0 +1,10 @@
+"""Where results go beside the disk; a file's name is the name in `--tracking` and $SWEEP_TRACKING.
+
+AUDIENCE                                 "curator": a store of one's own, which has every figure,
+                                         those that no epsilon covers under `curator_only/`;
+                                         "public": a service, which has public figures alone
+`check(settings)`                        refuse what is not installed or not set up; quick
+`open_tracker(settings, away=)`          a tracker (see `sweep.tracking.protocol`); `away` is called
+                                         with a reason where it opens later, without it that is
+                                         refused
+"""

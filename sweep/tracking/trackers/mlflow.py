@@ -1,0 +1,28 @@
+"""MLflow: a run for each sweep and each trial, in the store of $MLFLOW_TRACKING_URI."""
+
+from __future__ import annotations
+
+from sweep.settings import Settings
+from sweep.tracking.facts import Audience
+from sweep.tracking.protocol import Away, Tracker
+
+DEFAULT = True
+AUDIENCE: Audience = "curator"
+
+
+def check(settings: Settings) -> None:
+    """MLflow is always installed; that the store answers is seen as it is opened."""
+
+
+def open_tracker(settings: Settings, *, away: Away | None = None) -> Tracker:
+    """The store, opened.
+
+    Raises: InvalidInput where it does not answer, without `away`; StorageFailed.
+    """
+    if away is not None:
+        from sweep.tracking.late import LateTracker
+
+        return LateTracker(settings, report=away)
+    from sweep.tracking import mlflow_store
+
+    return mlflow_store.Tracker(settings)

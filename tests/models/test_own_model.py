@@ -1,0 +1,277 @@
+"""Models of own code: the guide's example from a space to predictions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from torch import Tensor
+
+from tests.models._builds import SCHEMA, random_batch
+from tests.tasks.test_nlu_trial import config, place, run
+from trainables import catalogue, saved
+from trainables.config import model_part, parse
+from trainables.engines import GradientSource
+from trainables.errors import InvalidInput
+from trainables.models._own.network import OwnModel
+from trainables.privacy import clipping, per_record
+
+__all__ = ["place"]
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "own_model.md"
+EXAMPLE, SPACE = (
+    re.search(rf"```{language}\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    for language in ("python", "yaml")
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with the guide's code; what is imported of it is forgotten."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_tagger.py").write_text(EXAMPLE, encoding="utf-8")
+    before, path = set(sys.modules), list(sys.path)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(
+            sys.modules[name].__file__
+        ):
+            del sys.modules[name]
+    sys.path[:] = path
+
+
+def model(**fields: Any) -> OwnModel:
+    part = {"factory": "my_tagger:build", "word_buckets": 50, "options": {"buckets": 50}} | fields
+    config = model_part(name="module", **part)
+    return catalogue.entry("models", "module").build(config, schema=SCHEMA, seed=0)
+
+
+def replaced(here: Path, old: str, new: str, *, name: str = "other") -> str:
+    """The example with other words, as a module of its own."""
+    assert old in EXAMPLE
+    (here / f"{name}.py").write_text(EXAMPLE.replace(old, new), encoding="utf-8")
+    return f"{name}:build"
+
+
+def loops(found: OwnModel, batch: Any, weights: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    """The clipped sum by a backward pass for each record."""
+    size = sum(p.numel() for p in found.parameters() if p.requires_grad)
+    count = len([p for p in found.parameters() if p.requires_grad])
+    out = torch.zeros(size)
+    norms = clipping.clipped_sum(
+        found,
+        batch,
+        unit_of_record=torch.arange(len(weights)),
+        num_units=len(weights),
+        weight_of_record=weights,
+        max_grad_norm=bound,
+        group_scale=torch.ones(count, dtype=torch.float64),
+        out=out,
+    )
+    return out, norms
+
+
+def test_gradients_of_records_are_those_of_a_loop(here: Path) -> None:
+    found = model().eval()
+    batch = random_batch(found, 9, seed=1)
+    weights = torch.linspace(0.5, 2.0, 9)
+    count = len([p for p in found.parameters() if p.requires_grad])
+    out = torch.zeros(sum(p.numel() for p in found.parameters() if p.requires_grad))
+    norms, losses = per_record.clipped_sum(
+        found,
+        batch,
+        weight_of_record=weights,
+        max_grad_norm=0.7,
+        group_scale=torch.ones(count, dtype=torch.float64),
+        out=out,
+    )
+    truth, their_norms = loops(found, batch, weights, 0.7)
+    torch.testing.assert_close(out, truth, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(norms, their_norms, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(losses, found.losses(batch).detach())
+    source = GradientSource(found)
+    assert (source.per_unit, source.per_record) == (False, True)
+
+
+def test_gradients_by_parameter_are_those_of_a_loop(here: Path) -> None:
+    """Each record's own, to 1e-6."""
+    found = model().eval()
+    batch = random_batch(found, 6, seed=2)
+    named = {name: p for name, p in found.named_parameters() if p.requires_grad}
+    for places, inputs in found.record_groups(batch):
+        grads, _ = per_record.gradients(found, inputs)
+        for row in range(len(places)):
+            loss = found(*(x[row : row + 1] for x in inputs)).sum()
+            for name, truth in zip(
+                named, torch.autograd.grad(loss, list(named.values())), strict=True
+            ):
+                torch.testing.assert_close(grads[name][row], truth, rtol=1e-5, atol=1e-6)
+
+
+def test_a_record_is_scored_the_same_whatever_stands_beside_it(here: Path) -> None:
+    found = model().eval()
+    table = found.feature_table(["a", "b", "c"])
+    alone = table.collate(np.array([0, 1]), np.array([2]))
+    assert alone["words"].shape == (2,)
+    batch = random_batch(found, 12, seed=3)
+    whole = found.predict(batch)
+    start = 0
+    for record, length in enumerate(batch.lengths.tolist()):
+        own = type(batch)(
+            inputs={"words": batch.inputs["words"][start : start + length]},
+            lengths=batch.lengths[record : record + 1],
+            intents=batch.intents[record : record + 1],
+            tags=batch.tags[start : start + length],
+            text_keys=batch.text_keys[record : record + 1],
+        )
+        said = found.predict(own)
+        torch.testing.assert_close(said.intent_log_probs[0], whole.intent_log_probs[record])
+        torch.testing.assert_close(
+            said.token_marginals, whole.token_marginals[start : start + length]
+        )
+        torch.testing.assert_close(found.losses(own)[0], found.losses(batch)[record])
+        start += length
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("nn.LayerNorm(width)", "nn.Identity()", None),
+        (
+            "self.drop(self.norm(x))",
+            "self.drop((x - x.mean(0)) / (x.std(0) + 1))",
+            r"treats each record by itself .* changes with the records beside it",
+        ),
+        (
+            "self.norm = nn.LayerNorm(width)",
+            "self.norm = nn.BatchNorm1d(width)\n        self.norm.forward = lambda x:"
+            " nn.functional.batch_norm(x.transpose(1, 2), None, None, training=True)"
+            ".transpose(1, 2)",
+            "treats each record by itself",
+        ),
+        ("self.tags(x), ", "self.tags(x)[..., :3], ", r"scores of tags and intents, .* got"),
+        ("return self.tags(x), ", "return ", "scores of tags and intents"),
+        ("self.words(words)\n", "self.words(words.float())\n", r"forward\(words\) takes"),
+        (
+            "self.drop = nn.Dropout(0.1)",
+            "self.drop = nn.Dropout(0.1)\n        self.spare = nn.Linear(2, 2)",
+            r"weights all reach the loss .* module\.spare\.weight and 1 others|"
+            r"weights all reach the loss .* spare\.weight and 1 others",
+        ),
+        (
+            "x = self.words(words)\n",
+            "x = self.words(words)\n        assert x.sum().item() is not None\n",
+            r"torch\.func can differentiate record by record",
+        ),
+        (
+            "self.drop = nn.Dropout(0.1)",
+            "self.drop = nn.Dropout(0.1)\n        self.register_buffer('seen', None)",
+            None,
+        ),
+        (
+            "x = self.words(words)\n",
+            "x = self.words(words)\n        self.count = getattr(self, 'count', 0) + 1\n"
+            "        x = x * self.count\n",
+            "says the same twice",
+        ),
+        ("width: int = 32) -> nn.Module:", "width: int = 32) -> nn.Module:\n    return 3\n", "int"),
+        ("def build(", "raise OSError('gone')\n\n\ndef build(", r"imported, got OSError: gone"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_a_line(
+    here: Path, old: str, new: str, problem: str | None
+) -> None:
+    factory = replaced(here, old, new, name=f"case_{abs(hash((old, new)))}")
+    if problem is None:
+        model(factory=factory)
+        return
+    with pytest.raises(InvalidInput, match=problem) as caught:
+        model(factory=factory)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU"])
+def test_recurrences_of_torch_are_refused(here: Path, layer: str) -> None:
+    factory = replaced(
+        here,
+        "self.norm = nn.LayerNorm(width)",
+        f"self.norm = nn.{layer}(width, width, batch_first=True)\n"
+        "        self.norm.forward, run = (lambda x: run(x)[0]), self.norm.forward",
+        name=f"own_{layer.lower()}",
+    )
+    with pytest.raises(InvalidInput, match=r"torch\.func can differentiate"):
+        model(factory=factory)
+
+
+def test_a_name_that_leads_nowhere_is_refused(here: Path) -> None:
+    for factory in ("my_tagger", "my_tagger:", "nowhere.at:all"):
+        with pytest.raises(InvalidInput, match=r"expected model\.factory=package\.module:function"):
+            parse({"model": {"name": "module", "factory": factory}})
+    with pytest.raises(InvalidInput, match=r"can be imported, got AttributeError"):
+        model(factory="my_tagger:nothing")
+
+
+def test_the_id_goes_with_the_source(here: Path) -> None:
+    def planned() -> Any:
+        return parse({"model": {"name": "module", "factory": "my_tagger:build"}})
+
+    first = planned()
+    assert planned().id == first.id
+    (here / "my_tagger.py").write_text(EXAMPLE + "\n# another\n", encoding="utf-8")
+    assert planned().id != first.id
+    again = parse(first.model_dump(mode="json"))  # as a sweep keeps it
+    assert again.id == first.id
+    with pytest.raises(InvalidInput, match=r"with the source that was planned \(SHA-256"):
+        catalogue.entry("models", "module").require_usable(again.model, again.data)
+
+
+@pytest.mark.parametrize("engine", ["sgd", "edp_sgd", "dp_sgd"])
+def test_a_trial_of_own_code(here: Path, place: Path, engine: str) -> None:
+    """Stopped after an epoch and gone on with, it learns; its audit passes; what it saved is read
+    back where its code is named, and only there."""
+    usual = config(engine, training={"epochs": 6, "learning_rate": 0.05})
+    fields = usual.model_dump(mode="json")
+    if engine != "sgd":
+        fields["privacy"]["noise_multiplier"] = 0.5
+    fields["model"] = {
+        "name": "module", "factory": "my_tagger:build", "word_buckets": 60,
+        "options": {"buckets": 60, "width": 16},
+    }  # fmt: skip
+    own = parse(fields)
+    run(place, here / "trial", own, stop_after=1)
+    result, reports = run(place, here / "trial", own)
+    assert reports[-1].epochs_done == 6
+    assert result.metrics["num_utterances"] == 60
+    if engine == "sgd":
+        assert result.metrics["ser"] < 0.5
+    else:
+        assert result.privacy["step_audit"]["verdict"] == "pass"
+    folder = here / "trial"
+    with pytest.raises(InvalidInput, match=r"--factory my_tagger:build\) .* got none; its code"):
+        saved.load(folder)
+    with pytest.raises(InvalidInput, match="got other:build"):
+        saved.load(folder, factory="other:build")
+    found = saved.load(folder, factory="my_tagger:build")
+    said = found.read([saved.unlabelled(["call", "ann"])])
+    assert said.intents.shape == (1,)
+    assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == {
+        "buckets": 60, "width": 16,
+    }  # fmt: skip
+
+
+def test_the_guides_space_is_one(here: Path) -> None:
+    from search_spaces import space as spaces
+    from search_spaces.expansion import expand
+
+    points = expand(spaces.parse(yaml.safe_load(SPACE))).points
+    widths = [point.config.model.options.get("width") for point in points]
+    assert widths == [None, 16, 32]
+    assert len({point.config.id for point in points}) == 3

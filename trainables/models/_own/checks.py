@@ -1,0 +1,168 @@
+"""A user's module is tried on made words before it meets a record. What is refused is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import InvalidInput
+from trainables.models._own import factory as factories
+from trainables.models._own.network import OwnModel
+from trainables.privacy import per_record
+
+_WORDS = ("show", "me", "flights", "from", "Boston", "to", "o'clock", "4:30pm", "é", "$", "a", "18")
+_RECORDS, _LENGTH = 3, 4
+
+
+def require_sound(model: OwnModel) -> None:
+    """Refuse a module that cannot be trained record by record; its weights stay as they are.
+
+    Raises: InvalidInput naming what is asked of it.
+    """
+    was_training = model.training
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        words = model.feature_table(_WORDS).words
+        records = words[torch.randint(len(words), (_RECORDS, _LENGTH))]
+        others = words[torch.randint(len(words), (_RECORDS, _LENGTH))]
+        others[0] = records[0]
+        tags = torch.randint(model.num_tags, (_RECORDS, _LENGTH))
+        intents = torch.randint(model.num_intents, (_RECORDS,))
+        inputs = (records, tags, intents)
+        _require_numbers(model)
+        _require_shapes(model, records)
+        _require_no_mixing(model, inputs, others)
+        _require_gradients(model, inputs)
+        _require_by_record(model, inputs)
+    model.train(was_training)
+
+
+def _require_numbers(model: OwnModel) -> None:
+    trained = [(name, p) for name, p in model.module.named_parameters() if p.requires_grad]
+    if not trained:
+        raise _refusal(model, "with weights to train", "none")
+    for name, parameter in trained:
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise _refusal(model, "whose weights have their sizes", f"a lazy one, {name}")
+        if parameter.dtype != torch.float32:
+            raise _refusal(model, "with weights of float32", f"{parameter.dtype} for {name}")
+
+
+def _require_shapes(model: OwnModel, records: Tensor) -> None:
+    wanted = [(len(records), _LENGTH, model.num_tags), (len(records), model.num_intents)]
+    with torch.no_grad(), _in_mode(model, training=False):
+        found = _try(model, lambda: model.module(records))
+        shapes = (
+            [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in found]
+            if isinstance(found, tuple | list)
+            else [type(found).__name__]
+        )
+        if shapes != wanted:
+            raise _refusal(
+                model,
+                f"that returns scores of tags and intents, {wanted} for words"
+                f" {tuple(records.shape)}",
+                f"{shapes}",
+            )
+        if not all(map(torch.equal, found, model.module(records))):
+            raise _refusal(model, "that says the same twice in eval mode", "another answer")
+
+
+def _require_no_mixing(
+    model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor], others: Tensor
+) -> None:
+    """The first record's loss and its gradient, with other records beside it: also in training
+    mode, where statistics of a batch are taken."""
+    records, tags, intents = inputs
+    parameters = [p for p in model.module.parameters() if p.requires_grad]
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    for training in (False, True):
+        found = []
+        for words in (records, others):
+            with _in_mode(model, training=training):
+                torch.manual_seed(1)  # equal masks
+                loss = _try(model, lambda: model(words, tags, intents)[0])  # noqa: B023
+                grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+            found.append([loss, *(g.to_dense() for g in grads if g is not None)])
+        if not all(_are_close(a, b) for a, b in zip(*found, strict=True)):
+            raise _refusal(
+                model,
+                "that treats each record by itself (layer norm in the place of batch norm)",
+                "a record's gradient that changes with the records beside it",
+            )
+    for name, buffer in model.named_buffers():
+        if not torch.equal(buffer, before[name]):
+            raise _refusal(model, "whose buffers training leaves alone", f"{name} changed")
+
+
+def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
+    named = [(name, p) for name, p in model.module.named_parameters() if p.requires_grad]
+    with _in_mode(model, training=True):
+        loss = model(*inputs).sum()
+        grads = torch.autograd.grad(loss, [p for _, p in named], allow_unused=True)
+    unused = [name for (name, _), grad in zip(named, grads, strict=True) if grad is None]
+    if unused:
+        raise _refusal(
+            model,
+            "whose weights all reach the loss (requires_grad_(False) for others)",
+            f"no gradient for {unused[0]}"
+            + (f" and {len(unused) - 1} others" if unused[1:] else ""),
+        )
+
+
+def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
+    """`torch.func` forms the gradients that a backward pass for each record does."""
+    with _in_mode(model, training=True):
+        try:
+            per_record.gradients(model, inputs)
+        except Exception as error:
+            raise _refusal(
+                model,
+                "that torch.func can differentiate record by record (no in-place change of its own"
+                " tensors, no .item(), no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
+                factories.said(error),
+            ) from error
+    with _in_mode(model, training=False):
+        found, _ = per_record.gradients(model, inputs)
+        for record in range(_RECORDS):
+            (loss,) = model(*(x[record : record + 1] for x in inputs))
+            names = [name for name, p in model.named_parameters() if p.requires_grad]
+            trained = [p for p in model.parameters() if p.requires_grad]
+            for name, truth in zip(names, torch.autograd.grad(loss, trained), strict=True):
+                if not _are_close(found[name][record], truth):
+                    raise _refusal(
+                        model,
+                        "whose gradients are the same by torch.func and by backward",
+                        f"others for {name}",
+                    )
+
+
+def _are_close(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+@contextmanager
+def _in_mode(model: OwnModel, *, training: bool) -> Iterator[None]:
+    was = model.training
+    model.train(training)
+    try:
+        yield
+    finally:
+        model.train(was)
+
+
+def _try(model: OwnModel, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Exception as error:
+        raise _refusal(
+            model, "whose forward(words) takes [records, words]", factories.said(error)
+        ) from error
+
+
+def _refusal(model: OwnModel, wanted: str, got: str) -> InvalidInput:
+    return InvalidInput(f"expected a module {wanted} from model.factory={model.factory}, got {got}")

@@ -1,0 +1,105 @@
+"""The function that makes a user's module, found by its name; its source file read, not run.
+
+The working directory is importable, as with `python -m`. No torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from trainables.documents import one_line
+from trainables.errors import InvalidInput
+
+_NAME = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+_FORM = "package.module:function"
+
+
+def digest_of(factory: str) -> str:
+    """SHA-256 of the factory's source file. Nothing of it is run.
+
+    Raises: InvalidInput where the name is none or has no source file.
+    """
+    module, _ = _parts(factory)
+    _with_working_directory()
+    spec = _find(module)
+    place = None if spec is None or spec.origin is None else Path(spec.origin)
+    if place is None or not place.is_file():
+        raise InvalidInput(
+            f"expected model.factory={_FORM} of a file that can be imported from"
+            f" {Path.cwd()} or the Python path, got {factory!r}"
+        )
+    return hashlib.sha256(place.read_bytes()).hexdigest()
+
+
+def require_source(factory: str, source: str | None) -> None:
+    """Refuse code that is no longer what a trial was planned with.
+
+    Raises: InvalidInput.
+    """
+    found = digest_of(factory)
+    if source is not None and found != source:
+        raise InvalidInput(
+            f"expected model.factory={factory} with the source that was planned (SHA-256"
+            f" {source[:12]}), got another ({found[:12]}): plan again, or bring the old file back"
+        )
+
+
+def load(factory: str) -> Callable[..., Any]:
+    """The function itself; its module is imported, which runs it.
+
+    Raises: InvalidInput where it cannot be imported or is nothing that can be called.
+    """
+    digest_of(factory)
+    module, name = _parts(factory)
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        raise InvalidInput(
+            f"expected model.factory={factory} that can be imported, got {said(error)}"
+        ) from error
+    if not callable(found):
+        raise InvalidInput(
+            f"expected model.factory={factory} to name a function, got {type(found).__name__}"
+        )
+    call: Callable[..., Any] = found
+    return call
+
+
+def said(error: BaseException) -> str:
+    """An error of the user's code, in one line."""
+    return one_line(f"{type(error).__name__}: {error}", characters=200)
+
+
+def _parts(factory: str) -> tuple[str, str]:
+    found = _NAME.fullmatch(factory)
+    if found is None:
+        raise InvalidInput(f"expected model.factory={_FORM}, got {factory!r}")
+    return found[1], found[2]
+
+
+def _find(module: str) -> ModuleSpec | None:
+    """The spec of a module. Packages on the way are looked into and not imported."""
+    path: list[str] | None = None
+    spec = None
+    names = module.split(".")
+    for count in range(1, len(names) + 1):
+        spec = PathFinder.find_spec(".".join(names[:count]), path)
+        if spec is None:
+            return None
+        path = list(spec.submodule_search_locations or ())
+    return spec
+
+
+def _with_working_directory() -> None:
+    """For good: what is imported may import more later."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    importlib.invalidate_caches()

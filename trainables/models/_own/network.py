@@ -1,0 +1,196 @@
+"""A user's module as a model of intents and slots.
+
+Records of equal length go through it together: there is no padding, hence no mask, and nothing of
+another record reaches a score. Tags are trained one by one and decoded by the BIO rules.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainables.data.batches import PackedBatch
+from trainables.data.records import LabelSchema
+from trainables.encoders.word_vectors import bucket
+from trainables.errors import InvalidInput
+from trainables.layers.packing import ByLength, by_length, time_major
+from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.models._own import factory as factories
+from trainables.seeding import stream_seed
+
+if TYPE_CHECKING:
+    from trainables.models.module import Config
+
+
+def made(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
+    """What the factory makes, its random weights drawn from `seed`.
+
+    Raises: InvalidInput where it fails or makes no module with float32 weights to train.
+    """
+    call = factories.load(config.factory)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream_seed(seed, "model", "module"))
+        try:
+            found = call(schema, **config.options)
+        except Exception as error:
+            raise InvalidInput(
+                f"expected model.factory={config.factory} to make a module with model.options="
+                f"{sorted(config.options)}, got {factories.said(error)}"
+            ) from error
+    if not isinstance(found, nn.Module):
+        raise InvalidInput(
+            f"expected model.factory={config.factory} to return a torch.nn.Module, got"
+            f" {type(found).__name__}"
+        )
+    return found
+
+
+class OwnModel(NluModel):
+    """See the module. Packed inputs: `words` [T] or [T, F]."""
+
+    def __init__(
+        self, module: nn.Module, config: Config, schema: LabelSchema, *, seed: int
+    ) -> None:
+        super().__init__(
+            num_intents=len(schema.intents),
+            num_tags=len(schema.tags),
+            token_width=1,
+            dropout=0.0,
+            seed=seed,
+        )
+        self.intent_head = nn.Identity()  # type: ignore[assignment]  # the module has heads
+        self.tag_head = nn.Identity()
+        self.module = module
+        self.factory = config.factory
+        self.word_buckets = config.word_buckets
+        self.provenance = (
+            f"own code {config.factory} (SHA-256 {(config.source or '')[:12]}); what its weights"
+            " start from is known to its author alone"
+        )
+        self.forbid_broken_spans(schema)
+        self._is_secret = False
+        self._passes = 0
+
+    def feature_table(self, types: Sequence[str]) -> WordTable:
+        """What the module's `encode_word` makes of each distinct word, or its bucket."""
+        own = getattr(self.module, "encode_word", None)
+        if own is None:
+            size = self.word_buckets
+            return WordTable(torch.tensor([bucket(word, size) for word in types]))
+        try:
+            return WordTable(torch.tensor([own(word) for word in types]))
+        except Exception as error:  # noqa: BLE001  the user's own code; its message may quote words
+            raise InvalidInput(
+                f"expected encode_word of model.factory={self.factory} to give each word one"
+                f" number, or equally many, got {type(error).__name__}"
+            ) from None
+
+    def keep_draws_secret(self) -> None:
+        """Draw dropout from a seed that nobody knows. A mask hangs on a record's place in its pass,
+        which other records move: only as long as it is unknown are the places alike."""
+        self._is_secret = True
+
+    def begin_step(self, *names: str | int) -> None:
+        """Pin dropout to the step, where it need not be secret."""
+        super().begin_step(*names)
+        self._passes = 0
+
+    def forward(self, words: Tensor, tags: Tensor, intents: Tensor) -> Tensor:
+        """[n]: losses of records of equal length, as `losses` gives them."""
+        of_tags, of_intents = self.scores(words)
+        each = F.cross_entropy(
+            of_tags.float().transpose(1, 2), tags.clamp(min=0), reduction="none"
+        ).masked_fill(tags < 0, 0.0)
+        whole = F.cross_entropy(of_intents.float(), intents.clamp(min=0), reduction="none")
+        return whole.masked_fill(intents < 0, 0.0) + each.sum(1)
+
+    def scores(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """The module's own: [n, T, tags] and [n, intents]."""
+        of_tags, of_intents = self.module(words)
+        return of_tags, of_intents
+
+    def record_groups(self, batch: PackedBatch) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+        """Records of equal length, the longest first (see `layers.per_record`)."""
+        for places, (words, tags) in self._groups(batch, batch.inputs["words"], batch.tags):
+            with self._draws():
+                yield places, (words, tags, batch.intents.index_select(0, places))
+
+    def losses(self, batch: PackedBatch) -> Tensor:
+        """[B]: cross-entropy of the intent plus the sum of the tokens' own, in nats. A label that
+        the schema lacks (-1) adds nothing."""
+        found, order = [], []
+        for places, inputs in self.record_groups(batch):
+            found.append(self(*inputs))
+            order.append(places)
+        return torch.cat(found).index_select(0, torch.cat(order).argsort())
+
+    def encode(self, batch: PackedBatch) -> Encoded:
+        """The scores themselves: tokens' in time-major order, records' in the batch's."""
+        of_tags, of_intents, order = [], [], []
+        layout: ByLength = by_length(batch.lengths)
+        for places, (words,) in self._groups(batch, batch.inputs["words"]):
+            tags, intents = self.scores(words)
+            of_tags.append(tags.flatten(0, 1))
+            of_intents.append(intents)
+            order.append(places)
+        tokens = time_major(batch.lengths)
+        packed = torch.cat(of_tags).float().index_select(0, layout.place)
+        records = torch.cat(of_intents).float().index_select(0, torch.cat(order).argsort())
+        return Encoded(packed.index_select(0, tokens.source), records, tokens)
+
+    def layer_states(self, batch: PackedBatch) -> LayerStates:
+        """The scores are the only layer."""
+        found = self.encode(batch)
+        return LayerStates((found.tokens.index_select(0, found.layout.place),), (found.sentence,))
+
+    def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        return encoded.sentence, encoded.tokens
+
+    def _groups(
+        self, batch: PackedBatch, *columns: Tensor
+    ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
+        """(records [n], each packed column as [n, length, ...]) by length."""
+        layout = by_length(batch.lengths)
+        for first, count, length in layout.groups:
+            rows = layout.source[first : first + count * length]
+            found = (column.index_select(0, rows) for column in columns)
+            yield (
+                layout.record[first : first + count * length : length],
+                tuple(each.view(count, length, *each.shape[1:]) for each in found),
+            )
+
+    @contextmanager
+    def _draws(self) -> Iterator[None]:
+        """What is drawn inside is of this step and pass."""
+        if not self.training:
+            yield
+            return
+        self._passes += 1
+        seed = secrets.randbits(62)
+        if not self._is_secret and self._step is not None:
+            seed = stream_seed(self._step, "pass", self._passes)
+        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield
+
+
+@dataclass(frozen=True, eq=False)
+class WordTable:
+    """What a module reads of each distinct word: `words` [V] or [V, F]."""
+
+    words: Tensor
+
+    def collate(
+        self, token_ids: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
+    ) -> dict[str, Tensor]:
+        """See `data.batches.FeatureTable`."""
+        return {"words": self.words[torch.from_numpy(token_ids.astype(np.int64))]}

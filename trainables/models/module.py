@@ -1,0 +1,89 @@
+"""A model of your own code: any `nn.Module` that scores the words and the whole of an utterance.
+
+`factory` names a function `build(labels, **options)`, imported from the working directory or the
+Python path, which gives the module. Its `forward(words)` reads utterances of equal length, [B, T],
+and returns the scores of tags [B, T, tags] and of intents [B, intents]. Gradients are clipped
+exactly, record by record, by `torch.func`: slower than the layers of the other models.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from trainables.config import DataConfig, ModelConfig
+from trainables.errors import InvalidInput
+from trainables.frozen import MAX_ROWS
+from trainables.models._own import factory as factories
+
+if TYPE_CHECKING:
+    from trainables.data.records import LabelSchema
+    from trainables.models._own.network import OwnModel
+
+KIND = "frames"
+SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+
+
+class Config(ModelConfig):
+    """The fields of `model` with `name: module`."""
+
+    name: Literal["module"] = "module"
+    factory: str = Field("", description="package.module:function, which makes the module")
+    options: dict[str, JsonValue] = Field(
+        default={}, description="what the function is called with, beside the labels"
+    )
+    word_buckets: int = Field(
+        8_192,
+        ge=2,
+        le=MAX_ROWS,
+        description="words are numbers from 0 to this, hashed; a module with encode_word(word) has"
+        " its own",
+    )
+    source: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the function's file; filled in: other code is another trial",
+    )
+
+    @model_validator(mode="after")
+    def _source_is_known(self) -> Config:
+        if self.factory and self.source is None:
+            try:
+                object.__setattr__(self, "source", factories.digest_of(self.factory))
+            except InvalidInput as problem:
+                raise ValueError(str(problem)) from None
+        return self
+
+
+def require_usable(config: Config, data: DataConfig) -> None:
+    """Import the code, before any trial starts.
+
+    Raises: InvalidInput where it cannot be imported or is not what was planned.
+    """
+    factories.require_source(config.factory, config.source)
+    factories.load(config.factory)
+
+
+def require_built(config: Config, schema: LabelSchema) -> None:
+    """Build the module for these labels and try it, before any trial starts.
+
+    Raises: InvalidInput as `build` does.
+    """
+    build(config, schema=schema, seed=0)
+
+
+def build(config: Config, *, schema: LabelSchema, seed: int) -> OwnModel:
+    """The user's module, tried on made numbers; what it draws is drawn from `seed`.
+
+    Raises: InvalidInput where the factory fails, or the module does not keep to what is asked of
+        it (shapes, records apart, gradients that `torch.func` can form).
+    """
+    from trainables.models._own.checks import require_sound
+    from trainables.models._own.network import OwnModel, made
+
+    factories.require_source(config.factory, config.source)
+    module = made(config, schema, seed=seed)
+    model = OwnModel(module, config, schema, seed=seed)
+    require_sound(model)
+    return model
