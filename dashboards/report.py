@@ -7,18 +7,20 @@ scripts, and holds its data as CSV.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from dashboards import card_table, charts, comparison, legend, palette, roc_charts, tables
+from dashboards import charts, claims, comparison, legend, palette, roc_charts, tables
 from dashboards.results import Sweep, Trial
 from dashboards.svg import svg
 from trainables import formats
 from trainables.attacks import strongest
+from trainables.cards import card as cards
+from trainables.cards import page
+from trainables.cards.card import PrivacyCard, Selection
 from trainables.figures import LEAKAGE, label
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -64,19 +66,28 @@ def time_factor(sweep: Sweep) -> float | None:
     return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
 
 
-def _selection(card: Mapping[str, Any]) -> dict[str, Any] | None:
+def _selection(card: PrivacyCard | None) -> Selection | None:
     """What the card says of a private selection whose best trial this is; None where it is none."""
-    found = card.get("selection")
-    if not found or found.get("law") is None:
-        return None
-    return {**found, "epsilon_one_trial": float(found["epsilon_one_trial"])}
+    found = None if card is None else card.selection
+    return None if found is None or found.law is None else found
+
+
+def _card(card: PrivacyCard | None, trial: Trial | None) -> dict[str, Any]:
+    """The card as `sweep export` writes it, part by part."""
+    if card is None:
+        return {"card_rows": [], "card_sections": [], "claim_rows": []}
+    return {
+        "card_rows": page.rows(card),
+        "card_sections": page.sections(card),
+        "claim_rows": claims.claims(card, trial.metrics if trial else {}),
+    }
 
 
 def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
     drawn = roc_charts.with_curves(sweep)
     kinds = charts.kinds(sweep)
     files = tables.files(sweep)
-    card = sweep.card
+    card = None if sweep.card is None else cards.read(sweep.card, where=sweep.name)
     return {
         "sweep": sweep,
         "public": public,
@@ -90,8 +101,8 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "sentence": sentence(sweep),
         "cost_time": time_factor(sweep),
         "worst": strongest(sweep.chosen.metrics) if sweep.chosen else None,
-        "total": _total(card or {}),
-        "selection": _selection(card or {}),
+        "total": card.sweep_total if card else None,
+        "selection": _selection(card),
         "front": sorted(
             (t for t in sweep.finished if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,
@@ -112,9 +123,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "roc_left_out": sum(bool(t.rocs) for t in sweep.finished) - len(drawn),
         "bounds": _bounds(sweep),
         "card": card,
-        "card_rows": card_table.rows(card or {}),
-        "claim_rows": card_table.claims(card or {}, sweep.chosen.metrics if sweep.chosen else {}),
-        "card_lists": card_table.lists(card or {}),
+        **_card(card, sweep.chosen),
     }
 
 
@@ -136,6 +145,7 @@ def _words() -> dict[str, Any]:
         "shows_decay": palette.shows_decay,
         "against": comparison.against,
         "exact": lambda value: "" if value is None else repr(float(value)),
+        "strong": _strong,
         "base64": lambda text: base64.b64encode(text.encode()).decode(),
     }
 
@@ -153,10 +163,11 @@ def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
     return found
 
 
-def _total(card: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the sweep as a whole has spent, where the card knows it."""
-    total = card.get("sweep_total")
-    return None if total is None else {**total, "epsilon": float(total["epsilon"])}
+def _strong(text: str) -> Markup:
+    """A card's sentence, whose only Markdown is strong words."""
+    parts = [str(escape(part)) for part in text.split("**")]
+    marked = (f"<strong>{part}</strong>" if place % 2 else part for place, part in enumerate(parts))
+    return Markup("".join(marked))
 
 
 def _read(name: str) -> str:

@@ -115,5 +115,22 @@
     });
     block.before(button);
   });
+  // A table that goes on beyond the edge says so, above it and by a shadow at that edge.
+  all(".scroll").forEach((part) => {
+    const words = document.createElement("p");
+    words.className = "more";
+    words.setAttribute("aria-hidden", "true");
+    words.textContent = "↔ wider than the page: move it sideways";
+    part.before(words);
+    const update = () => {
+      const over = part.scrollWidth - part.clientWidth;
+      words.hidden = over < 4;
+      part.classList.toggle("more-left", over >= 4 && part.scrollLeft > 2);
+      part.classList.toggle("more-right", over >= 4 && part.scrollLeft < over - 2);
+    };
+    part.addEventListener("scroll", update, { passive: true });
+    addEventListener("resize", update);
+    update();
+  });
   addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
 })();

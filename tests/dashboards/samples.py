@@ -88,6 +88,19 @@ def sweep(**fields: Any) -> Sweep:
         refused,
     )
     card = {
+        "trial_id": "eeee",
+        "tight": True,
+        "epsilon_rdp": 8.4,
+        "noise_multiplier": 0.7,
+        "unit": "record",
+        "sensitivity": 1.0,
+        "num_records": 1200,
+        "expected_batch_size": 60,
+        "sample_rate": 0.05,
+        "steps": 300,
+        "mechanism": {"sampling": "poisson"},
+        "datasets": {"training": {"name": "atis"}},
+        "attacks": ["lira", "loss_threshold"],
         "epsilon": 8.0,
         "delta": 1e-5,
         "accountant": "pld",
@@ -95,7 +108,13 @@ def sweep(**fields: Any) -> Sweep:
         "guarantee": f"The weights are private {INJECTED}.",
         "effective_noise_multiplier": [0.7, 0.6],
         "not_covered": ["the validation and test sets"],
-        "sweep_total": {"epsilon": "inf", "num_releases": 7, "unaccounted": ["no noise (sgd)"]},
+        "sweep_total": {
+            "epsilon": "inf",
+            "num_releases": 7,
+            "delta": 1e-5,
+            "accountant": "pld",
+            "unaccounted": ["no noise (sgd)"],
+        },
     }
     defaults: dict[str, Any] = {
         "name": "sample",

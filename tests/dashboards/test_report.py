@@ -15,6 +15,8 @@ from dashboards import charts, render, report, tables
 from dashboards.results import Choice, Sweep, Trial
 from dashboards.svg import svg
 from tests.dashboards import samples
+from trainables.cards import card as cards
+from trainables.cards.page import to_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "link", "br", "line", "circle", "rect", "path", "img", "input"}
@@ -91,12 +93,34 @@ def test_the_card_shows_what_the_claim_allows_beside_what_was_measured() -> None
     )
     made = replace(made, card=card, trials=trials)
     shown = Page(report.html(made)).text
-    assert "3.001 a guarantee" in " ".join(shown.split())
+    assert "epsilon 3.001 pld; add_or_remove_one" in " ".join(shown.split())
     for words in ("20.1 %", "2.02 %", "51.23 %", "lira", "sees the weights"):
         assert words in shown
     public = Page(report.html(made, public=True)).text
     assert "20.1 %" in public
     assert "51.23 %" not in public
+
+
+def test_the_card_on_the_page_is_the_card_of_the_export() -> None:
+    """Every sentence and figure of the exported Markdown stands on the page."""
+    made = samples.sweep()
+    exported = to_markdown(cards.read(made.card, where="sample"))
+    shown = " ".join(Page(report.html(made)).text.split())
+    lines = exported.replace("| --- | --- | --- |", "").splitlines()[1:]
+    for line in lines:
+        for part in line.strip("#-|> ").split(" | "):
+            assert " ".join(part.replace("|", " ").split()) in shown
+    for words in (
+        "n 1200",
+        "q 0.05",
+        "attacked with lira, loss_threshold",
+        "reviewer date decision",
+    ):
+        assert words in shown
+    review = {"reviewer": "A. Person", "date": "2026-11-22", "decision": "may leave"}
+    signed = Page(report.html(replace(made, card={**(made.card or {}), "review": review}))).text
+    assert "A. Person 2026-11-22 may leave" in " ".join(signed.split())
+    assert "Nobody has reviewed it yet" not in signed
 
 
 def test_every_element_is_closed_and_every_name_is_given_once(page: Page) -> None:
@@ -267,11 +291,10 @@ def test_points_stand_where_their_numbers_say(sweep: Sweep) -> None:
 
 
 def test_the_best_of_a_private_selection_has_the_epsilon_of_the_choice() -> None:
-    card = {
-        **(samples.sweep().card or {}),
-        "sweep_total": {"epsilon": 8.0, "num_releases": 1, "unaccounted": []},
-        "selection": {"law": "geometric", "mean": 20.0, "epsilon_one_trial": 3.3},
-    }
+    known = samples.sweep().card or {}
+    total = {**known["sweep_total"], "epsilon": 8.0, "num_releases": 1, "unaccounted": []}
+    price = {"law": "geometric", "mean": 20.0, "delta": 1e-5, "epsilon_one_trial": 3.3}
+    card = {**known, "sweep_total": total, "selection": price}
     page = Page(report.html(samples.sweep(card=card)))
     assert "of a secret number of trials, of which no other is shown" in page.text
     assert "(geometric law, mean 20), one trial alone would have 3.3" in page.text

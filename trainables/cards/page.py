@@ -17,26 +17,36 @@ def to_markdown(card: PrivacyCard) -> str:
     lines = [f"# Privacy card of trial {card.trial_id}", ""]
     lines += [f"> **Warning.** {warning}." for warning in card.warnings]
     lines += ["", card.guarantee, "", "| figure | value | meaning |", "| --- | --- | --- |"]
-    lines += [f"| {name} | {value} | {meaning} |" for name, value, meaning in _rows(card)]
-    lines += _section("Why no finite epsilon holds", card.unaccounted)
-    lines += _section("Against whom", [card.adversary] if card.adversary else [])
-    lines += _section("Not covered", card.not_covered)
-    lines += _section("Randomness and workers", [*card.randomness, card.workers])
-    lines += _section("The sweep", _sweep(card))
-    lines += _section("Data", _data(card))
-    lines += _section("Measured", _measured(card))
+    lines += [f"| {name} | {value} | {meaning} |" for name, value, meaning in rows(card)]
+    for title, items in sections(card):
+        lines += _section(title, items)
     lines += ["", "## Review", "", "| reviewer | date | decision |", "| --- | --- | --- |"]
     review = (card.review.reviewer, card.review.date, card.review.decision)
     lines.append(f"| {' | '.join(_cell(text) for text in review)} |")
     return "\n".join(lines) + "\n"
 
 
-def _rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
+def sections(card: PrivacyCard) -> list[tuple[str, list[str]]]:
+    """(title, sentences) of what follows the figures, those without a sentence left out."""
+    found = (
+        ("Why no finite epsilon holds", card.unaccounted),
+        ("Against whom", [card.adversary]),
+        ("Not covered", card.not_covered),
+        ("Randomness and workers", [*card.randomness, card.workers]),
+        ("The sweep", _sweep(card)),
+        ("Data", _data(card)),
+        ("Measured", _measured(card)),
+    )
+    named = ((title, [item for item in items if item]) for title, items in found)
+    return [(title, items) for title, items in named if items]
+
+
+def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     """Figures with what they mean; every epsilon is rounded up."""
     how = f"{card.accountant}{'' if card.tight else ', an upper bound'}"
     sampling = str(card.mechanism.get("sampling", ""))
     units = f"{card.unit}s"
-    rows = [
+    found = [
         ("epsilon", format_epsilon(card.epsilon), f"{how}; {card.neighboring_relation}"),
         ("delta", _figure(card.delta), "declared"),
         *_claim(card),
@@ -58,13 +68,13 @@ def _rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     declared = f"{units} to train on, declared"
     if card.num_records is None:
         declared = f"{units} to train on: counted on private data, for the curator alone"
-    rows += [
+    found += [
         ("n", _figure(card.num_records), declared),
         ("B", _figure(card.expected_batch_size), f"expected {units} in a step"),
         ("q", _figure(card.sample_rate), f"share of the {units} in a step, on average"),
         ("steps", _figure(card.steps), f"{sampling} sampling".strip()),
     ]
-    return rows
+    return found
 
 
 def _claim(card: PrivacyCard) -> list[tuple[str, str, str]]:
@@ -125,7 +135,7 @@ def _measured(card: PrivacyCard) -> list[str]:
 
 
 def _section(title: str, items: Sequence[str]) -> list[str]:
-    return ["", f"## {title}", "", *(f"- {item}" for item in items)] if items else []
+    return ["", f"## {title}", "", *(f"- {item}" for item in items)]
 
 
 def _cell(text: str | None) -> str:
