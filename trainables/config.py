@@ -56,6 +56,7 @@ from trainables.sections import (
     PrivacyConfig,
     Sampling,
     SplitMode,
+    StartConfig,
     TargetEpsilon,
     TotalNoise,
     TrainingConfig,
@@ -81,6 +82,7 @@ __all__ = [
     "PrivacyConfig",
     "Sampling",
     "SplitMode",
+    "StartConfig",
     "Synthesis",
     "SynthesisConfig",
     "TargetEpsilon",
@@ -163,6 +165,15 @@ class TrialConfig(Frozen):
         # Nothing reads how it would be trained: one trial, whatever the space says of that.
         kept = self.training.model_dump(include={"num_workers", "physical_batch_size"})
         object.__setattr__(self, "training", TrainingConfig(epochs=1, **kept))
+        return self
+
+    @model_validator(mode="after")
+    def _start_is_taken(self) -> TrialConfig:
+        if self.privacy.start is not None and not self.model.takes_start:
+            raise ValueError(
+                "expected model.name=features with model.bias > 0 with privacy.start, got"
+                f" model.name={self.model.name}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -131,7 +131,8 @@ class Release:
 def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) -> Release:
     """The release of epochs `first` to `last` - 1 of a mechanism (default: of all).
 
-    A part of an epoch is charged as a whole one; a noised histogram with the first epoch.
+    A part of an epoch is charged as a whole one; what was released before the first step (a noised
+    histogram, what weights start from) with the first epoch.
 
     Raises: InvalidInput unless 0 <= first <= last <= epochs.
     """
@@ -154,6 +155,9 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
         )
         for epoch in range(first, end if mechanism.trains else first)
     ]
+    if mechanism.is_private and first == 0 < end:
+        # With full batches alone: each is one more Gaussian mechanism on all records.
+        steps += [(sigma, 1) for sigma in mechanism.effective_start_noise_multipliers]
     histogram = []
     if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
         histogram = [(mechanism.effective_histogram_noise_multiplier, 1)]

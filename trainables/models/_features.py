@@ -25,6 +25,7 @@ from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
 from trainables.models._nlu import Encoded, LayerStates, NluModel
+from trainables.privacy.start import Labelled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,6 +257,32 @@ class Features(NluModel):
                 ),
             )
         return self._last_scores[1]
+
+    @property
+    def constant(self) -> float:
+        """The last entry of every row."""
+        return self.fixed.bias
+
+    def labelled(self, batch: PackedBatch) -> Labelled:
+        """The rows of a batch and their classes."""
+        return Labelled(
+            intents=batch.intents,
+            tags=batch.tags,
+            record=torch.repeat_interleave(batch.lengths),
+            records=batch.inputs["records"].float(),
+            tokens=batch.inputs["tokens"].float(),
+            num_labels=(self.num_intents, self.num_tags),
+        )
+
+    @torch.no_grad()
+    def start_from(self, intents: Tensor, tags: Tensor) -> None:
+        """Set the weights so that they score rows as `intents` [I, E] and `tags` [K, D] do, the
+        shared rows of tags by least squares.
+        """
+        head = self.tag_head
+        assert isinstance(head, FactoredLinear)
+        self.intent_head.weight.copy_(intents)
+        head.weight.copy_(torch.linalg.lstsq(head.shares.cpu().double(), tags).solution)
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
         """The rows are the only layer."""

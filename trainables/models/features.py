@@ -66,6 +66,11 @@ class Config(ModelConfig):
     )
 
     @property
+    def takes_start(self) -> bool:
+        """With a constant entry, which counts are written to and numbers of records read off."""
+        return self.bias > 0
+
+    @property
     def has_prior(self) -> bool:
         """With names."""
         return self.prior == "names"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from trainables import catalogue
 from trainables.config import (
     PrivacyConfig,
+    StartConfig,
     TargetEpsilon,
     TrainingConfig,
     TrialConfig,
@@ -35,12 +37,35 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
         )
     if config.generates:
         return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
-    return build_from(
+    made = build_from(
         config.engine,
         config.privacy,
         training=config.training,
         num_records=num_records,
         undeclared=undeclared,
+    )
+    start = config.privacy.start
+    return made if start is None else _with_start(made, start)
+
+
+def _with_start(mechanism: Mechanism, start: StartConfig) -> Mechanism:
+    """The mechanism with noise on what weights start from, in units of z0: a release of noise
+    r z0 has the squared mu 1 / (r z0)^2, which is its share of all.
+    """
+    unit = replace(mechanism, noise_multiplier=1.0)
+    of_steps = math.fsum(
+        unit.steps_in(epoch) / unit.effective_noise_multiplier_at(epoch) ** 2
+        for epoch in range(unit.epochs)
+    )
+    whole = of_steps / (1 - start.counts - start.means)
+
+    def noise(share: float) -> float:
+        return 1 / math.sqrt(share * whole) if share else 0.0
+
+    return replace(
+        mechanism,
+        start_counts_noise=noise(start.counts),
+        start_means_noise=noise(start.means),
     )
 
 

@@ -23,17 +23,20 @@ from trainables.figures import VALIDATION
 from trainables.metrics import Counts, count_frames, summarize
 from trainables.models._nlu import NluModel
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.noise import SecretKey
 from trainables.seeding import generator, stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key, engine_setup
 from trainables.tasks._inference import Inference, Labels, best_labels, infer
+from trainables.tasks._start import set_start
 
 
 @dataclass
 class Setup:
     """Everything that is fixed before the first step of a trial, and the model it trains.
 
-    `start` holds the trained weights as they begin, where a part of the encoder is trained.
+    `start` holds the trained weights as they begin, where a part of the encoder is trained; `key`
+    is the attempt's.
     """
 
     config: TrialConfig
@@ -45,6 +48,7 @@ class Setup:
     engine: Engine
     comm: Communicator
     start: dict[str, Tensor]
+    key: SecretKey
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`."""
@@ -57,6 +61,19 @@ class Setup:
     def labels(self, ids: np.ndarray) -> Labels:
         """As `infer`, without what only an attack reads."""
         return best_labels(self.model, self.loader, ids, comm=self.comm)
+
+    def set_start(self, folder: Path) -> None:
+        """What `privacy.start` says, where the trial begins (see `tasks._start`)."""
+        set_start(
+            self.model,
+            self.mechanism,
+            loader=self.loader,
+            ids=trainable_ids(self.corpus, self.split.train),
+            key=self.key,
+            trial_id=self.config.id,
+            folder=folder,
+            comm=self.comm,
+        )
 
     def refuse_unmoved(self, *, epochs: int) -> None:
         """A part of the encoder that was chosen to be trained must be reached by the loss.
@@ -160,6 +177,7 @@ def assemble(
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
     by_group = mechanism.unit == "group"
     public = config.privacy.group_scale == "public"
+    key = attempt_key(config, comm)
     engine: Engine = catalogue.entry("engines", config.engine).make(
         model,
         mechanism,
@@ -171,7 +189,7 @@ def assemble(
             groups=groups_of(corpus, train_ids) if by_group else None,
             text_keys=loader.text_keys(train_ids) if by_group else None,
             comm=comm,
-            key=attempt_key(config, comm),
+            key=key,
             trial_id=config.id,
             public_batch=public_batch(model, corpus.schema) if public else None,
         ),
@@ -179,7 +197,7 @@ def assemble(
     in_part = getattr(config.model, "trained", "all") != "all"
     trained = {name: p for name, p in model.named_parameters() if in_part and p.requires_grad}
     start = {name: p.detach().clone() for name, p in trained.items()}
-    return Setup(config, corpus, split, loader, model, mechanism, engine, comm, start)
+    return Setup(config, corpus, split, loader, model, mechanism, engine, comm, start, key)
 
 
 def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:

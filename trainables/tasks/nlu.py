@@ -51,6 +51,7 @@ def run(
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
     before = _before_training(setup, folder)
+    setup.set_start(folder)
     clock.end("prepare")
     trained = train(
         setup,
