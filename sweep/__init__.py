@@ -1,9 +1,8 @@
 """Running sweeps: plan, budget, store, Ray, MLflow, and the command line on top.
 
-From Python, `plan(space)` says what would run, `run(space)` runs a sweep, `resume(name)` goes on
-with one, `load(name)` opens one that has run and `compare(a, b)` sets two side by side; all give
-the objects that the commands work with. `load_model(folder)` is an exported model, ready to be
-called.
+From Python, `plan(space)` lists the trials of a space, `run(space)` runs a sweep, `resume(name)`
+continues one, `load(name)` opens one and `compare(a, b)` compares two; all return the objects that
+the commands use. `load_model(folder)` loads an exported model.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that `sweep --help` does not wait for what only a run needs.
+    # Imported late, so that `sweep --help` does not load the modules of a run.
     if name == "load_model":
         from sweep.results import predict
 

@@ -1,14 +1,14 @@
-"""What happens when this process is asked to end: by Ctrl-C (SIGINT), by the system (SIGTERM,
-SIGHUP), or by `sweep stop`, which counts as SIGTERM.
+"""Handles interrupts of this process: Ctrl-C (SIGINT), signals of the system (SIGTERM, SIGHUP),
+and `sweep stop`, which counts as SIGTERM.
 
-The order is the same in every phase. First one line on stderr, by a thread of its own, so that no
-long call delays it; what others write there afterwards is dropped. Then KeyboardInterrupt in the
-main thread, once. Then, when that has unwound, or after `GRACE_SECONDS`, or at a second signal, the
-process ends with all processes that it started, and with the exit code 128 + the signal's number.
-Files on the disk are whole at any moment, so an early end loses nothing.
+The order is the same in every phase. First a separate thread prints one line on stderr, so that no
+long call delays it; later output to stderr is dropped. Then KeyboardInterrupt is raised once in the
+main thread. When that has unwound, or after `GRACE_SECONDS`, or at a second signal, the process
+ends with all processes that it started, with the exit code 128 + the signal's number. Files on disk
+are complete at any moment, so an early end loses nothing.
 
 A program installs this before it imports anything else; in a library (`sweep.run` in a notebook)
-signals stay as they were. Only the standard library is imported here, until a signal has come.
+signals are unchanged. Until a signal, only the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Interrupts:
-    """The handling of signals of this process. To be made once, in the main thread."""
+    """The signal handling of this process. Create it once, in the main thread."""
 
     def __init__(self) -> None:
         self._number: int = signal.SIGINT  # of the first signal
-        # Plain flags: a handler that waits for a lock of the thread it interrupts waits for ever.
+        # Plain flags, because a handler that waits for a lock of the interrupted thread deadlocks.
         self._asked = self._printed = self._may_raise = self._leaving = False
         self._explanations: list[Callable[[], str]] = []
         self._stops: list[Callable[[], bool]] = []

@@ -1,6 +1,6 @@
-"""What this process does at the moment, in a word or two, for whoever shows it: "starting Ray".
+"""The current phase of this process, such as "starting Ray", for progress displays.
 
-Whoever does it says so by `enter` and need not know who listens.
+Code enters a phase by `enter`, independently of the listeners.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LOG.addHandler(logging.NullHandler())
 
 
 def enter(words: str) -> None:
-    """From now on it is this; empty: what the trials do says enough."""
+    """Set the phase; empty where the phases of the trials suffice."""
     _LOG.info(words)
 
 
 @contextmanager
 def heard(listen: Callable[[str], None]) -> Iterator[None]:
-    """Call `listen` with the words of every phase that is entered inside the block."""
+    """Call `listen` with every phase that is entered inside the block."""
     handler = _Handler(listen)
     _LOG.addHandler(handler)
     try:

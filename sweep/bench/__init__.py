@@ -1,6 +1,6 @@
-"""`sweep bench`: what a step of each engine costs, side by side in one run.
+"""`sweep bench`: the cost of a step of each engine, compared in one run.
 
-`contestants` makes one step of each, `stock` holds what is not this project's own, `measure` takes
-turns, `children` measures memory, and several workers, in processes of their own, `outcome` is the
+`contestants` makes a step of each, `stock` has the models of other libraries, `measure` times them
+in turns, `children` measures memory and several workers in separate processes, `outcome` is the
 result as data.
 """

@@ -1,4 +1,4 @@
-"""Measurements in processes of their own: an engine's peak memory, and several workers at once."""
+"""Measurements in separate processes: an engine's peak memory, and several workers at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def peak_memory(spec: Spec, engine: str) -> float:
 
 def team_rounds(spec: Spec) -> Found:
     """As `rounds.rounds`, by `spec.workers` processes of this machine."""
-    Arena(spec)  # refuses what cannot be, and writes the corpus' cached form: not all at once
+    Arena(spec)  # checks the input and writes the corpus' cache before the processes start
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "meeting")
         tasks = [

@@ -1,8 +1,8 @@
-"""One training step of each engine, ready to be called, on the same records for all.
+"""One training step of each engine on the same records.
 
-`stock` is what a user would write today, on padded batches; `naive` the same with one backward pass
-a record, clipped and noised. The others are this project's engines as a trial runs them, from
-record ids to updated weights.
+`stock` is a typical implementation on padded batches; `naive` the same with one backward pass a
+record, clipped and noised. The others are this project's engines as in a trial, from record ids to
+updated weights.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ OURS = palette.engines()
 ENGINES = ("stock", *OURS, "naive")
 MODELS = ("clc", "bert")
 _ALONE = ("naive",)  # measured with one worker only
-_NUM_BATCHES = 64  # distinct ones; after them they come again
+_NUM_BATCHES = 64  # number of distinct batches, which are then repeated
 Step = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What is measured: a trial's fields but for its engine, and how much of it."""
+    """The settings of a benchmark: a trial's fields without its engine, and the number of steps."""
 
     fields: dict[str, Any]
     engines: tuple[str, ...] = ENGINES
     repeats: int = 10
     workers: int = 1
-    seconds: float = 15.0  # of processor for one engine, after which it sits out
+    seconds: float = 15.0  # processor time of one engine, after which it is no longer measured
     data_dir: Path
     cache_dir: Path
 
     def config(self, engine: str) -> TrialConfig:
-        """The config of a trial with this engine; those not ours are given the baseline's.
+        """The config of a trial with this engine; other libraries' steps get the baseline's.
 
         Raises: InvalidInput for fields that no trial could have.
         """
@@ -72,7 +72,7 @@ class Spec:
 
 
 class SkippedEngine(Exception):
-    """Why an engine cannot be measured here, in one sentence."""
+    """The reason why an engine cannot be measured here, in one sentence."""
 
 
 class SameBatches:
@@ -128,7 +128,7 @@ class Arena:
         return -(-self.num_records // self.batch_size)
 
     def step_of(self, engine: str) -> Step:
-        """The engine, ready: call it with the number of the step.
+        """The step function of an engine, called with the number of the step.
 
         Raises: SkippedEngine where it cannot run here.
         """

@@ -1,4 +1,4 @@
-"""What `sweep bench` measures: steps in turns, then each engine's memory."""
+"""The measurements of `sweep bench`: steps in turns, then each engine's memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sweep.bench.rounds import Say, rounds
 
 
 def measure(spec: Spec, *, say: Say, memory: bool = True) -> Outcome:
-    """Time every engine of `spec`, then, with `memory`, run each alone to see its peak.
+    """Time every engine of `spec`; with `memory` also run each alone and measure its peak.
 
     Raises: InvalidInput where the data or the sizes cannot be used.
     """

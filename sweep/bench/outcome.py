@@ -1,4 +1,4 @@
-"""What a benchmark found, as frozen data."""
+"""The result of a benchmark as frozen data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a run of rounds gave: times by engine, and why others have none."""
+    """The result of the rounds: times by engine, and the reasons of skipped ones."""
 
     times: dict[str, Times]
     skipped: dict[str, str]
@@ -33,7 +33,7 @@ class Row:
     """One engine. Milliseconds of processor a step (median and quartiles), seconds an epoch.
 
     `x_sgd` and `x_stock` are medians of the ratio to that baseline's step in the same round, with
-    quartiles; None where the baseline was not measured. `skipped` says why there is nothing else.
+    quartiles; None where the baseline was not measured. `skipped` is the reason of an empty row.
     """
 
     engine: str
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The rows, and what was measured. `idle_mib`: the peak of a process that opened the data."""
+    """The rows and the settings. `idle_mib`: the peak of a process that only opened the data."""
 
     data: str
     model: str
@@ -94,10 +94,10 @@ def row(
 
 
 def _ratios(times: Times, base: Times | None) -> tuple[float, float, float] | None:
-    """Quartiles of the ratios within a round: what slows the machine slows both."""
+    """Quartiles of the ratios within a round, where a slow machine affects both alike."""
     if base is None:
         return None
-    # An engine that sat out after a while has fewer rounds.
+    # An engine that was stopped early has fewer rounds.
     return _quartiles([mine / its for mine, its in zip(times.cpu, base.cpu, strict=False)])
 
 

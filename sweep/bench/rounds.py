@@ -1,4 +1,4 @@
-"""Engines take turns, a step each: whatever slows the machine slows all of them alike."""
+"""Times engines in turns of a step each, so that a slow machine affects all of them alike."""
 
 from __future__ import annotations
 

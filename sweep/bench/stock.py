@@ -1,4 +1,4 @@
-"""What a user would write: padded batches, `nn.LSTM` or transformers' BERT, `pytorch-crf`, Adam."""
+"""A typical implementation: padding, `nn.LSTM` or transformers' BERT, `pytorch-crf`, Adam."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class StockBert(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """[B]: one loss a record."""
         pieces = batch["pieces"]
-        # Given, and not expanded from one row, because hooks look for the batch in them.
+        # Given in full, not expanded from one row, because hooks read the batch from them.
         places = torch.arange(pieces.shape[1]).repeat(pieces.shape[0], 1)
         x = self.encoder(
             pieces,
@@ -145,7 +145,7 @@ def build(model: Any, config: ModelConfig) -> StockClc | StockBert:
 
 
 def padded(batch: Any) -> Batch:
-    """A packed batch as the stock models take it."""
+    """A packed batch in the padded form of the stock models."""
     lengths = batch.lengths.tolist()
 
     def pad(values: Tensor, sizes: list[int]) -> Tensor:

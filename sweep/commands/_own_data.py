@@ -24,7 +24,7 @@ class Tokenize(StrEnum):
 
 
 class Spans(StrEnum):
-    """What spans count."""
+    """The unit of spans."""
 
     TOKENS = "tokens"
     CHARACTERS = "characters"
@@ -34,11 +34,11 @@ Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)
 ]
 Form = Annotated[
-    str | None, typer.Option("--format", metavar="FORM", help="Its form; default: what fits.")
+    str | None, typer.Option("--format", metavar="FORM", help="Its format; default: detected.")
 ]
 Text = Annotated[
     str | None,
-    typer.Option(metavar="FIELD", help="Field (or column, also by number) of the words."),
+    typer.Option(metavar="FIELD", help="Field (or column, also by number) of the text."),
 ]
 Intent = Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the intent.")]
 Tags = Annotated[str | None, typer.Option(metavar="FIELD", help="Field of the BIO tags.")]
@@ -47,17 +47,20 @@ PartField = Annotated[
     str | None, typer.Option("--part", metavar="FIELD", help="Field of train, validation or test.")
 ]
 Group = Annotated[
-    str | None, typer.Option(metavar="FIELD", help="Field of whose record it is, such as a user.")
+    str | None, typer.Option(metavar="FIELD", help="Field of the record group, such as a user.")
 ]
 TokenizeOption = Annotated[
-    Tokenize, typer.Option("--tokenize", help="Cut a text at spaces, or signs off words too.")
+    Tokenize, typer.Option("--tokenize", help="Cut a text at spaces only, or punctuation too.")
 ]
 SpansOption = Annotated[
-    Spans | None, typer.Option("--spans", help="What spans count; default: what fits them all.")
+    Spans | None,
+    typer.Option("--spans", help="Unit of spans; default: the one that fits all of them."),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option("--intent-separator", metavar="SIGN", help="Between several intents of a record."),
+    typer.Option(
+        "--intent-separator", metavar="SIGN", help="Separator of several intents of a record."
+    ),
 ]
 Header = Annotated[
     bool | None,
@@ -70,7 +73,7 @@ SkipInvalid = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """How a file of utterances is read: the options that several commands share."""
+    """Options for reading a file of utterances, shared by several commands."""
 
     form: Form = None
     text: Text = None
@@ -85,7 +88,7 @@ class SourceOptions:
     header: Header = None
 
     def source(self, data: Path) -> Source:
-        """The file or folder, ready to be read.
+        """The source of the file or folder.
 
         Raises: InvalidInput for an empty separator, and see `file_formats.open_source`.
         """
@@ -126,7 +129,7 @@ def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:
         chosen = SourceOptions(**{name: given.pop(name) for name in options})
         command(**given, options=chosen)
 
-    # What typer reads.
+    # typer reads the signature.
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run

@@ -1,4 +1,4 @@
-"""What `sweep` itself takes, before any command."""
+"""The options of `sweep` before any command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep audit`: does the privatised step keep what its mechanism claims?"""
+"""`sweep audit`: test whether the privatised step satisfies its mechanism's claim."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def register(app: typer.Typer) -> None:
 def audit(
     config: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[CONFIG.yaml]", help="A trial's config; default: every engine there is."
-        ),
+        typer.Argument(metavar="[CONFIG.yaml]", help="A trial's config; default: every engine."),
     ] = None,
     calls: Annotated[int, typer.Option(help="Steps to take.", min=100)] = 600,
     assignments: Set = [],  # noqa: B006  typer copies it
@@ -52,7 +50,7 @@ def audit(
         _print(rows)
     failed = [str(row["mechanism"]) for row in rows if not row["passed"]]
     if failed:
-        raise TrialFailed(f"the step does not keep its claim: {'; '.join(failed)}")
+        raise TrialFailed(f"the step violates its claim: {'; '.join(failed)}")
 
 
 def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, TrialConfig]]:

@@ -1,4 +1,4 @@
-"""`sweep audit-release`: does a synthetic data set repeat rare phrases of its members?"""
+"""`sweep audit-release`: test whether a synthetic data set repeats rare phrases of its members."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def audit_release(
         Path, typer.Option(metavar="FILE", help="JSON lines of the release (utterance).")
     ],
     members: Annotated[
-        Path, typer.Option(metavar="FILE", help="JSON lines of records it was made from.")
+        Path, typer.Option(metavar="FILE", help="JSON lines of the records it was made from.")
     ],
     held_out: Annotated[
-        Path, typer.Option(metavar="FILE", help="JSON lines of records kept from it.")
+        Path, typer.Option(metavar="FILE", help="JSON lines of the held-out records.")
     ],
     delta: Annotated[float, typer.Option(min=0, help="Delta of the bound on epsilon.")] = 1e-5,
     epsilon: Annotated[

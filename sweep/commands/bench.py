@@ -1,4 +1,4 @@
-"""`sweep bench`: what each engine costs against SGD, side by side in one run."""
+"""`sweep bench`: the cost of each engine relative to SGD, compared in one run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bench(
         list[str] | None, typer.Option(help="Only these engines (repeat the option).")
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0, help="Of processor, after which an engine sits out.")
+        float, typer.Option(min=0, help="Processor time after which an engine is skipped.")
     ] = 15.0,
     memory: Annotated[bool, typer.Option(help="Also each engine's peak memory.")] = True,
     assignments: Set = [],  # noqa: B006  typer copies it
@@ -42,9 +42,9 @@ def bench(
 ) -> None:
     """Time a step of every engine and scale it to an epoch (table 2 of Dupuy et al. 2021).
 
-    SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, and a loop over
-    records, one thread each, on the same records, taking turns. Times are of the processor, not of
-    the wall.
+    Measures SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, and a
+    loop over records, one thread each, in turns on the same records. Times are processor times, not
+    wall-clock times.
     """
     if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidInput(f"expected --plot FILE.svg, .png or .pdf, got {plot.name}")
@@ -86,7 +86,7 @@ def _spec(
     for engine in chosen:
         if engine not in ENGINES:
             raise InvalidInput(f"expected --engine to be one of {', '.join(ENGINES)}, got {engine}")
-    # A trial trains for hundreds of epochs at most; steps here never run out.
+    # More epochs than any trial has, so that steps never run out.
     tree: dict[str, Any] = {"training": {"epochs": 1000}}
     for path, value in fields.items():
         tree = set_path(tree, path, value)

@@ -1,4 +1,4 @@
-"""`sweep data`: the corpora that trials are trained on, and files of one's own."""
+"""`sweep data`: the corpora of trials, and the user's files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_corpora(as_json: JsonFlag = False) -> None:
-    """List every corpus, and whether it is at hand."""
+    """List every corpus, and whether it is available."""
     from rich.table import Table
 
     from sweep.planning.corpora import overview
@@ -109,7 +109,7 @@ def check(
     options: own.SourceOptions,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read a corpus whole and name what is damaged by file and line, never by its text.
+    """Read a whole corpus and report damaged records by file and line, never by their text.
 
     Of a file the first 20 problems are listed and the rest counted; with --schema a label outside
     of it is a problem. Then come warnings: few records, rare labels, large groups, texts that are
@@ -165,7 +165,7 @@ def convert(
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a file of utterances in another form; says what the form cannot hold."""
+    """Write a file of utterances in another format; reports fields that the format lacks."""
     from sweep.planning.own_data.convert import convert as write
 
     require_new_file(to)

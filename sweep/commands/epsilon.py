@@ -23,9 +23,9 @@ _Text = str | None
 _Number = float | None
 _Count = int | None
 _Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="a trial's config")]
-_Steps = Annotated[_Count, typer.Option(help="T in place of E (sampling poisson or full)")]
+_Steps = Annotated[_Count, typer.Option(help="T instead of E (sampling poisson or full)")]
 _Target = Annotated[
-    _Number, typer.Option(help="in place of the noise: find the least that meets this")
+    _Number, typer.Option(help="instead of the noise: find the least that meets this")
 ]
 _GroupScale = Annotated[_Text, typer.Option(help="none, public, first_step_noised or first_step")]
 _MaxGroupScale = Annotated[
@@ -62,9 +62,9 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     accountant: Annotated[_Text, typer.Option(help=_ACCOUNTANTS)] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a mechanism costs: epsilon as it holds, and the paper's beside it.
+    """Compute the epsilon of a mechanism: the sound one, and that of the paper.
 
-    Needs no file: every setting is an option. With a config, options override its fields.
+    It needs no file, because every setting is an option. Options override the fields of a config.
     """
     from sweep.planning import calculator
     from trainables.accountants import account

@@ -1,4 +1,4 @@
-"""`sweep fields`: what a config or a search space can say."""
+"""`sweep fields`: the fields of configs and search spaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fields(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List every field of configs and spaces: type, default, what is allowed, meaning."""
+    """List every field of configs and spaces: type, default, allowed values, meaning."""
     from rich.table import Table
 
     from sweep.planning.fields import fields_below

@@ -1,4 +1,4 @@
-"""`sweep init`: from a file of one's own to a corpus, a label schema and a starting space."""
+"""`sweep init`: from the user's file to a corpus, a label schema and a starting space."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def init(
 ) -> None:
     """Make a corpus, a label schema and a starting space of a file of utterances.
 
-    Prints counts and names of fields, never a text. On a terminal it asks for the epsilon where
+    Prints counts and names of fields, never a text. On a terminal it prompts for the epsilon where
     none is given.
     """
     from sweep.planning.own_data.start import SPACE, start
@@ -72,7 +72,7 @@ def init(
 
 
 def _epsilon(given: float | None, *, ask: bool) -> float:
-    """Raises: InvalidInput for a number that no budget can be."""
+    """Raises: InvalidInput for a number that is no valid budget."""
     from trainables.errors import InvalidInput
 
     epsilon: float = 8.0 if given is None else given

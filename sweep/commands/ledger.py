@@ -1,4 +1,4 @@
-"""`sweep ledger`: what all sweeps together have spent on each data set."""
+"""`sweep ledger`: the spend of all sweeps together on each data set."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def ledger(
 ) -> None:
     """Show the spend per data set: the composition of everything that was released.
 
-    --check says which epochs of the sweeps in $SWEEP_HOME have no entry and whether the ledger
-    is damaged; exit code 1 where anything is. --repair only ever adds: entries for those
-    epochs, and a line that takes a damaged ledger as it stands.
+    --check reports epochs of the sweeps in $SWEEP_HOME without an entry, and damage to the ledger;
+    exit code 1 for either. --repair only adds lines: entries for those epochs, and one that accepts
+    a damaged ledger as it is.
     """
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger

@@ -35,9 +35,9 @@ def train(
     name: _Pairs,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder of the parser.")],
     fields: DataFields = [],  # noqa: B006  typer copies it
-    part: Annotated[_Part, typer.Option(help="What it learns from.")] = "train",
+    part: Annotated[_Part, typer.Option(help="Part that it is trained on.")] = "train",
     test: Annotated[
-        _Part | None, typer.Option(help="A part that it is scored on afterwards.")
+        _Part | None, typer.Option(help="Part that it is scored on afterwards.")
     ] = None,
     without: Annotated[
         str | None,
@@ -76,7 +76,8 @@ def train(
 def adapt(
     name: _Pairs,
     without: Annotated[
-        str, typer.Option(metavar="FUNCTION", help="What the public pairs lack (NAME*).")
+        str,
+        typer.Option(metavar="FUNCTION", help="Function removed from the public pairs (NAME*)."),
     ],
     synthetic: Annotated[
         list[str], typer.Option(metavar="NAME=FILE", help="Generated utterances; may be repeated.")
@@ -89,9 +90,9 @@ def adapt(
     seed: _Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Take a function out of the public pairs; see what synthetic text gives back.
+    """Remove a function from the public pairs and measure how much synthetic text restores.
 
-    Rows: none, each synthetic set, full (the real private pairs). Its results are not private.
+    Rows: none, each synthetic set, full (the real private pairs). The results are not private.
     """
     from sweep.settings import from_environment
     from sweep.synthesis.adaptation import run_adaptation

@@ -1,4 +1,4 @@
-"""`sweep plan`: what would run, what is refused and why, and what each trial would cost."""
+"""`sweep plan`: the trials of a space with their costs, and the refused ones with reasons."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def plan(
         bool,
         typer.Option(
             "--measure",
-            help="First take a few steps of each kind of trial, to know seconds and memory;"
-            " they are kept for later plans and runs, the steps are thrown away.",
+            help="First take a few discarded steps of each kind of trial, to measure seconds and"
+            " memory, which are kept for later plans and runs.",
         ),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List a space's trials, the refused ones and why, each epsilon; run nothing."""
+    """List a space's trials with each epsilon, and the refused ones with reasons; run nothing."""
     from sweep.planning.accounting import accounting
     from sweep.planning.footprints import Footprints
     from sweep.planning.pack_trials import packing_for, sentence

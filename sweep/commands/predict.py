@@ -23,10 +23,12 @@ def register(app: typer.Typer) -> None:
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `sweep export` made.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder made by `sweep export`.")
+    ],
     tokenize: Annotated[
         Tokenize | None,
-        typer.Option(help="How a text is cut; default: as the training texts were."),
+        typer.Option(help="Tokenization; default: that of the training texts."),
     ] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Lines are JSON objects with tokens or text.")
@@ -42,8 +44,8 @@ def predict(
 ) -> None:
     """Read utterances, one a line, from standard input; print intent and slots of each.
 
-    With --json a line of the output is what `sweep score --hypothesis` reads. A line that is no
-    utterance has its problem in the place of an answer; the exit code is 2 then.
+    With --json a line of the output is in the format of `sweep score --hypothesis`. For a line that
+    is no utterance the problem is printed instead; the exit code then is 2.
     """
     from sweep.results.predict import answers, load_model
     from trainables.documents import line_groups

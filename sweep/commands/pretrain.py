@@ -30,10 +30,10 @@ def pretrain(
         typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
     ] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
-    bits: Annotated[int, typer.Option(metavar="8|16|32", help="Of a weight on disk.")] = 32,
+    bits: Annotated[int, typer.Option(metavar="8|16|32", help="Bits of a weight on disk.")] = 32,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pretrain an encoder on public corpora; run it again to go on after an interruption."""
+    """Pretrain an encoder on public corpora; run it again to resume after an interruption."""
     from sweep.planning.pretraining import read_pretraining, run_pretraining
     from sweep.settings import from_environment
 

@@ -1,4 +1,4 @@
-"""`sweep report`: one page about a sweep, to hand on."""
+"""`sweep report`: one page about a sweep."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def report(
         Path | None, typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here.")
     ] = None,
     public: Annotated[
-        bool, typer.Option("--public", help="Leave out what only the data's curator may see.")
+        bool, typer.Option("--public", help="Leave out figures for the data's curator only.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a sweep as one HTML page, its figures as PNG and SVG, its data as CSV.
 
-    The page needs no network. It says what to use at an epsilon and what that costs, and shows
-    the frontier of error, epsilon and leakage, decays, times, attacks and the privacy card.
+    The page needs no network. It recommends a trial at an epsilon, and shows the Pareto front of
+    error, epsilon and leakage, decays, times, attacks and the privacy card.
     """
     from sweep.results.report_files import write
     from sweep.settings import from_environment

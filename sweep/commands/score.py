@@ -1,4 +1,4 @@
-"""`sweep score`: every metric of anybody's predictions."""
+"""`sweep score`: every metric of predictions in files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MauveBy = Annotated[
 ]
 _ApiSet = Annotated[
     Literal["smcalflow", "treedst"] | None,
-    typer.Option(help="API names of the match; default: what fits."),
+    typer.Option(help="API names of the match; default: detected."),
 ]
 
 _Samples = Annotated[int, typer.Option(min=0, help="Resamples of the intervals; 0 for none.")]
@@ -78,8 +78,8 @@ def score(
     --reference and --hypothesis: text (cut at white space) or tokens, intent, and slots (each a
     list of name, start and end in tokens, end exclusive, or an object with slot, start and end)
     or BIO tags, as `sweep predict --json` and files of the json_lines data set have them; a pipe
-    is /dev/stdin. --human and --synthetic: utterance and, where it is known, lispress; a synthetic
-    object may have loss (nats of the whole text under a language model) and num_tokens. --gold and
+    is /dev/stdin. --human and --synthetic: utterance and, where known, lispress; a synthetic object
+    may have loss (nats of the whole text under a language model) and num_tokens. --gold and
     --predicted: lispress, aligned by line.
     """
     pairs = {
@@ -118,9 +118,9 @@ def score(
 def the_pair(
     given: dict[tuple[str, str], tuple[Path | None, Path | None]],
 ) -> tuple[str, Path, Path]:
-    """The first option's name and the files of the one pair that was given.
+    """The first option's name and the files of the given pair.
 
-    Raises: InvalidInput unless exactly one pair was given, and whole.
+    Raises: InvalidInput unless exactly one complete pair is given.
     """
     some = [pair for pair, files in given.items() if any(file is not None for file in files)]
     if len(some) == 1:

@@ -31,10 +31,11 @@ def synthesize(
     max_words: Annotated[int, typer.Option(min=1, help="Drop longer ones.")] = 60,
     drop: Annotated[
         list[str] | None,
-        typer.Option(metavar="REGEX", help="Drop what contains it; may be repeated."),
+        typer.Option(metavar="REGEX", help="Drop texts that contain it; may be repeated."),
     ] = None,
     keep_patterns: Annotated[
-        bool, typer.Option("--keep-patterns", help="Keep addresses, links and long numbers.")
+        bool,
+        typer.Option("--keep-patterns", help="Keep texts with addresses, links and long numbers."),
     ] = False,
     drop_repeats: Annotated[
         bool, typer.Option("--drop-repeats", help="Keep each text once.")
@@ -47,7 +48,7 @@ def synthesize(
 ) -> None:
     """Draw utterances from a trained model: JSON lines, and a card with epsilon and delta.
 
-    Filters look at a drawn text alone. Nothing private is read, so nothing more is spent.
+    Filters read only the drawn text. No private data is read, so no epsilon is spent.
     """
     from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
     from sweep.synthesis.trained_text import open_trained

@@ -1,4 +1,4 @@
-"""`sweep ui`: where to look at results."""
+"""`sweep ui`: servers that show results."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def register(app: typer.Typer) -> None:
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Of MLflow's server.")] = 5_000,
     prometheus_port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Of Prometheus, where it is installed.")
+        int, typer.Option(min=1, max=65_535, help="Port of Prometheus, where it is installed.")
     ] = 9_090,
     grafana_port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Of Grafana, where it is installed.")
+        int, typer.Option(min=1, max=65_535, help="Port of Grafana, where it is installed.")
     ] = 3_000,
     write_dashboards: Annotated[
         Path | None,
@@ -34,10 +34,10 @@ def ui(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start on loopback what shows results and is not running yet; Ctrl-C ends it.
+    """Start the servers that show results on loopback unless they run already; Ctrl-C ends them.
 
-    MLflow's server with prepared views of every sweep; Prometheus and Grafana where they are
-    installed; and where Ray's dashboard is while a sweep runs.
+    Starts MLflow's server with prepared views of every sweep, and Prometheus and Grafana where they
+    are installed; prints the address of Ray's dashboard while a sweep runs.
     """
     if write_dashboards is not None:
         from dashboards import grafana

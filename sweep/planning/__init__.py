@@ -1,1 +1,1 @@
-"""From a search space to trials with figures of cost and epsilon. Nothing runs here."""
+"""From a search space to trials with figures of cost and epsilon, without running any."""

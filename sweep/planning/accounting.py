@@ -1,4 +1,4 @@
-"""What each trial of a sweep would cost in privacy, from its config and its data's public size."""
+"""The privacy cost of each planned trial, from its config and the public size of its data."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ from trainables.tasks._synthesis_checks import require_ready
 
 @dataclass(frozen=True)
 class TrainingSize:
-    """n, and what of it or beside it was read from private records."""
+    """n, and the reasons why it or other inputs were read from private records."""
 
     num_records: int
     undeclared: tuple[str, ...] = ()
 
 
 def accounting(settings: Settings) -> Account:
-    """An `Account` that knows the sizes of the data sets under these settings, and the figures that
-    were worked out under them before.
-    """
+    """An `Account` with the sizes of the data sets under these settings and their figure cache."""
     kept = FigureCache(settings.cache_dir)
 
     def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
@@ -86,20 +84,20 @@ def _built(model: str, data: DataConfig, settings: Settings) -> None:
 
 
 def _bounds(mechanism: Mechanism, accountant: str | None, *, finest: bool) -> PrivacySummary:
-    """Work them out, which takes the accounting library and up to seconds."""
+    """Compute the bounds, which needs the accounting library and up to seconds."""
     summary = accountants.account(mechanism, exact=False, accountant=accountant)
     if finest and not summary.tight:
-        # The planning bound may lie a little above the target that the noise was made for.
+        # The planning bound may be slightly above the target of the noise.
         finer = accountants.epsilon_after(mechanism, mechanism.epochs)
         summary = replace(summary, epsilon=min(summary.epsilon, finer))
     return summary
 
 
 def size_of(config: TrialConfig, settings: Settings) -> TrainingSize:
-    """How many records a trial trains on: declared where it is, counted where it must be.
+    """The number of training records, declared or else counted.
 
-    Raises: InvalidData where the data must be opened and cannot be, or has far from as many records
-        as are declared.
+    Raises: InvalidData where the data must be opened and cannot be, or where the declared number is
+        far from the real one.
     """
     if config.generates:
         return _size_of_pairs(config.data, config.synthesis, settings)
@@ -136,5 +134,5 @@ def _require_ready(config: TrialConfig, settings: Settings) -> None:
 
 @lru_cache(maxsize=256)
 def _ready(config: TrialConfig, settings: Settings) -> None:
-    """Of a config whose mechanism is none of its business, so that it is looked at once."""
+    """The check of a config without its mechanism, cached for equal configs."""
     require_ready(config, open_pair_data(config.data, settings))

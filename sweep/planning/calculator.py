@@ -1,4 +1,4 @@
-"""The accounting of one mechanism from a config's parts, of which some may be missing."""
+"""The accounting of one mechanism from possibly incomplete parts of a config."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def noise(noise_multiplier: float | None, target_epsilon: float | None) -> Any:
 
 
 def decay(parts: dict[str, Any], kind: str | None, tau: float | None) -> Any:
-    """The value of the field noise_decay, from what is given of it and the config's own."""
+    """The value of the field noise_decay, from the given options and the config."""
     if kind is None and tau is None:
         return None
     before = parts["privacy"].get("noise_decay", {"kind": "none", "tau": 0.0})
@@ -124,8 +124,8 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
 def report(
     mechanism: Mechanism, summary: PrivacySummary, num_records: int | None
 ) -> dict[str, Any]:
-    """The summary, and the values of the mechanism that it follows from. What depends on a number
-    of records that was not given is None.
+    """The summary, and the values of the mechanism that determine it. Values that depend on a
+    missing number of records are None.
     """
     return summary.to_dict() | {
         "engine": mechanism.engine,
@@ -144,14 +144,14 @@ def report(
 
 
 def sensitivity_reason(mechanism: Mechanism) -> str:
-    """Where the sensitivity of a step comes from."""
+    """The reason for the sensitivity of a step."""
     if mechanism.microbatch_size > 1:
         return f"one of {mechanism.microbatch_size} records can turn a clipped mean around"
     return "a record is replaced" if mechanism.sensitivity == 2 else "a record is added or removed"
 
 
 def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
-    """Why the sound figure is not the paper's."""
+    """The reasons why the sound figure differs from the paper's."""
     if summary.epsilon_paper is None or not mechanism.is_private:
         return []
     found = []
@@ -171,7 +171,7 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
 
 
 def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
-    """All that a synthesis trial releases, and the chosen accountant."""
+    """The mechanism of all releases of a synthesis trial, and the chosen accountant."""
     config = parse(parts)
     number = config.data.num_records
     if number is None:
@@ -181,13 +181,13 @@ def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | Non
 
 
 def _size(data: dict[str, Any]) -> int | None:
-    """n of a config's data set, counted where it is at hand; None where it is not."""
+    """n of a config's data set, counted where the data are available, else None."""
     config, settings = parse({"data": data}), from_environment()
     return size_of(config, settings).num_records if is_at_hand(config.data, settings) else None
 
 
 def _set_default_batch(training: dict[str, Any], microbatch_size: int) -> None:
-    """Without a batch size: the least of at least 64 that the workers can share."""
+    """Set a missing batch size to the smallest one of at least 64 that the workers can share."""
     workers = training.get("num_workers", 1)
     if "expected_batch_size" not in training and isinstance(workers, int) and workers > 0:
         share = workers * microbatch_size

@@ -1,8 +1,8 @@
-"""Work in fresh interpreters: nothing that this process holds is counted with it, and what fails is
-over with its process.
+"""Work in fresh interpreters, whose memory is measured separately and whose failures end with
+their process.
 
 A child is `python -m MODULE`; it reads its task as JSON from standard input and writes its answer
-as JSON to the file that the task names as `answer`.
+as JSON to the file `answer` of the task.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from trainables.errors import TrialFailed
 def run_children(
     module: str, tasks: Sequence[dict[str, Any]], *, patience: float
 ) -> list[dict[str, Any]]:
-    """The answers of one process a task, all at once; `patience` is in seconds.
+    """Run one process for each task concurrently and return their answers; `patience` in seconds.
 
-    Raises: TrialFailed where one fails or takes too long; the others are stopped then.
+    Raises: TrialFailed where one fails or takes too long; the others are then stopped.
     """
     command = [sys.executable, "-m", module]
     with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +35,7 @@ def run_children(
                     command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
-                    process_group=0,  # Ctrl-C is for us, who end it
+                    process_group=0,  # Ctrl-C goes to the parent, which ends the child
                 )
                 running.append(process)
                 assert process.stdin is not None
@@ -54,6 +54,6 @@ def run_children(
 
 
 def answer_task(do: Callable[[dict[str, Any]], Any]) -> None:
-    """The whole life of a child: what `do` makes of its task is its answer."""
+    """The main function of a child, which answers with `do(task)`."""
     task = json.load(sys.stdin)
     Path(task["answer"]).write_text(json.dumps(do(task)), encoding="utf-8")

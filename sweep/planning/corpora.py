@@ -1,4 +1,4 @@
-"""What `sweep data` says of corpora: sizes and label counts, never a text."""
+"""The descriptions of corpora by `sweep data`: sizes and label counts, never a text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RULES = {
 
 
 def overview(settings: Settings) -> list[dict[str, Any]]:
-    """Every corpus of the shelf: where it is looked for, and whether it is there."""
+    """Every corpus of the shelf: its path, and whether it exists."""
     rows = []
     for name in catalogue.names("datasets"):
         config = data_config(name=name)
@@ -57,7 +57,7 @@ def overview(settings: Settings) -> list[dict[str, Any]]:
 def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
     """Sizes, lengths and label counts of one corpus, which is read whole.
 
-    Raises: InvalidData naming file and line of what is damaged.
+    Raises: InvalidData naming file and line of damaged records.
     """
     if catalogue.kind_of("datasets", config.name) == "pairs":
         return _describe_pairs(open_pairs(config, data_dir=settings.data_dir))
@@ -85,7 +85,7 @@ def describe(config: DataConfig, settings: Settings) -> dict[str, Any]:
 
 
 def _parts(config: DataConfig, corpus: Corpus) -> dict[str, Any]:
-    """How many records validate and test, and by what rule."""
+    """The numbers of validation and test records, and the rule of the split."""
     try:
         split = make_split(config, corpus=corpus, mask_seed=0)
     except InvalidInput as problem:
@@ -117,7 +117,7 @@ def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
         "name": pairs.name,
         "fingerprint": pairs.fingerprint,
         "num_records": len(pairs),
-        "num_duplicates": 0,  # a record is a turn: equal ones are kept, as the papers count them
+        "num_duplicates": 0,  # records are turns; equal ones are kept, as the papers count them
         "num_with_program": len(programs),
         **{f"num_{part}": pairs.parts.count(part) for part in PARTS},
         "num_dialogues": len(set(pairs.dialogues)),
@@ -132,7 +132,7 @@ def _describe_pairs(pairs: PairCorpus) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What `write_out` wrote."""
+    """The result of `write_out`."""
 
     utterances: Path
     schema: Path
@@ -140,8 +140,8 @@ class Written:
 
 
 def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Written:
-    """Stream a corpus to a file of JSON lines that the `json_lines` entry reads, its label schema
-    beside it. The same corpus gives the same bytes.
+    """Stream a corpus to a file of JSON lines for the `json_lines` entry, and write its label
+    schema. The same corpus gives the same bytes.
 
     Raises: InvalidInput where `target` exists, InvalidData where the corpus cannot be read.
     """

@@ -1,4 +1,4 @@
-"""How long a trial will take, from trials like it that have been run or measured here."""
+"""Estimated duration of a trial, from similar trials that were run or measured on this machine."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ _OF_PRIVACY = ("unit", "microbatch_size")
 def estimator(
     home: Path, *, known: Callable[[TrialConfig], Footprint | None] = lambda config: None
 ) -> Callable[[TrialConfig, int], float | None]:
-    """`seconds_of(config, steps)` by the median of what finished trials of the same kind took a
-    step, everything around the steps included; by what was measured of it where there is none;
-    else None.
+    """`seconds_of(config, steps)` from the median time of a step in finished trials of the same
+    kind, overhead included; else from a measured footprint; else None.
     """
     seconds: dict[str, list[float]] = {}
     for name in store.names(home):
         try:
             records = store.SweepFolder(home / name).records(running=False)
         except (InvalidData, TypeError, KeyError):
-            continue  # of another version, or damaged: `sweep show` says so, an estimate need not
+            continue  # of another version, or damaged: `sweep show` reports it
         for record in records:
             if record.status is TrialStatus.DONE and record.plan.steps and record.seconds > 0:
                 per_step = record.seconds / record.plan.steps
@@ -49,7 +48,7 @@ def estimator(
 
 
 def kind_of(config: dict[str, Any]) -> str:
-    """Equal for trials whose steps cost the same: what a step does, not what it learns."""
+    """A key that is equal for trials whose steps cost the same."""
     parts = [config[name] for name in ("engine", "data", "model")]
     parts += [config["training"].get(name) for name in _OF_TRAINING]
     parts += [config["privacy"].get(name) for name in _OF_PRIVACY]

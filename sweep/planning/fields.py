@@ -1,6 +1,6 @@
-"""Every field that a config or a space can have: its path, type, default, range and meaning.
+"""Every field of configs and spaces: path, type, default, range and meaning.
 
-Read off the classes that parse them, so that the list cannot differ from what is accepted.
+The list is derived from the classes that parse them, so it cannot differ from the accepted fields.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def space_fields() -> tuple[FieldRow, ...]:
 
 
 def fields_below(path: str | None) -> tuple[FieldRow, ...]:
-    """The fields of configs and spaces whose path is `path` or lies below it; None: all.
+    """The fields of configs and spaces at or below `path`; None: all.
 
-    Raises: InvalidInput for a path that is none, with the nearest one.
+    Raises: InvalidInput for an unknown path, with the nearest one.
     """
     rows = (*config_fields(), *space_fields())
     if path is None:
@@ -101,7 +101,7 @@ def _of_shelf(section: str) -> list[FieldRow]:
                 continue
             for row in _rows(path, own.model_fields[field]):
                 have.setdefault(row, []).append(name)
-    # A section whose entry is named outside of it has that field's own row.
+    # A section whose entry is named outside of it has a row for that field.
     first = FieldRow(TAGS[section], "text", "-", " | ".join(names), f"entry of {shelf}")
     tag = [first] if TAGS[section].startswith(f"{section}.") else []
     rows = [
@@ -117,7 +117,7 @@ def _of_shelf(section: str) -> list[FieldRow]:
 
 
 def _rows(path: str, info: FieldInfo) -> Iterator[FieldRow]:
-    """The field itself, or the fields of the parts that it may be."""
+    """The row of a field, or the rows of its parts."""
     parts = [part for part in _options(info.annotation) if _is_part(part)]
     plain = [part for part in _options(info.annotation) if not _is_part(part)]
     if plain or not parts:
@@ -134,7 +134,7 @@ def _rows(path: str, info: FieldInfo) -> Iterator[FieldRow]:
 
 
 def _options(annotation: Any) -> list[Any]:
-    """The alternatives of a type, without None and without what is annotated to them."""
+    """The alternatives of a type, without None and without annotations."""
     if get_origin(annotation) in (Union, types.UnionType):
         return [each for part in get_args(annotation) for each in _options(part)]
     if hasattr(annotation, "__metadata__"):

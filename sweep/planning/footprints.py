@@ -1,5 +1,5 @@
-"""What trials need, measured on this machine when asked and kept: a process of its own takes a few
-steps of a trial and throws them away.
+"""Measured costs of trials on this machine, cached: a separate process takes a few steps of a
+trial and discards them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Footprints:
         self._folder = settings.cache_dir / "footprints"
 
     def known(self, config: TrialConfig) -> Footprint | None:
-        """What was measured of a trial like this one; None: nothing, or nothing that reads."""
+        """The measured footprint of a similar trial; None where missing or unreadable."""
         path = self._path(config)
         if not path.exists():
             return None
@@ -42,7 +42,7 @@ class Footprints:
             return None
 
     def largest(self, configs: Iterable[TrialConfig]) -> Footprint | None:
-        """The known one with the most memory: what every slot must hold."""
+        """The known footprint with the most memory, which every slot must provide."""
         known = [found for config in configs if (found := self.known(config)) is not None]
         return max(known, key=lambda each: each.memory_bytes, default=None)
 
@@ -51,7 +51,7 @@ class Footprints:
     ) -> list[Footprint]:
         """The footprint of each kind of trial among `configs`, measured now.
 
-        Raises: TrialFailed where a process that measures fails.
+        Raises: TrialFailed where a measuring process fails.
         """
         kinds = {kind_of(config.model_dump(mode="json")): config for config in configs}
         found = []

@@ -1,4 +1,4 @@
-"""The stages of a search by linear scaling: what each may spend, before any of it runs."""
+"""The stages of a search by linear scaling and their budgets, fixed beforehand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_stages(space: SearchSpace, *, account: Account) -> SearchSpace:
     """The space whose variants are its stages: probes at their shares of `budget.total`, and a last
     run whose noise makes all of them together cost the total.
 
-    Raises: InvalidInput where the probes leave nothing to the last run.
+    Raises: InvalidInput where the probes leave no budget to the last run.
     """
     total, samples = space.budget.total, space.search.num_samples
     assert total is not None  # the space was read

@@ -22,7 +22,7 @@ def packing_for(
     *,
     address: str | None = None,
 ) -> Packing:
-    """How `trials` (and those that the space has yet to choose) are run.
+    """The packing of `trials` (and of those that the search is still to choose).
 
     Raises: InvalidInput where `workers` is auto for a cluster at an `address`.
     """
@@ -41,7 +41,7 @@ def packing_for(
 
 
 def machine_for(resources: Resources) -> Machine:
-    """This machine; torch is asked for GPUs only where the trials want some."""
+    """This machine; torch is imported to count GPUs only where the trials use some."""
     return this_machine(with_gpus=resources.gpus_per_worker != 0)
 
 
@@ -51,7 +51,7 @@ def logical_workers(trials: Sequence[PlannedTrial]) -> int:
 
 
 def sentence(plan: Plan, resources: Resources, packing: Packing) -> str:
-    """How many trials run at a time and how long the sweep will take, for a person."""
+    """A sentence with the number of concurrent trials and the duration of the sweep."""
     if resources.executor == "local":
         return "One after another in this process."
     machine = machine_for(resources)

@@ -1,5 +1,5 @@
-"""How the trials of a sweep share a machine: processes a trial and slots.
-Pure; what a process needs comes from `footprints`.
+"""The packing of a sweep's trials on a machine: processes a trial and slots.
+Pure; the cost of a process comes from `footprints`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from search_spaces.parts import Resources
 from sweep.planning.resources import Machine, choose_slots
 from trainables.system.footprint import Footprint
 
-# Of a step with one process, what more processes do not shorten: two took 0.70 of one's time
-# (docs/notes/engines.md), so w of them take 0.4 + 0.6 / w.
+# The serial share of a step: two processes took 0.70 of one's time (docs/notes/engines.md), so
+# w of them take 0.4 + 0.6 / w.
 _UNDIVIDED = 0.4
 
 
@@ -31,7 +31,7 @@ class Packing:
     memory_per_worker: int = 0
 
     def processes(self, logical: int) -> int:
-        """Processes of a trial: no more than it has logical workers.
+        """Processes of a trial, at most its number of logical workers.
 
         >>> Packing(workers=4).processes(2), Packing().processes(2)
         (2, 2)
@@ -39,13 +39,13 @@ class Packing:
         return min(self.workers or logical, logical)
 
     def seconds(self, one_after_another: float, *, slots: int, logical: int) -> float:
-        """What trials take together that take `one_after_another` with one process each."""
+        """Duration of trials that take `one_after_another` seconds with one process each."""
         return one_after_another * _time_share(self.processes(logical)) / slots
 
     def slots_on(self, machine: Machine, *, logical: int) -> int:
         """Trials at a time.
 
-        Raises: InvalidInput where one trial, or as many as `slots` says, do not fit.
+        Raises: InvalidInput where one trial, or `slots` trials, do not fit.
         """
         return choose_slots(
             workers=self.processes(logical),
@@ -67,7 +67,7 @@ def pack(
     machine: Machine,
     footprint: Footprint | None = None,
 ) -> Packing:
-    """Numbers for what `resources` leave open.
+    """The packing, with numbers for the open fields of `resources`.
 
     `logical` is the smallest number of logical workers of a trial, `trials` how many there are,
     `footprint` the largest of any of them (None: not measured).
@@ -92,13 +92,13 @@ def pack(
 
 
 def _seats(machine: Machine, *, cpus_per_worker: int, memory: int) -> int:
-    """Processes that the machine holds."""
+    """Number of processes that fit on the machine."""
     by_cpu = math.floor(machine.cpus / cpus_per_worker)
     return max(1, min(by_cpu, machine.memory_bytes // memory if memory else by_cpu))
 
 
 def _processes(logical: int, *, trials: int, at_a_time: int) -> int:
-    """Of one trial, so that all are over soonest: many trials are packed, one process each; few
+    """Processes of one trial that minimise the total time: many trials get one process each, few
     are spread over the machine. A trial's logical workers are shared evenly among its processes.
     """
     possible = [w for w in range(1, logical + 1) if logical % w == 0 and w <= at_a_time]
@@ -111,5 +111,5 @@ def _processes(logical: int, *, trials: int, at_a_time: int) -> int:
 
 
 def _time_share(workers: int) -> float:
-    """Of one process' time, where so many share a trial."""
+    """Time relative to one process, where so many share a trial."""
     return _UNDIVIDED + (1 - _UNDIVIDED) / workers

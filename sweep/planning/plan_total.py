@@ -1,5 +1,5 @@
-"""A plan held against the total of its sweep before anything starts: who would pass it is refused,
-so that no trial is cut off in the middle by what was known beforehand. Pure but for `account`.
+"""Checks a plan against the total of its sweep: trials that would exceed it are refused before
+anything starts, so that none is stopped halfway for a foreseeable reason. Pure but for `account`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from trainables.privacy.rounding import format_epsilon
 def within_total(
     plan: Plan, space: SearchSpace, *, account: Account, begun: Collection[str] = ()
 ) -> Plan:
-    """The plan with `budget.total` kept: trials are let in one after another, those that have
-    `begun` before all others; one that would pass the total with those let in is refused, a later,
-    cheaper one may still fit. Baselines are exempt, here as in the driver.
+    """The plan within `budget.total`: trials are admitted in order, those that have `begun` first.
+    One that would exceed the total with those admitted is refused; a later, cheaper one may still
+    fit. Baselines are exempt, as in the driver.
     """
     if space.budget.total is None:
         return plan
@@ -42,9 +42,8 @@ def within_total(
 def together(
     plan: Plan, *, account: Account, kept: FigureCache
 ) -> tuple[dict[str, Any] | None, str]:
-    """What all planned trials but the baselines cost together (the fields of a `SweepSpend`, as
-    JSON has them), and a sentence about it; None where nothing is spent, or trials protect
-    different things.
+    """The composition of all planned trials but the baselines (the fields of a `SweepSpend` as
+    JSON), and a sentence about it; None where nothing is spent, or units of privacy differ.
     """
     trials = [trial for trial in plan.to_run if not trial.baseline]
     if not trials:
@@ -72,7 +71,7 @@ def together(
 
 
 class _Room:
-    """What has been let in, and whether one more fits beside it."""
+    """The admitted trials, and whether one more fits."""
 
     def __init__(self, space: SearchSpace, account: Account) -> None:
         assert space.budget.total is not None
@@ -86,7 +85,7 @@ class _Room:
         self._smallest_delta = 1.0
 
     def take(self, trial: PlannedTrial, *, must: bool) -> str | None:
-        """Let a trial in, or say why not; one that `must` is let in whatever it costs."""
+        """Admit a trial, or return why it is refused; with `must` it is always admitted."""
         mechanism = self._account(trial.config, accountant=None, careful=False).mechanism
         delta = min(self._smallest_delta, mechanism.delta)
         with_it = [*self._taken, accountants.release(mechanism)]

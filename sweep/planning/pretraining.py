@@ -21,7 +21,7 @@ _WORK = ".pretraining"  # of an unfinished one, inside of the encoder's folder
 def read_pretraining(file: Path, changes: Mapping[str, Any]) -> PretrainingConfig:
     """The pretraining of a YAML file, with `changes` by dotted path.
 
-    Raises: InvalidInput for a file that cannot be read and the first thing that is wrong in it.
+    Raises: InvalidInput for a file that cannot be read, and for its first problem.
     """
     fields = read_yaml(file)
     if not isinstance(fields, dict):
@@ -45,9 +45,9 @@ def run_pretraining(
     bits: int,
     report: Callable[[Progress], None],
 ) -> dict[str, Any]:
-    """Train, or go on, and write the encoder to `place`; its card.
+    """Train, or resume, and write the encoder to `place`; returns its card.
 
-    Raises: InvalidInput for a folder that holds another encoder already.
+    Raises: InvalidInput for a folder with another encoder.
     """
     from trainables.encoders.about import ABOUT, read_about
     from trainables.encoders.folder import WORDS
@@ -77,7 +77,7 @@ def run_pretraining(
 
 
 def _refuse_other(config: PretrainingConfig, work: Path) -> None:
-    """An unfinished pretraining goes on with its own settings or not at all."""
+    """Refuse to resume an unfinished pretraining with other settings."""
     kept, own = work / "config.json", config.model_dump_json()
     if kept.is_file():
         if kept.read_text(encoding="utf-8") != own:

@@ -1,4 +1,4 @@
-"""What trials cost, and whether a data set's total has room for them."""
+"""Prices of trials, and the check of a data set's total."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from trainables.accountants import RdpFilter, Release, release
 def price(
     trials: Sequence[PlannedTrial], settings: Settings, *, ledger: Ledger, packing: Packing
 ) -> list[PricedTrial]:
-    """The trials that run, with what each costs and whose records it is about. Their data sets are
-    made known to the ledger.
+    """The trials that run, each with its price and data set. The data sets are registered in the
+    ledger.
     """
     account = accounting(settings)
     found = []
@@ -44,7 +44,7 @@ def price(
 
 
 def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float) -> None:
-    """Raises: InvalidInput where these trials would take a data set past `budget_total`."""
+    """Raises: InvalidInput where these trials would take a data set beyond `budget_total`."""
     planned: dict[str, list[Release]] = {}
     for each in priced:
         if not each.trial.baseline:
@@ -54,7 +54,7 @@ def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total
 
 
 def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:
-    """The privacy filter that the sweep's total is kept by, where its trials look at results."""
+    """The privacy filter of the sweep's total, where its trials depend on results."""
     if space.budget.total is None or not looks_at_results(space):
         return None
     return filter_of(space, delta=filter_delta(space, accounting(settings)))

@@ -1,4 +1,4 @@
-"""What can be said of an adaptive search before it runs: random points of its space, judged."""
+"""A preview of an adaptive search: random points of its space with their figures."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def probes(
 
 
 def notes(space: SearchSpace, plan: Plan, *, home: Path) -> list[str]:
-    """Sentences for a person.
+    """Notes about the search, one sentence each.
 
-    Raises: InvalidInput where a sweep to start from is not there.
+    Raises: InvalidInput where a sweep to start from does not exist.
     """
     if space.search.is_linear_scaling:
         return [_stages(space, plan)]

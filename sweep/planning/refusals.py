@@ -1,4 +1,4 @@
-"""Why a plan has nothing to run, in one sentence."""
+"""The reason why a plan has nothing to run, in one sentence."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MOST_SAID = 3
 
 
 def require_trials(plan: Plan) -> None:
-    """Raises: InvalidInput where every trial is refused, naming what bites most."""
-    # Baselines are there to compare with: a sweep of nothing else is only meant as one.
+    """Raises: InvalidInput where every trial is refused, naming the limits that refuse most."""
+    # Baselines serve comparison; a sweep of baselines alone must be intended.
     asked = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
     asked = asked or list(plan.trials)
     if any(trial.runs for trial in asked):
         return
-    # A point may break several limits: each is counted in all that it refuses.
+    # A point may break several limits; each limit counts all that it refuses.
     reasons = [_limits(trial) for trial in asked]
     counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
     said = "; ".join(
@@ -40,7 +40,7 @@ def require_trials(plan: Plan) -> None:
 
 
 def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:
-    """The limits that refuse a trial and their reasons: each constraint is one of its own."""
+    """The limits that refuse a trial, with reasons; each constraint is a separate limit."""
     found = trial.broken
     if trial.reason is not None and trial.reason not in (reason for _, reason in found):
         found = ((trial.refused_by or "config", trial.reason), *found)

@@ -1,4 +1,4 @@
-"""How many trials fit on a machine at a time, and the refusal where not even one does."""
+"""The number of concurrent trials on a machine, and the refusal where none fits."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def choose_slots(
     memory_per_worker: int = 0,
     memory: float = math.inf,
 ) -> int:
-    """Trials at a time on `cpus`, `gpus` and `memory` bytes: as many as fit, or `slots` where it
-    is a number. A process whose need of memory is not known has 0.
+    """Concurrent trials on `cpus`, `gpus` and `memory` bytes: as many as fit, or `slots` where it
+    is a number. Unknown memory of a process counts as 0.
 
     Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
 
@@ -53,7 +53,7 @@ def choose_slots(
             f" slots={slots or 1} * workers={workers} * cpus_per_worker={cpus_per_worker}"
         )
     if gpus_per_worker > 0:
-        # A worker's GPU share lies on one GPU.
+        # A worker's GPU share is on one GPU.
         per_gpu = math.floor(1 / gpus_per_worker + 1e-9)
         seats = gpus * per_gpu if per_gpu else math.floor(gpus / math.ceil(gpus_per_worker))
         fits_gpu = math.floor(seats / workers)
@@ -64,14 +64,14 @@ def choose_slots(
             )
         fits = min(fits, fits_gpu)
     if memory_per_worker > 0 and not math.isinf(memory):
-        # What was measured is no promise: one trial is always tried, and a person's number stands.
+        # Measured memory is an estimate: one trial is always tried, and an explicit number is kept.
         fits = max(1, min(fits, math.floor(memory / (workers * memory_per_worker))))
     return slots or fits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What trials share: CPUs, bytes of memory that are free, GPUs."""
+    """The resources that trials share: CPUs, bytes of free memory, GPUs."""
 
     cpus: float
     memory_bytes: int
@@ -79,8 +79,8 @@ class Machine:
 
 
 def this_machine(*, with_gpus: bool) -> Machine:
-    """This one, without a tenth of its free memory; `with_gpus` its GPUs, which takes the
-    import of torch.
+    """This machine, without a tenth of its free memory; `with_gpus` counts its GPUs, which imports
+    torch.
     """
     import psutil
 
@@ -94,7 +94,7 @@ def this_machine(*, with_gpus: bool) -> Machine:
 
 
 def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Bytes that this process' container may still take; infinite without a limit."""
+    """Free bytes of this process' container; infinite without a limit."""
     try:
         limit = (cgroup / "memory.max").read_text().strip()
         used = int((cgroup / "memory.current").read_text())

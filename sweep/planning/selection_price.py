@@ -1,5 +1,5 @@
-"""What a private selection costs, before anything of it runs: the best trial alone, and for
-comparison all of them. Pure but for `account`.
+"""The price of a private selection before it runs: of the best trial alone, and for comparison
+of all of them. Pure but for `account`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from trainables.privacy.rounding import format_epsilon
 class SelectionPrice:
     """Both prices of a private selection at `delta`.
 
-    `epsilon_selected` holds where the best trial alone leaves, `epsilon_composed` is what the mean
-    number of trials (rounded) of the dearest configuration cost where all are shown,
-    `epsilon_one_trial` what one of them costs. `claim` says what `epsilon_selected` allows an
-    attacker. `release` is what the ledger is charged with,
-    `configurations` what a trial of each configuration releases.
+    `epsilon_selected` holds where only the best trial is released. `epsilon_composed` is the
+    composition of the (rounded) mean number of trials of the costliest configuration, and
+    `epsilon_one_trial` the cost of one of them. `claim` is the meaning of `epsilon_selected` for an
+    attacker. The ledger is charged with `release`; `configurations` are the releases of a trial of
+    each configuration.
     """
 
     law: str
@@ -44,11 +44,11 @@ class SelectionPrice:
     configurations: tuple[Release, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, as JSON and a card have them."""
+        """The figures for JSON and the card."""
         return {name: getattr(self, name) for name in _FIGURES} | asdict(self.claim)
 
     def sentence(self) -> str:
-        """Both prices, for a person."""
+        """A sentence with both prices."""
         selected, composed, one = map(
             format_epsilon, (self.epsilon_selected, self.epsilon_composed, self.epsilon_one_trial)
         )
@@ -72,8 +72,8 @@ def price_of(
     """The prices of a space whose trials draw from `configurations`.
 
     Raises: InvalidInput for a mean above the number of points of a space without ranges, a range
-    that changes what a trial costs, configurations that protect different things, a `budget.total`
-    that the selection exceeds.
+    that changes the cost of a trial, configurations with different units of privacy, a
+    `budget.total` that the selection exceeds.
     """
     law = law_of(space)
     _require_points(space, configurations, mean=law.mean)
@@ -112,7 +112,7 @@ def price_of(
 def with_noise(
     space: SearchSpace, configurations: Sequence[PlannedTrial], *, account: Account
 ) -> SearchSpace:
-    """The space with the noise multiplier in every trial that `search.target_epsilon` asks for;
+    """The space with the noise multiplier that meets `search.target_epsilon` in every trial;
     `configurations` are those of the space at noise multiplier 1.
 
     Raises: InvalidInput where no noise reaches the target.
@@ -150,7 +150,7 @@ def _require_points(
 def _require_equal_along_ranges(
     space: SearchSpace, trial: PlannedTrial, release: Release, *, account: Account
 ) -> None:
-    """A range stands at its middle in the price, which must be that of all its values."""
+    """Require that a range, priced at its middle, costs the same at all its values."""
     variant = next(v for v in searched(space) if v.name == trial.variant)
     for path, (low, high) in _ranges(space, trial).items():
         for value in (low, high):

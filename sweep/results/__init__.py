@@ -1,1 +1,1 @@
-"""What finished trials say: selection, comparison, leakage, tables, exports."""
+"""Analysis of finished trials: selection, comparison, leakage, tables, exports."""

@@ -1,4 +1,4 @@
-"""The documents of an export. Their fields are the allow list: nothing else is written."""
+"""The documents of an export. Their fields are the allow list of its content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOLDERS = ("tokenizer",)
 
 
 class ModelFile(Document):
-    """`model.json` of a model of intents and slots: what to build, and its labels."""
+    """`model.json` of a model of intents and slots: architecture and labels."""
 
     model: dict[str, Any]
     intents: tuple[str, ...]
@@ -35,8 +35,8 @@ class ModelFile(Document):
 
 
 class SynthesisFile(Document):
-    """`synthesis.json` of language models: what to build, what they were trained by, and the
-    prompts' frequencies, which are public or released with noise.
+    """`synthesis.json` of language models: architecture, training settings, and the frequencies of
+    the prompts, which are public or released with noise.
     """
 
     model: dict[str, Any]
@@ -50,7 +50,7 @@ class SynthesisFile(Document):
 
 
 class About(Document):
-    """`about.json`: where an export comes from and how it is used."""
+    """`about.json`: the origin and the usage of an export."""
 
     sweep: str
     trial: str
@@ -66,10 +66,10 @@ class About(Document):
 
 
 def write_model(source: Path, target: Path) -> None:
-    """Copy the model folder of a trial: weights, tokenizer, and the named fields of its JSON files;
-    beside them label maps, and a BERT's encoder as `transformers` has it.
+    """Copy the model folder of a trial: weights, tokenizer, and the named fields of its JSON files.
+    Also write label maps, and a BERT's encoder in the format of `transformers`.
 
-    Raises: InvalidInput where the trial has no whole model.
+    Raises: InvalidInput where the trial has no complete model.
     """
     _require_weights(source / WEIGHTS)
     target.mkdir(mode=0o700)

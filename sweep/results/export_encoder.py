@@ -1,5 +1,5 @@
-"""The encoder of an exported model: a BERT as `transformers` loads it, its tokenizer with
-it; the fixed encoder of `features` as the folder that it is."""
+"""The encoder of an exported model: a BERT with its tokenizer in the format of `transformers`;
+the fixed encoder of `features` as its folder."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def write_encoder(model_folder: Path) -> Path | None:
 
 
 def _copy_public(encoder: str, target: Path) -> Path:
-    """Copy the files of a public encoder, whatever else lies in its folder. What a trial worked out
-    for one that is not ours, its moments, goes there too."""
+    """Copy the files of a public encoder, without other files in its folder. Moments that a trial
+    computed for an encoder of another project are added."""
     from trainables.encoders import hub
     from trainables.encoders.about import about_of
     from trainables.encoders.families import public_encoder

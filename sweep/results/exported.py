@@ -1,4 +1,4 @@
-"""Folders of trials and exports are as they were made, or that is said."""
+"""Integrity checks of the folders of trials and exports, by their manifests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.errors import InvalidInput
 
 
 def require_export(folder: Path) -> None:
-    """Make sure that an export, a trial's folder, or the `model` folder of one is as it was made.
+    """Check that an export, a trial's folder, or the `model` folder of one is unchanged.
 
     Raises: InvalidData where a file differs from its manifest, InvalidInput for an export without
     its privacy card.
@@ -25,8 +25,8 @@ def require_export(folder: Path) -> None:
 
 
 def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:
-    """What differs from the manifests of finished trials, a sentence by the trial's id. Large files
-    are not read: an export or a prediction does that.
+    """Differences from the manifests of finished trials, a sentence by the trial's id. Large files
+    are not read here, but at an export or a prediction.
     """
     found = {}
     for record in records:

@@ -1,8 +1,8 @@
-"""Which axis of a sweep mattered: permutation importance in a forest over its finished trials.
+"""Importance of the axes of a sweep: permutation importance in a forest over finished trials.
 
-A random forest (Breiman 2001) learns a metric from the axes' values; an axis matters by how much
-worse the forest gets when that axis is shuffled. How well the forest explains trials that it was
-not grown from says whether to believe it. An axis that another one stands for shares its weight.
+A random forest (Breiman 2001) learns a metric from the axes' values; the importance of an axis is
+the loss of accuracy when that axis is shuffled. The out-of-bag fit of the forest shows whether it
+is reliable. Correlated axes share their importance.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from search_spaces.domains import rank
 from sweep.results import select
 from sweep.store.sweeps import TrialRecord
 
-FEWEST = 6  # configurations below which nothing can be said
+FEWEST = 6  # fewest configurations for an estimate
 _TREES = 200
 _SHUFFLES = 20
-_MOST = 500  # configurations that a forest is grown from: by chance, where there are more
+_MOST = 500  # most configurations of a forest; a random subset of more
 
 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
-    """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where nothing
+    """`shares` of each varied axis, largest first, in [0, 1] with sum 1 (all 0 where no axis
     matters); `explained` is the forest's out-of-bag R^2, at most 1, near or below 0 where the
-    shares mean nothing.
+    shares are unreliable.
     """
 
     metric: str
@@ -40,7 +40,7 @@ class Importance:
 
 def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Importance | None:
     """The importance of every axis that varies among finished trials that are no baseline, for
-    `metric` (default: what a sweep chooses by). None where too few trials or axes are there.
+    `metric` (default: that of the sweep's choice). None for too few trials or axes.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     groups = select.groups(finished)
@@ -92,8 +92,8 @@ def _value(record: TrialRecord, path: str) -> Any:
 
 
 def _column(values: Sequence[Any]) -> NDArray[np.float64]:
-    """Numbers as they are (a forest minds their order alone), others by their first appearance;
-    below all of them what a trial lacks.
+    """Numbers unchanged (a forest uses only their order), others numbered by first appearance;
+    missing values are below all.
     """
     ranks = [rank(value) for value in values]
     if all(r is not None or v is None for r, v in zip(ranks, values, strict=True)):

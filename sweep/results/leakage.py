@@ -1,10 +1,10 @@
-"""The sweep as its own shadow pool: what trials say of each other, once they have ended.
+"""Attacks that use the finished trials of a sweep as each other's reference models.
 
-Every trial has left its signals, its attack scores and its test counts in its folder. Here RMIA,
-LiRA and their kin are computed for all trials against all others, the certified bounds are
-corrected for the number of trials and compared with what each trial claims, and each trial is
-compared with its baseline. What comes out is `panel.json` in the trial's folder, from which tables
-and the tracking store read it; computing it again with more trials replaces it.
+Every trial has written its signals, its attack scores and its test counts to its folder. Here RMIA,
+LiRA and similar attacks are computed for all trials against all others, the certified bounds are
+corrected for the number of trials and compared with each trial's claim, and each trial is compared
+with its baseline. The result is `panel.json` in the trial's folder, which tables and the tracking
+store read; computing it again with more trials replaces it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from trainables.metrics import membership
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"
-_MOST_PICTURES = 200  # one takes a tenth of a second and 60 KB, in the trial's folder and in MLflow
+_MOST_PICTURES = 200  # one costs a tenth of a second and 60 KB, in the trial's folder and in MLflow
 
 
 def judge(folder: SweepFolder) -> tuple[str, ...]:
-    """Compute every finished trial's panel and write it down; ids of trials that break their claim.
+    """Compute and write every finished trial's panel; returns ids of trials that break their claim.
 
-    A trial whose evidence is missing or damaged is left out, with a note in its own panel.
+    A trial whose evidence is missing or damaged is left out, with a note in its panel.
     """
     finished = [r for r in folder.records() if r.status.is_finished]
     panels: dict[str, dict[str, Any]] = {
@@ -68,10 +68,10 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
 
 
 def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, float] | None:
-    """The certified bound and the claim that it breaks; None where it breaks none.
+    """The certified bound and the claim that it violates; None without a violation.
 
-    Both are at one delta and for one neighbouring relation: swapped pairs judge the replace-one
-    epsilon, coins of single records that of adding or removing one.
+    Both have the same delta and neighbouring relation: swapped pairs test the replace-one epsilon,
+    coins of single records the add-or-remove epsilon.
     """
     bound = metrics.get("epsilon_lower_bound")
     claim = metrics.get("epsilon_replace_one" if split == "paired" else "epsilon")
@@ -93,15 +93,15 @@ def draw(place: Path, title: str) -> None:
     ):
         return
     from dashboards import roc_charts
-    from dashboards.render import png  # Matplotlib, which no sweep should wait for at its start
+    from dashboards.render import png  # Matplotlib, imported late so that sweeps start faster
 
-    fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two may draw it at once
+    fresh = place / f".{threading.get_ident()}.{PICTURE}"  # two processes may draw it at once
     fresh.write_bytes(png(roc_charts.roc_of_trial(evidence.read_curves(place), title=title)))
     fresh.replace(picture)
 
 
 def _pools(records: Sequence[TrialRecord], signals: dict[str, Signals]) -> list[list[TrialRecord]]:
-    """Two or more trials on the same records, each record (or pair) with its own coin."""
+    """Pools of two or more trials on the same records, with a coin for each record (or pair)."""
     pools: dict[tuple[str, str, bytes], list[TrialRecord]] = {}
     for record in records:
         own = signals[record.plan.id]
@@ -166,7 +166,7 @@ def _leakage_change(
     *,
     baseline: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """By the attack that is the strongest on the `baseline` among those that both trials have."""
+    """The change of leakage, by the strongest attack on the `baseline` that both trials have."""
     rows = [own.judged for own, _ in (trial, base)]
     if not np.array_equal(trial[0].records[rows[0]], base[0].records[rows[1]]):
         return {}

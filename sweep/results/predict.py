@@ -1,9 +1,9 @@
-"""Using an exported model: utterances in, intents and slots out.
+"""Prediction of intents and slots by an exported model.
 
     from sweep import load_model
     load_model("folder")(["show flights from boston to denver"])
 
-Nothing of the sweep is needed, only the exported folder (or its `model` folder).
+Only the exported folder (or its `model` folder) is needed, not the sweep.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.documents.lines import Line
     from trainables.saved import SavedModel
 
-# Attention's memory grows with the square of these; no utterance of a corpus comes near.
+# Attention's memory grows with their square; utterances of corpora are far shorter.
 MAX_TOKENS = 1_024
 MAX_CHARACTERS = 1_000
 _LINES_AT_ONCE = 256
@@ -31,8 +31,8 @@ _LINES_AT_ONCE = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What an utterance means. A slot is (name, first token, one past the last, text);
-    `confidence` is the probability of intent and tags together.
+    """The predicted meaning of an utterance. A slot is (name, first token, one past the last,
+    text); `confidence` is the probability of intent and tags together.
     """
 
     tokens: tuple[str, ...]
@@ -64,7 +64,7 @@ class ExportedModel:
         self.tokenize: Tokenization = tokenize or saved.schema.tokenize
 
     def tokens_of(self, text: str) -> tuple[str, ...]:
-        """The tokens of a text, cut as `tokenize` says."""
+        """The tokens of a text, by `tokenize`."""
         return tokens_of(text, tokenize=self.tokenize)
 
     def __call__(self, utterances: Sequence[str | Sequence[str]]) -> list[Prediction]:
@@ -105,9 +105,9 @@ class ExportedModel:
 def answers(
     model: ExportedModel, groups: Iterable[Sequence[Line]], *, are_objects: bool = False
 ) -> Iterator[tuple[int, Prediction | str]]:
-    """For each line of `groups` its number and what it means, or what is wrong with it, in order.
-    A line is a text or, with `are_objects`, a JSON object with `tokens` or `text`. What is held
-    does not grow with the input.
+    """For each line of `groups` its number and its prediction or problem, in order. A line is a
+    text or, with `are_objects`, a JSON object with `tokens` or `text`. Memory does not grow with
+    the input.
     """
     for group in groups:
         for start in range(0, len(group), _LINES_AT_ONCE):
@@ -134,7 +134,7 @@ def _answers(
 
 
 def _tokens_in(line: str, model: ExportedModel) -> tuple[str, ...]:
-    """Raises: DocumentProblem for what is no JSON object with tokens or a text."""
+    """Raises: DocumentProblem unless it is a JSON object with tokens or a text."""
     fields = parse_json(line)
     tokens = fields.get("tokens") if isinstance(fields, dict) else None
     if isinstance(tokens, list) and all(isinstance(t, str) and t.split() == [t] for t in tokens):
@@ -158,9 +158,8 @@ def _problem(tokens: Sequence[str]) -> str | None:
 def load_model(
     folder: str | Path, *, tokenize: Tokenization | None = None, factory: str | None = None
 ) -> ExportedModel:
-    """The model in an exported folder. `tokenize` says how it cuts a text; default: as the texts of
-    its training corpus were cut. `factory` names the code of a model of own code, which is imported
-    then.
+    """The model in an exported folder. `tokenize` is the tokenization; default: that of its
+    training corpus. `factory` names the code of a model with user code, which is then imported.
 
     Raises: InvalidInput where the folder holds no model of intents and slots, InvalidData where its
     files are damaged or differ from its manifest.

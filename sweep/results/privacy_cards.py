@@ -1,4 +1,4 @@
-"""Writing a trial's privacy card beside its result, from what the trial says that it ran."""
+"""Writes a trial's privacy card, from the facts in its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
 def write_card(
     folder: SweepFolder, result: TrialResult, *, attempt: int, figures: FigureCache
 ) -> None:
-    """Write the card of a trial that has ended; none for a trial that trained no epoch."""
+    """Write the card of an ended trial; none for a trial without a trained epoch."""
     about = result.privacy
     fields = about.get("mechanism")
     if fields is None or result.epochs_done == 0:

@@ -1,4 +1,4 @@
-"""Writing a report: the page, its charts for print and as data, its tables."""
+"""Writes a report: the page, its charts for print and as data, its tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE, CHARTS = "report.html", "charts"
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What was written: the page, and the names of the files beside it."""
+    """The written page, and the names of its other files."""
 
     sweep: Sweep
     page: Path
@@ -26,7 +26,7 @@ class Made:
 
     @property
     def sentence(self) -> str:
-        """The answer in words."""
+        """The recommendation in words."""
         choice, chosen = self.sweep.choice, self.sweep.chosen
         if chosen is None:
             return choice.reason
@@ -52,7 +52,7 @@ class Made:
 
 
 def write(folder: SweepFolder, target: Path, *, epsilon_max: float, public: bool = False) -> Made:
-    """Write the report of a sweep into `target`; files of an earlier report there are replaced.
+    """Write the report of a sweep into `target`, replacing an earlier report.
 
     Raises: InvalidInput where no trial has finished or `target` is a file.
     """

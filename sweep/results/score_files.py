@@ -21,9 +21,9 @@ def score_files(
     bootstrap_samples: int,
     seed: int,
 ) -> dict[str, float]:
-    """The metrics of two files: `align` says how slots are paired, `match` what makes one right.
+    """The metrics of two files; `align` pairs slots, `match` is the criterion of a right one.
 
-    Raises: InvalidInput for files that are damaged or do not belong together.
+    Raises: InvalidInput for files that are damaged or do not match.
     """
     right, guess = read_frames(reference), read_frames(hypothesis)
     refuse_unless_aligned(right, guess, spans=match == "span")
@@ -46,8 +46,8 @@ def membership_figures(
 ) -> dict[str, Any]:
     """Every figure of the scores in a file.
 
-    With `delta` also the epsilons that they suggest (no certificate); with `epsilon` as well, which
-    bounds of that claim they break (`inconsistent_with_claim`).
+    With `delta` also the estimates of epsilon (no certificate); with `epsilon` as well, the
+    violated bounds of that claim (`inconsistent_with_claim`).
 
     Raises: InvalidInput for a file that is damaged or lacks members or non-members.
     """
@@ -70,7 +70,7 @@ def membership_figures(
 
 
 def _plain(name: str, value: float) -> float | int | bool:
-    """Marks as booleans and counts as integers, which a tracker has as numbers only."""
+    """Convert flags to booleans and counts to integers, which trackers store as floats."""
     if name.endswith("_low_resolution"):
         return bool(value)
     return int(value) if name.startswith("num_") else value
@@ -81,7 +81,7 @@ def one_run_figures(
 ) -> dict[str, Any]:
     """The certified bound of Steinke et al. 2023, and the f-DP estimate beside it.
 
-    Raises: InvalidInput for counts, delta or p that cannot be.
+    Raises: InvalidInput for invalid counts, delta or p.
     """
     counts = (num_units, num_guesses, num_correct)
     return {

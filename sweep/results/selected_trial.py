@@ -1,4 +1,4 @@
-"""The best trial of a private selection leaves the vault; all do once they are unsealed."""
+"""Releases the best trial of a private selection from the vault, or all once they are unsealed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 def release_best(
     folder: SweepFolder, vault: Vault, best: TrialRecord | None, price: Mapping[str, Any]
 ) -> None:
-    """Put the best trial into the sweep's folder, with the selection's epsilon in the place of its
-    own; None where no trial was drawn. `price` as `SelectionPrice.to_dict` has it.
+    """Copy the best trial into the sweep's folder, with the selection's epsilon instead of the
+    trial's; None where no trial was drawn. `price` is a `SelectionPrice.to_dict`.
     """
     if best is None:
         vault.select(trial=None, draw=None)
@@ -59,7 +59,7 @@ def release_best(
 
 
 def release_all(folder: SweepFolder, vault: Vault) -> None:
-    """Put every trial into the sweep's folder as it was; the one that had left keeps its id."""
+    """Copy every trial into the sweep's folder; the one released before keeps its id."""
     chosen = vault.selected() or {}
     trials = []
     for drawn in vault.draws.plan().trials:
@@ -77,7 +77,7 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
 
 
 def sentence_of(folder: SweepFolder) -> str | None:
-    """Where a private selection stands; None for any other sweep."""
+    """The state of a private selection in a sentence; None for any other sweep."""
     space, price = folder.space(), folder.about().get("selection")
     if not space.search.is_private_selection or price is None:
         return None
@@ -100,7 +100,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
 
 
 def _copied(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
-    """A trial's files under the sweep's folder, whole or not at all."""
+    """Copy a trial's files into the sweep's folder atomically."""
     target = folder.trial_folder(trial.id)
     fresh = target.with_name(f".{trial.id}")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -112,7 +112,7 @@ def _copied(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
 
 
 def _without_epsilon(path: Path) -> None:
-    """What one trial had spent after an epoch is not what its model costs."""
+    """Remove the epsilon of one trial by epoch, which is not the cost of its model."""
     rows = read_lines(path)
     for row in rows:
         row["metrics"] = {

@@ -1,9 +1,9 @@
-"""Which trials are indistinguishable from the best one: like with like, on test records. Pure.
+"""The trials that are statistically indistinguishable from the best one, on test records. Pure.
 
-The best is chosen by validation, as everywhere; whether another one is really worse is read off the
-test figure on both sides, which no choice went by. Repeated configurations are compared by their
-means over seeds (Welch 1947), others by whether their own intervals overlap and, where they do and
-both were tested on the same records, by a paired interval, which is the finer one.
+The best is chosen by validation. Differences are tested on the test figure, which no choice used.
+Repeated configurations are compared by their means over seeds (Welch 1947), others by the overlap
+of their intervals and, where these overlap and both were tested on the same records, by a paired
+interval, which is tighter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAMED = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """`best` and the groups that were compared with it by the test figure `figure`: those that
-    are indistinguishable from it, in their order, and how many differ significantly. `ways` says
-    how they were compared.
+    """`best` and the groups compared with it by the test figure `figure`: those that are
+    indistinguishable from it, in order, and how many differ significantly. `ways` are the methods
+    of comparison.
     """
 
     metric: str
@@ -38,7 +38,7 @@ class Standing:
     ways: tuple[str, ...]
 
     def sentence(self) -> str:
-        """For a person; ids are those that `sweep export --trial` takes."""
+        """A sentence; `sweep export --trial` accepts its ids."""
         record = self.best.middle(self.metric)
         spread = self.best.spread(self.metric)
         mean = float("nan") if spread is None else spread.mean
@@ -59,7 +59,7 @@ class Standing:
 
 
 def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> Standing | None:
-    """Where the finished trials that are no baseline stand; None without any.
+    """The standing of the finished trials that are no baseline; None without any.
 
     `pair` None for two trials: they were not tested on the same records.
 
@@ -91,7 +91,7 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
 
 
 def interval_of(record: TrialRecord) -> tuple[float, float] | None:
-    """The 95 % bootstrap interval of a trial's test SER; None where none was made."""
+    """The 95 % bootstrap interval of a trial's test SER; None where it was not computed."""
     low, high = record.metrics.get("ser_low"), record.metrics.get("ser_high")
     if low is None or high is None or record.plan.config.evaluation.bootstrap_samples == 0:
         return None
@@ -101,7 +101,7 @@ def interval_of(record: TrialRecord) -> tuple[float, float] | None:
 def _is_significant(
     best: Group, other: Group, *, metric: str, main: str, pair: Pair
 ) -> tuple[bool, str] | None:
-    """Whether the two differ at 95 %, and by which comparison; None where none can be made."""
+    """Whether the two differ at 95 %, and the method of comparison; None where none applies."""
     by_seeds = _welch(best, other, main)
     if by_seeds is not None:
         return by_seeds, SEEDS
@@ -112,7 +112,7 @@ def _is_significant(
     known = mine is not None and theirs is not None
     apart = mine is not None and theirs is not None and (mine[1] < theirs[0] or theirs[1] < mine[0])
     if apart:
-        return True, OWN  # a bootstrap that pairs the two, a tenth of a second, would say no less
+        return True, OWN  # a paired bootstrap, a tenth of a second, would give the same answer
     change = pair(first, second)
     if change is not None:
         return change[1] > 0 or change[2] < 0, PAIRED
@@ -120,7 +120,7 @@ def _is_significant(
 
 
 def _welch(first: Group, second: Group, metric: str) -> bool | None:
-    """Whether Welch's 95 % interval of the difference of means leaves 0 out; None without seeds."""
+    """Whether Welch's 95 % interval of the difference of means excludes 0; None without seeds."""
     from scipy.stats import t as student
 
     one, two = first.spread(metric), second.spread(metric)

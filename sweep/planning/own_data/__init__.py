@@ -1,2 +1,1 @@
-"""The first hour with one's own data: a file of utterances becomes a corpus, a label schema and a
-starting space."""
+"""From a user's file of utterances to a corpus, a label schema and a starting space."""

@@ -1,4 +1,4 @@
-"""A file of utterances in another form."""
+"""Conversion of a file of utterances to another format."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from trainables.file_formats import Source
 def convert(
     source: Source, to: Path, *, form: str, only: Part | None, skip_invalid: bool
 ) -> dict[str, Any]:
-    """Write all records of a source, or one part: counts, and fields that the form cannot hold.
+    """Write all records of a source, or one part; returns counts, and fields that the format lacks.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped, and for
-        text that the form cannot hold; nothing is left behind then.
+        text that the format cannot represent; no file is then left.
     """
     entry = catalogue.entry("file_formats", form)
     counts = {"num_records": 0, "num_invalid": 0}

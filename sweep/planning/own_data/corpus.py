@@ -1,4 +1,4 @@
-"""A source of utterances as a corpus in this project's form, and what was counted on the way."""
+"""Writes a source of utterances as a corpus in this project's format, and counts its records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainables.data.storage import PARTS, text_hash
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats import Source
 
-FEW = 5  # a label with fewer records says something of them
+FEW = 5  # a label with fewer records reveals something about them
 _SHARE = 10  # percent of the records for a part that the file lacks
 
 
@@ -55,8 +55,8 @@ def write_corpus(
     schema: LabelSchema | None = None,
     skip_invalid: bool = False,
 ) -> Counted:
-    """Write all records of a source in a form of the shelf; a part that the source lacks is cut
-    from its training part. A label outside of a `schema` is counted.
+    """Write all records of a source in a format of the shelf; a missing part is split off the
+    training part. Labels outside of a `schema` are counted.
 
     Raises: InvalidInput for records that cannot be read, unless they are to be skipped.
     """
@@ -70,7 +70,7 @@ def write_corpus(
 
 
 def _parts_of(source: Source) -> frozenset[Part]:
-    """The parts that the source itself has."""
+    """The parts of the source."""
     return frozenset(u.part for u in source.utterances() if isinstance(u, Utterance))
 
 

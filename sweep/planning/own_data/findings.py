@@ -1,4 +1,4 @@
-"""What an inspection says to its reader: figures, and warnings in sentences."""
+"""The findings of an inspection: figures, and warnings in sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def figures(found: Inspection) -> dict[str, Any]:
 
 
 def warnings(found: Inspection) -> list[str]:
-    """What is worth a look before anything is spent, a sentence each."""
+    """Warnings to check before any epsilon is spent, a sentence each."""
     train, total = found.parts["train"], sum(found.parts.values())
     said = []
     if train < _FEW_IN_ALL:
@@ -73,7 +73,7 @@ def warnings(found: Inspection) -> list[str]:
 
 
 def _is_cut(found: Inspection) -> bool:
-    """Whether the file says which records train, validate and test."""
+    """Whether the file assigns records to training, validation and test."""
     return all(found.parts[part] for part in PARTS)
 
 
@@ -105,6 +105,6 @@ def _about_groups(found: Inspection, total: int) -> list[str]:
 
 
 def _imbalance(of: ByPart) -> float | None:
-    """Records of the commonest label for each one of the rarest."""
+    """Ratio of the records of the commonest label to those of the rarest."""
     counts = [each.total() for each in of.values()]
     return max(counts) / min(counts) if counts else None

@@ -1,5 +1,5 @@
-"""What a pass over a file of utterances finds: problems by line, counts of labels, parts and
-groups. Names of labels and numbers, never a text."""
+"""Inspection of a file of utterances: problems by line, counts of labels, parts and groups. Names
+of labels and numbers, never a text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Inspection:
     near: int = 0
 
     def add_problem(self, kind: str, sentence: str) -> None:
-        """Count a problem; one of the first is kept in words."""
+        """Count a problem; the first ones are kept as sentences."""
         self.num_problems += 1
         self.kinds[kind] += 1
         if len(self.problems) < SHOWN:
@@ -104,7 +104,7 @@ def _count(found: Inspection, utterance: Utterance) -> None:
 def _require_labels(
     found: Inspection, utterance: Utterance, schema: LabelSchema, where: str
 ) -> None:
-    # A label is not quoted: where the wrong column was taken for it, it is a text.
+    # A label is not quoted, because with a wrong column it would be a text.
     if utterance.intent not in schema.intents:
         found.add_problem(
             "intent outside of the schema", f"expected an intent of the schema in {where}"

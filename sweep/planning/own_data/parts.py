@@ -1,7 +1,7 @@
-"""Which records train, validate and test, where a file does not say.
+"""The split of records into training, validation and test, where a file has none.
 
-A record's part hangs on its own text alone, or on its group: a record that is added later moves no
-other one, equal texts are never in two parts, and a group is never cut.
+A record's part depends on its text or its group alone. A record that is added later moves no other
+one, equal texts are never in two parts, and a group is never split.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from trainables.data.records import Part, Utterance
 from trainables.data.storage import normalised
 
-_PERSON = b"own data parts"  # no other use of the hash agrees with this one
+_PERSON = b"own data parts"  # separates this use of the hash from others
 
 
 def part_of(utterance: Utterance, *, validation: int, test: int) -> Part:

@@ -1,4 +1,4 @@
-"""The space that `sweep init` writes: commented YAML for a person to edit."""
+"""The starting space of `sweep init`: commented YAML for editing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEMPLATE = "space.yaml.template"
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a starting space is made of."""
+    """The values of a starting space."""
 
     name: str
     file: Path

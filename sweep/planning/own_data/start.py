@@ -1,4 +1,4 @@
-"""`sweep init`: from a file of utterances to a folder that `sweep run` starts from."""
+"""`sweep init`: from a file of utterances to a folder for `sweep run`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """What `start` wrote, and what is said of it."""
+    """The result of `start`, with its facts and sentences."""
 
     folder: Path
     source: Source
@@ -57,7 +57,7 @@ class Begun:
         }
 
     def sentences(self) -> list[str]:
-        """The same for people, with what follows from it."""
+        """The facts in sentences, with advice."""
         facts, folder = self.facts(), self.folder
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
         labels = " and ".join(
@@ -108,10 +108,10 @@ def start(
     skip_invalid: bool,
     schema: LabelSchema | None = None,
 ) -> Begun:
-    """Write corpus, schema and space into a new folder, which appears whole or not at all. The
-    labels are those of a `schema`, or all that the records have.
+    """Write corpus, schema and space into a new folder, atomically. The labels are those of a
+    `schema`, or all that occur in the records.
 
-    Raises: InvalidInput where the folder is there, or records cannot be read.
+    Raises: InvalidInput where the folder exists, or records cannot be read.
     """
     if folder.exists():
         raise InvalidInput(f"expected a new folder in --to, got {folder}, which exists")

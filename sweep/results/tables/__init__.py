@@ -1,1 +1,1 @@
-"""Tables for people, as wide as where they are printed."""
+"""Tables for people, fitted to the width of their output."""

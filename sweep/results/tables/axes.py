@@ -1,4 +1,4 @@
-"""What trials of a table differ by: a column for each axis that varies, short ids, curves. Pure."""
+"""Columns of a table of trials: one for each axis that varies, short ids, curves. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainables.privacy.mechanism import claims_privacy
 _SHORTEST_ID = 6
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _CURVE = 12  # cells
-_PAIRS = 18  # cells: some settings side by side
+_PAIRS = 18  # cells of several settings in one column
 
 
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """The beginning of each id that no other has, all of one length: what commands take for it.
+    """Unique prefixes of ids, all of one length, which commands accept.
 
     >>> short_ids(["8158fb36f603", "8158fb99f603"])
     {'8158fb36f603': '8158fb3', '8158fb99f603': '8158fb9'}
@@ -41,8 +41,8 @@ def varied_paths(plans: Sequence[PlannedTrial]) -> list[str]:
 
 
 def value_at(plan: PlannedTrial, path: str) -> Any:
-    """The value of an axis: the point's own, else what the trial's fields say; None: no such
-    field, or one without meaning for the engine.
+    """The value of an axis, from the point or else from the trial's fields; None where the field
+    does not exist or the engine does not read it.
     """
     if path in plan.values:
         return plan.values[path]
@@ -57,8 +57,8 @@ def value_at(plan: PlannedTrial, path: str) -> Any:
 def setting_columns(
     plans: Sequence[PlannedTrial], paths: Sequence[str]
 ) -> tuple[list[Column], Column]:
-    """A column for each of `paths` that varies among `plans` and one for their variants, where
-    they differ; and one column that says all of it.
+    """A column for each of `paths` that varies among `plans`, one for their variants where they
+    differ, and one that combines all of it.
     """
     columns = []
     for path in paths:

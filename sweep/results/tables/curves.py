@@ -1,4 +1,4 @@
-"""What validation found epoch by epoch, read from a sweep's folder for the rows of a table."""
+"""Validation curves by epoch, read from a sweep's folder for the rows of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainables import goals
 
 
 def curves_of(folder: SweepFolder) -> Callable[[str], Sequence[float | None]]:
-    """Reads a trial's curve when it is asked for; what cannot be read is empty."""
+    """A function that reads a trial's curve; an unreadable one is empty."""
 
     @cache
     def read(trial_id: str) -> tuple[float | None, ...]:

@@ -1,8 +1,8 @@
-"""A table that fits where it is printed: no number is cut, broken over lines or shortened.
+"""A table fitted to the width of its output: no number is cut, broken over lines or shortened.
 
-A table has more columns than a narrow terminal has room for. What is worth least is left out first,
-and said below; columns of settings become one column of `name=value` pairs where that is not
-enough. Only words are broken over lines, between their parts and never inside a number.
+Where a terminal is too narrow, the least important columns are left out first and named below the
+table; if that is not enough, columns of settings become one column of `name=value` pairs. Only
+words are broken over lines, between their parts and never inside a number.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ _PART = re.compile(rf"(?:[^\W\d]\w*|{_NUMBER})(?:{_SIGN})*|(?:{_SIGN})+|\S")
 class Column:
     """One column, a cell for each row. `worth`: from 0, what is left out first, to `ALWAYS`.
 
-    `is_text`: words, which may be broken over lines. `is_left`: begins at the left, as words do.
-    `is_setting`: a value that `settings` may say instead. `at_least`: cells that words need to be
-    read with ease. `name`: how a sentence calls the column; empty: by its head. `legend` explains
-    it.
+    `is_text`: words, which may be broken over lines. `is_left`: aligned to the left, as words are.
+    `is_setting`: a value that `settings` may contain instead. `at_least`: fewest cells for readable
+    words. `name`: the column's name in a sentence; empty: its head. `legend` explains it.
     """
 
     head: str
@@ -69,7 +68,7 @@ class Column:
 class FittedTable:
     """Columns under a title, with notes below; `styles` has one style for each row.
 
-    `settings` stands for the first text column and all settings where they do not fit side by side.
+    `settings` replaces the first text column and all settings where these do not fit.
     """
 
     columns: Sequence[Column]
@@ -80,7 +79,7 @@ class FittedTable:
     says_what_is_left_out: bool = True
 
     def shown_at(self, width: int) -> tuple[list[Column], list[str]]:
-        """The columns that `width` cells have room for, and the names of those left out."""
+        """The columns that fit into `width` cells, and the names of those left out."""
         present = [column for column in self.columns if _says_something(column)]
         found = _fitting(present, width, below=_WORDS_WHOLE, whole=True)
         if found is None:
@@ -122,8 +121,8 @@ def _says_something(column: Column) -> bool:
 def _fitting(
     columns: Sequence[Column], width: int, *, below: int, whole: bool = False
 ) -> list[Column] | None:
-    """The columns without as many of the least worth as is needed; None: those that are worth
-    `below` or more do not fit. `whole`: with no word broken.
+    """The columns without the least important ones, as few as necessary; None where those worth
+    `below` or more do not fit. `whole`: without breaking words.
     """
     kept = list(columns)
     while kept and _width(kept, whole=whole) > width:
@@ -140,7 +139,7 @@ def _width(columns: Sequence[Column], *, gap: int = 1, whole: bool = False) -> i
 
 
 def _merged(columns: Sequence[Column], settings: Column) -> list[Column]:
-    """The columns with `settings` in the place of the first of those that it stands for."""
+    """The columns with `settings` in the place of the first of those that it replaces."""
     apart = [column for column in columns if not (column.is_setting or column.is_text)]
     place = next((n for n, column in enumerate(columns) if column.is_setting or column.is_text), 0)
     return [*apart[:place], settings, *apart[place:]]

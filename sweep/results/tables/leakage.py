@@ -1,4 +1,4 @@
-"""What attacks found of each trial, as a table for the curator. Plain data in, a table out."""
+"""The results of attacks as a table for the curator. Plain data in, a table out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORT = {"loss_threshold": "loss", "calibrated": "calibr.", "shadow": "shadow (
 
 
 def leakage_table(records: Sequence[TrialRecord]) -> FittedTable | None:
-    """What attacks found of each finished trial; None where no attack ran.
+    """The results of attacks on each finished trial; None where no attack ran.
 
     The strongest attack's interval holds for all attacks together, the others' each alone.
     """
@@ -89,7 +89,7 @@ def _found(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
 
 
 def _certified(records: Sequence[TrialRecord]) -> list[Column]:
-    """What the one-run audits certify together, beside the claim that it is held against."""
+    """The certified bounds of the one-run audits together, beside the claims."""
     bounds = [formats.number(record.metrics.get("epsilon_lower_bound")) for record in records]
     claims = [
         formats.epsilon(

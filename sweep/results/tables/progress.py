@@ -1,4 +1,4 @@
-"""How far a sweep is: what its trials do now, as a table. Plain data in, a table out."""
+"""The progress of a sweep as a table. Plain data in, a table out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trainables import formats
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a running trial is; `epsilon` is what it has spent. `plan` None: what it is must not
-    be seen yet, its `name` stands for it.
+    """Progress of a running trial; `epsilon` is its spend. `plan` is None where it must not be
+    shown yet; `name` is shown instead.
     """
 
     name: str
@@ -27,17 +27,17 @@ class Progress:
     epochs: int
     plan: PlannedTrial | None = None
     validation: tuple[str, float | None] = ("SER", None)  # as `goals.validated` gives it
-    by_epoch: tuple[float, ...] = ()  # what validation found before
+    by_epoch: tuple[float, ...] = ()  # earlier validation figures
     epsilon: float | None = None
     seconds_per_epoch: float | None = None
-    reason: str = ""  # why it failed
-    phase: str = ""  # what a running trial does besides training
+    reason: str = ""  # reason of a failure
+    phase: str = ""  # phase of a running trial outside of training
 
 
 def live_table(
     name: str, progress: Mapping[str, Progress], *, summary: str, max_rows: int = 30
 ) -> FittedTable:
-    """What happens now: the running trials, and the newest ended ones as far as there is room."""
+    """The running trials, and as many of the newest ended ones as fit."""
     running = [key for key, row in progress.items() if row.status is TrialStatus.RUNNING]
     ended = [
         key
