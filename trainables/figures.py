@@ -18,7 +18,7 @@ from trainables import catalogue
 
 Better = Literal["lower", "higher", "neither"]
 Audience = Literal["public", "curator"]
-Written = Literal["number", "epsilon", "rate", "count", "seconds"]
+Written = Literal["number", "epsilon", "lower_bound", "rate", "count", "seconds"]
 
 # Modules that register figures, beside every entry of the shelf of metrics.
 _MODULES = (

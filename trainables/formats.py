@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from trainables.figures import registry
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 
 def figure(name: str, value: float | None) -> str:
@@ -17,7 +17,12 @@ def figure(name: str, value: float | None) -> str:
     known = registry().get(name)
     if known is None or value is None or math.isnan(value):
         return number(value)
-    write = {"epsilon": epsilon, "rate": share, "seconds": duration}.get(known.written, number)
+    write = {
+        "epsilon": epsilon,
+        "lower_bound": lower_bound,
+        "rate": share,
+        "seconds": duration,
+    }.get(known.written, number)
     return write(value)
 
 
@@ -41,6 +46,15 @@ def epsilon(value: float | None) -> str:
     ('3.001', '∞', '-')
     """
     return "∞" if value is not None and math.isinf(value) else format_epsilon(value)
+
+
+def lower_bound(value: float | None) -> str:
+    """A certified lower bound on an epsilon, never rounded up.
+
+    >>> lower_bound(2.99996), lower_bound(math.inf), lower_bound(None)
+    ('2.999', '∞', '-')
+    """
+    return "∞" if value is not None and math.isinf(value) else format_lower_bound(value)
 
 
 def share(value: float | None) -> str:

@@ -74,6 +74,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             slots=tuple(about["slots"]),
             source=str(about["schema_source"]),
             tokenize=about.get("tokenize", "space"),
+            intent_separator=about.get("intent_separator"),
         )
         weights = load_file(str(place / _FILES[1]))
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):

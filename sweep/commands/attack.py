@@ -10,6 +10,7 @@ import typer
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
+from trainables.privacy.rounding import format_lower_bound
 
 
 def register(app: typer.Typer) -> None:
@@ -68,6 +69,13 @@ def attack(
         print_json(found)
         return
     shown = {name: value for name, value in found.items() if name not in ("roc", "notes")}
-    say_table(("figure", "value"), ((name, number(v, ".6g")) for name, v in shown.items()))
+    say_table(("figure", "value"), ((name, _figure(name, v)) for name, v in shown.items()))
     for note in found.get("notes", ()):
         say(note, style="yellow", stderr=True)
+
+
+def _figure(name: str, value: float | None) -> str:
+    """A figure to six digits, a certified bound rounded down."""
+    if name == "epsilon_lower_bound":
+        return format_lower_bound(value, digits=6)
+    return number(value, ".6g")

@@ -12,7 +12,7 @@ from sweep.commands._options import JsonFlag, Set, overrides
 from sweep.commands._output import console, print_json
 from trainables import catalogue
 from trainables.errors import InvalidInput, TrialFailed
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 if TYPE_CHECKING:
     from trainables.config import TrialConfig
@@ -95,7 +95,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f"{row['claimed']:.4f}",
             f"{row['estimate']:.4f}",
             f"{low:.4f} .. {high:.4f}",
-            f"{row['epsilon_lower_bound']:.3g} of {format_epsilon(row['epsilon_claimed'])}",
+            f"{format_lower_bound(row['epsilon_lower_bound'])} of"
+            f" {format_epsilon(row['epsilon_claimed'])}",
             "[green]passed[/]" if row["passed"] else "[bold red]FAILED[/]",
         )
     console().print(table)

@@ -11,6 +11,7 @@ import typer
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json, say
 from trainables.errors import TrialFailed
+from trainables.privacy.rounding import format_lower_bound
 
 if TYPE_CHECKING:
     from trainables.release_audit import ReleaseAudit
@@ -56,7 +57,7 @@ def audit_release(
         _print(found)
     if epsilon is not None and found.epsilon_lower_bound > epsilon:
         raise TrialFailed(
-            f"the release shows epsilon >= {found.epsilon_lower_bound:.3f} at"
+            f"the release shows epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at"
             f" delta={delta}, above the claim of {epsilon}"
         )
 
@@ -72,12 +73,12 @@ def _print(found: ReleaseAudit) -> None:
             str(row.num_matched_members),
             str(row.num_matched_held_out),
             f"{row.p_value:.3g}",
-            f"{row.epsilon_lower_bound:.3f}",
+            format_lower_bound(row.epsilon_lower_bound),
         )
     console().print(table)
     say(
-        f"epsilon >= {found.epsilon_lower_bound:.3f} at delta={found.delta} (p={found.p});"
-        f" copies of members {found.num_copies_members}, of held-out records"
+        f"epsilon >= {format_lower_bound(found.epsilon_lower_bound)} at delta={found.delta}"
+        f" (p={found.p}); copies of members {found.num_copies_members}, of held-out records"
         f" {found.num_copies_held_out} in {found.num_released}"
     )
     if found.epsilon_lower_bound == 0 and found.p_value < found.p:

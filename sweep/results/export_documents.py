@@ -31,7 +31,9 @@ class ModelFile(Document):
     slots: tuple[str, ...]
     schema_source: str
     tokenize: Tokenization = "space"
+    intent_separator: str | None = None
     provenance: str = ""
+    encoder_digest: str = ""
 
 
 class SynthesisFile(Document):

@@ -11,7 +11,7 @@ from typing import Any
 from sweep.store.plans import PlannedTrial
 from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
 CURATOR = "curator_only"  # the folder of artifacts, and how names begin, that are no public part
 CURATOR_PREFIX = f"{CURATOR}/"
@@ -113,7 +113,8 @@ def violation_text(violation: Mapping[str, float] | None) -> str:
     if violation is None:
         return ""
     bound, claim = (violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
-    return f"certified epsilon >= {bound:.4g} above the claimed {format_epsilon(claim)}"
+    certified = f"certified epsilon >= {format_lower_bound(bound)}"
+    return f"{certified} above the claimed {format_epsilon(claim)}"
 
 
 def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:

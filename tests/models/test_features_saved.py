@@ -16,6 +16,7 @@ from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
+from trainables.encoders.fixed_source import encoder_digest, source_of
 from trainables.models.features import build
 
 
@@ -38,6 +39,17 @@ def test_an_exported_folder_is_enough(tmp_path: Path) -> None:
     words = [saved.unlabelled(["call", "ann"])]
     ours = saved.SavedModel(model=model.eval(), config=config, schema=SCHEMA).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
+
+
+def test_the_digest_is_that_of_the_encoder_s_files(tmp_path: Path) -> None:
+    family_folders.write(tmp_path / "hub", "roberta")
+    before = encoder_digest(str(tmp_path / "hub"))
+    assert before == source_of(str(tmp_path / "hub")).digest
+    assert encoder_digest("small") == source_of("small").digest
+    assert encoder_digest("scratch") == ""
+    config = tmp_path / "hub" / "config.json"
+    config.write_text(config.read_text() + " ")
+    assert encoder_digest(str(tmp_path / "hub")) != before
 
 
 def test_heads_over_an_encoder_of_the_hub(tmp_path: Path) -> None:

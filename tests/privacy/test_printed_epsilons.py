@@ -24,13 +24,13 @@ from trainables.privacy.rounding import format_epsilon
 
 ROOT = Path(__file__).parents[2]
 HOUSES = ("sweep", "dashboards", "trainables", "search_spaces")
-# An upper bound of what is spent; a certified lower bound is printed by other rules.
-_EPSILON = re.compile(r"\b(epsilon(?!_lower)\w*|together|spent|cheapest|smallest|gaussian_mu)\b")
+# An upper bound of what is spent, or a certified lower bound.
+_EPSILON = re.compile(r"\b(epsilon\w*|together|spent|cheapest|smallest|gaussian_mu)\b")
 NOT_SPENT = {
     "dashboards/comparison.py: trial.epsilon",  # the key of a group of trials, never shown
     "trainables/accountants/_composition.py: self.budget - self.spent",  # what is left
 }
-_LIMITS = re.compile(r"epsilon_max|epsilon_lower|target_epsilon|self\.limit|lower_bound")
+_LIMITS = re.compile(r"epsilon_max|target_epsilon|self\.limit")
 
 
 def own_roundings(source: str) -> Iterator[str]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from sweep.results.export_documents import ModelFile
 from tests.tasks.test_nlu_trial import config, run
-from trainables import evidence
+from trainables import evidence, saved
 from trainables.config import TrialConfig, parse
 from trainables.data.records import Frame
 from trainables.metrics import score
@@ -106,3 +107,7 @@ def test_a_trial_on_sets_of_intents(tmp_path: Path) -> None:
     assert f1 is not None
     assert accuracy is not None
     assert f1 >= accuracy  # a set that is right counts all of its intents
+    assert saved.load(tmp_path / "trial").schema.intent_separator == "#"
+    about = json.loads((tmp_path / "trial" / "model" / "model.json").read_text())
+    assert ModelFile.model_validate(about).to_dict()["intent_separator"] == "#"
+    assert about["encoder_digest"] == "", "no encoder was read"

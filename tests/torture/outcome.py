@@ -163,6 +163,7 @@ def _become(
             os.dup2(file.fileno(), number)
         os.environ.update(environment)
         if installed:
+            os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # this tree
             script = str(Path(sys.executable).with_name("sweep"))
             os.execv(script, [script, *arguments])
         code = _main(arguments)

@@ -66,7 +66,11 @@ FIGURES = (
     Figure(name="mia_one_run_num_units", label="coins of the one-run audit", written="count"),
     Figure(name="mia_one_run_num_guesses", label="coins that it guessed", written="count"),
     Figure(name="mia_one_run_num_correct", label="guesses that were right", written="count"),
-    Figure(name="epsilon_lower_bound", label="certified lower bound of epsilon"),
+    Figure(
+        name="epsilon_lower_bound",
+        label="certified lower bound of epsilon",
+        written="lower_bound",
+    ),
     Figure(name="epsilon_lower_bound_delta", label="delta of the certified bound"),
     Figure(name="epsilon_lower_bound_p", label="error probability of the certified bound"),
     *(

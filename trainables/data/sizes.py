@@ -10,6 +10,7 @@ from trainables.data.schema import declared_training_size
 from trainables.data.split import make_split, training_size
 from trainables.errors import InvalidData
 
+_COUNTED_BY = "`sweep data describe` counts them, for the curator alone"
 _FAR = 2  # times the training part, or a half of it
 
 
@@ -40,7 +41,7 @@ def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool)
     """Refuse a declared number that differs from the training part's by more than a factor of 2,
     because noise, delta and the divisor of the sum would be those of another corpus.
 
-    Raises: InvalidData with a rounded count of private records, for the curator only.
+    Raises: InvalidData without that number, because plans and reports keep the message.
     """
     declared = config.num_records
     if declared is None:
@@ -60,15 +61,15 @@ def require_known_size(config: DataConfig) -> None:
     """
     known = declared_training_size(config.model_copy(update={"num_records": None}))
     if config.num_records is not None and known is not None:
-        _require_near(config.num_records, known, by_group=False)
+        _require_near(config.num_records, known, by_group=False, is_public=True)
 
 
-def _require_near(declared: int, found: int, by_group: bool) -> None:
+def _require_near(declared: int, found: int, by_group: bool, *, is_public: bool = False) -> None:
     if found <= _FAR * declared and declared <= _FAR * found:
         return
     what = "groups" if by_group else "records"
+    advice = f"declare about {max(1, rounded_size(found))}" if is_public else _COUNTED_BY
     raise InvalidData(
         f"expected data.num_records within a factor of {_FAR} of the {what} that train, got"
-        f" {declared}: noise, delta and the divisor would be those of another corpus; declare"
-        f" about {max(1, rounded_size(found))}"
+        f" {declared}: noise, delta and the divisor would be those of another corpus; {advice}"
     )

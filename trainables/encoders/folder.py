@@ -97,11 +97,11 @@ def read(name: str) -> EncoderFolder:
     if model.get("encoder") == ".":
         model["encoder"] = str(place)
     return EncoderFolder(
-        place, model, about.card, weights, about.layers, moments, names, _digest(place)
+        place, model, about.card, weights, about.layers, moments, names, digest_of(place)
     )
 
 
-def _digest(place: Path) -> str:
+def digest_of(place: Path) -> str:
     """SHA-256 of all files by name and content, those written by `transformers` included."""
     found = hashlib.sha256()
     for file in sorted(place.iterdir()):

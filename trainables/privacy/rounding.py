@@ -1,10 +1,10 @@
-"""The printed form of an epsilon, rounded up because it is a guarantee."""
+"""The printed form of an epsilon: a guarantee is rounded up, a certified lower bound down."""
 
 from __future__ import annotations
 
 import math
 import sys
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 DIGITS = 4  # significant digits of a printed epsilon
 
@@ -26,6 +26,31 @@ def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
     if epsilon == 0 or math.isinf(epsilon):
         return f"{epsilon:g}"
     # Below the smallest normal number a float no longer holds `digits` digits.
-    shortest = Decimal(repr(max(float(epsilon), sys.float_info.min)))  # 0.1 is read as 0.1
-    up = Context(prec=digits, rounding=ROUND_CEILING).plus(shortest)
-    return f"{float(up):.{digits}g}"
+    return _rounded(max(float(epsilon), sys.float_info.min), ROUND_CEILING, digits)
+
+
+def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
+    """A certified lower bound with `digits` significant digits, the largest such number that is not
+    above it.
+
+    Infinity is "inf" and a missing value "-".
+
+    Raises: ValueError for a negative number or not a number.
+
+    >>> format_lower_bound(2.9999), format_lower_bound(3.0), format_lower_bound(None)
+    ('2.999', '3', '-')
+    """
+    if epsilon is None:
+        return "-"
+    if not epsilon >= 0:
+        raise ValueError(f"expected epsilon >= 0, got {epsilon}")
+    if math.isinf(epsilon):
+        return "inf"
+    if epsilon < sys.float_info.min:
+        return "0"
+    return _rounded(float(epsilon), ROUND_FLOOR, digits)
+
+
+def _rounded(value: float, rounding: str, digits: int) -> str:
+    shortest = Decimal(repr(value))  # 0.1 is read as 0.1
+    return f"{float(Context(prec=digits, rounding=rounding).plus(shortest)):.{digits}g}"

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
+from trainables.encoders.fixed_source import encoder_digest
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -210,6 +211,8 @@ def save_model(setup: Setup, folder: Path) -> None:
         "slots": list(schema.slots),
         "schema_source": schema.source,
         "tokenize": schema.tokenize,
+        "intent_separator": schema.intent_separator,
         "provenance": setup.model.provenance,
+        "encoder_digest": encoder_digest(getattr(setup.config.model, "encoder", "scratch")),
     }
     (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")

@@ -90,7 +90,7 @@ def _found(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
 
 def _certified(records: Sequence[TrialRecord]) -> list[Column]:
     """The certified bounds of the one-run audits together, beside the claims."""
-    bounds = [formats.number(record.metrics.get("epsilon_lower_bound")) for record in records]
+    bounds = [formats.lower_bound(record.metrics.get("epsilon_lower_bound")) for record in records]
     claims = [
         formats.epsilon(
             record.metrics.get(
@@ -111,7 +111,7 @@ def violations(records: Sequence[TrialRecord]) -> list[str]:
     return [
         f"privacy violation: {record.plan.id} claims epsilon"
         f" {formats.epsilon(record.violation['epsilon_claimed'])} and its records certify at least"
-        f" {formats.number(record.violation['epsilon_lower_bound'])}: {record.plan.name}"
+        f" {formats.lower_bound(record.violation['epsilon_lower_bound'])}: {record.plan.name}"
         for record in records
         if record.violation is not None
     ]
