@@ -30,11 +30,9 @@ def build() -> typer.Typer:
     app = typer.Typer(
         name="sweep",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-
     app.callback()(root)
     for module in sorted(pkgutil.iter_modules(commands.__path__), key=lambda found: found.name):
         if not module.name.startswith("_"):

@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
 def _commands() -> str:
     root = typer.main.get_command(build())
     lines = ["# Commands", "", "Made by `python -m sweep.reference docs/reference`.", ""]
-    for name, command in sorted(_leaves(root, "sweep")):
+    for name, command in [("sweep", root), *sorted(_leaves(root, "sweep"))]:
         lines += [f"## `{name}`", "", (command.help or "").strip(), ""]
         rows = [
             (_spelling(parameter), " ".join((getattr(parameter, "help", None) or "").split()))

@@ -7,18 +7,33 @@ from typing import Annotated, Any
 
 import typer
 
+from sweep.commands import _complete
 from trainables.errors import InvalidInput
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a sweep (see `sweep list`).")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of a sweep (see `sweep list`).",
+        autocompletion=_complete.sweeps,
+    ),
+]
 Space = Annotated[
     str,
-    typer.Argument(metavar="SPACE", help="YAML file of a space or a config, or a shipped name."),
+    typer.Argument(
+        metavar="SPACE",
+        help="YAML file of a space or a config, or a shipped name.",
+        autocompletion=_complete.spaces,
+    ),
 ]
 Set = Annotated[
     list[str],
     typer.Option(
-        "--set", metavar="PATH=VALUE", help="Override one field, such as training.epochs=3."
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override one field, such as training.epochs=3.",
+        autocompletion=_complete.assignments,
     ),
 ]
 DataFields = Annotated[
@@ -43,6 +58,7 @@ Tracking = Annotated[
         metavar="NAMES",
         help="Where results go beside the disk: mlflow, tensorboard, wandb (commas between them),"
         " or none; default: $SWEEP_TRACKING, else mlflow.",
+        autocompletion=_complete.trackers,
     ),
 ]
 Address = Annotated[

@@ -6,10 +6,18 @@ from typing import Annotated
 
 import typer
 
+from sweep.commands import _complete
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json
 
-_Side = Annotated[str, typer.Argument(metavar="SWEEP[:TRIAL]", help="A sweep's best, or a trial.")]
+_Side = Annotated[
+    str,
+    typer.Argument(
+        metavar="SWEEP[:TRIAL]",
+        help="A sweep's best, or a trial.",
+        autocompletion=_complete.sweeps,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sweep.commands import _complete
 from sweep.commands._options import TrackingUri
 from sweep.commands._output import say
 
@@ -21,7 +22,11 @@ def register(app: typer.Typer) -> None:
 def delete(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Name of a sweep; left out with --cache."),
+        typer.Argument(
+            metavar="[NAME]",
+            help="Name of a sweep; left out with --cache.",
+            autocompletion=_complete.sweeps,
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     keep_tracking: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sweep.commands import _complete
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json
 
@@ -17,7 +18,12 @@ def register(app: typer.Typer) -> None:
 
 def fields(
     path: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="A section or field, such as privacy.")
+        str | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="A section or field, such as privacy.",
+            autocompletion=_complete.fields,
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

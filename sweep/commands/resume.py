@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sweep.commands import _complete
 from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
 from sweep.commands._output import console, finish
 
@@ -20,7 +21,10 @@ def resume(
     space: Annotated[
         str | None,
         typer.Option(
-            "--space", metavar="SPACE", help="Go on with this space; says what changed in it."
+            "--space",
+            metavar="SPACE",
+            help="Go on with this space; says what changed in it.",
+            autocompletion=_complete.spaces,
         ),
     ] = None,
     accept: Annotated[

@@ -1,0 +1,76 @@
+"""What a shell completes: names of sweeps, spaces and fields. Nothing here is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+
+def sweeps(incomplete: str) -> list[str]:
+    """Names of sweeps in $SWEEP_HOME."""
+    from sweep.settings import from_environment
+    from sweep.store import sweeps as store
+    from trainables.errors import SweepError
+
+    with suppress(SweepError, OSError):
+        return _beginning(store.names(from_environment().home), incomplete)
+    return []
+
+
+def spaces(incomplete: str) -> list[str]:
+    """Names of the shipped spaces, and YAML files and folders where a path leads."""
+    from search_spaces.files import shipped
+
+    folder, _, beginning = incomplete.rpartition("/")
+    with suppress(OSError):
+        here = Path(folder + "/") if incomplete.startswith("/") else Path(folder or ".")
+        found = [
+            f"{folder}/{each.name}" if "/" in incomplete else each.name
+            for each in here.iterdir()
+            if each.suffix in (".yaml", ".yml")
+        ]
+        inner = [] if "/" in incomplete or not beginning else _folders(here, beginning)
+        return _beginning([*shipped(), *sorted(found), *inner], incomplete)
+    return _beginning(shipped(), incomplete)
+
+
+def fields(incomplete: str) -> list[str]:
+    """Paths of fields of configs and spaces."""
+    from sweep.planning.fields import fields_below
+
+    return _beginning(dict.fromkeys(row.path for row in fields_below(None)), incomplete)
+
+
+def assignments(incomplete: str) -> list[str]:
+    """PATH= of every field; PATH=VALUE where a field has few values and the path is whole."""
+    from sweep.planning.fields import fields_below
+
+    rows = {row.path: row.allowed for row in fields_below(None)}
+    found = [f"{path}=" for path in rows]
+    path = incomplete.partition("=")[0]
+    allowed = rows.get(path, "")
+    if " | " in allowed:
+        found = [f"{path}={value}" for value in allowed.split(", ")[-1].split(" | ")]
+    return _beginning(found, incomplete)
+
+
+def trackers(incomplete: str) -> list[str]:
+    """Names of trackers; after a comma, further ones."""
+    from sweep.tracking.chosen import SHELF
+    from trainables import catalogue
+
+    before, comma, beginning = incomplete.rpartition(",")
+    return [
+        f"{before}{comma}{name}"
+        for name in _beginning((*catalogue.names(SHELF), "none"), beginning)
+        if name not in before.split(",")
+    ]
+
+
+def _folders(here: Path, beginning: str) -> list[str]:
+    return [f"{p.name}/" for p in here.iterdir() if p.is_dir() and p.name.startswith(beginning)]
+
+
+def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
