@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Sweep", "compare", "load", "load_model", "plan", "resume", "run"]
 
 
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))
+
+
 def __getattr__(name: str) -> Any:
     # Imported late, so that `sweep --help` does not load the modules of a run.
     if name == "load_model":
@@ -26,4 +30,8 @@ def __getattr__(name: str) -> Any:
         from sweep import notebook
 
         return getattr(notebook, name)
+    if name == "__version__":
+        from sweep.commands._root import version
+
+        return version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -47,11 +47,11 @@ def assignments(incomplete: str) -> list[str]:
     from sweep.planning.fields import fields_below
 
     rows = {row.path: row.allowed for row in fields_below(None)}
-    found = [f"{path}=" for path in rows]
     path = incomplete.partition("=")[0]
-    allowed = rows.get(path, "")
-    if " | " in allowed:
-        found = [f"{path}={value}" for value in allowed.split(", ")[-1].split(" | ")]
+    found = [f"{each}=" for each in rows if each != path]
+    values = rows.get(path, "").split(", ")[-1].split(" | ")
+    if path in rows:
+        found += [f"{path}={value}" for value in (values if len(values) > 1 else [""])]
     return _beginning(found, incomplete)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sweep.results import select
 from sweep.results.export import export_trial
+from sweep.results.summary import columns
 from sweep.settings import Settings, from_environment
 from sweep.store.sweeps import SweepFolder, TrialRecord
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sweep.planning.prepare import Prepared
     from sweep.results.standing import Standing
     from sweep.store.plans import Plan
+
+_MOST_ROWS = 50  # of a table in a notebook; `trials()` has every one
 
 
 class Sweep:
@@ -27,6 +30,17 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"Sweep({self.folder.name!r}, {len(self.folder.plan().trials)} trials)"
+
+    def _repr_html_(self) -> str:
+        """The table of `sweep show`, in a notebook."""
+        from sweep.results.tables.curves import curves_of
+        from sweep.results.tables.html import to_html
+        from sweep.results.tables.trials import results_table
+
+        table = results_table(
+            self.name, self.records, max_rows=_MOST_ROWS, curves=curves_of(self.folder)
+        )
+        return to_html(table)
 
     @property
     def name(self) -> str:
@@ -50,18 +64,9 @@ class Sweep:
         rows = [
             {
                 "trial": record.plan.id,
-                "name": record.plan.name,
-                "variant": record.plan.variant,
-                "baseline": record.plan.baseline,
-                "group": record.plan.group,
-                "status": record.status,
-                "reason": record.reason,
-                "epochs_done": record.epochs_done,
-                "seconds": record.seconds,
+                **columns(record),
                 **record.plan.values,
-                **record.metrics,
-                "epsilon": select.value(record, "epsilon"),
-                "epsilon_paper": select.value(record, "epsilon_paper"),
+                **{name: v for name, v in record.metrics.items() if name not in columns(record)},
             }
             for record in self.records
         ]
@@ -134,6 +139,14 @@ class Planned:
     def __repr__(self) -> str:
         made = self.plan
         return f"Planned({made.name!r}, {len(made.to_run)} to run, {len(made.refused)} refused)"
+
+    def _repr_html_(self) -> str:
+        """The table of `sweep plan`, in a notebook."""
+        from sweep.results.tables.html import to_html
+        from sweep.results.tables.plan import plan_table
+
+        drawn_from = self.prepared.price is not None
+        return to_html(plan_table(self.plan, drawn_from=drawn_from), sentences=self.notes)
 
     @property
     def plan(self) -> Plan:

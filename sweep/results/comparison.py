@@ -61,6 +61,13 @@ class Comparison:
         rows = [list(pair) for pair in self.figures.values()]
         return pd.DataFrame(rows, index=list(self.figures), columns=columns, dtype=float)
 
+    def _repr_html_(self) -> str:
+        """What `sweep compare` prints, in a notebook."""
+        from sweep.results.tables.comparison import comparison_table, sentences
+        from sweep.results.tables.html import to_html
+
+        return to_html(comparison_table(self), sentences=sentences(self))
+
 
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     """The side called `text`: SWEEP (its best trial by validation SER) or SWEEP:TRIAL.

@@ -25,9 +25,9 @@ def summary(folder: SweepFolder) -> dict[str, Any]:
     }
 
 
-def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, Any]:
+def columns(record: TrialRecord) -> dict[str, Any]:
+    """What every listing of trials says of one, whatever its task and its axes."""
     return {
-        "id": record.plan.id,
         "name": record.plan.name,
         "variant": record.plan.variant,
         "baseline": record.plan.baseline,
@@ -39,6 +39,13 @@ def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, Any]
         "seconds": record.seconds,
         "epsilon": select.value(record, "epsilon"),
         "epsilon_paper": select.value(record, "epsilon_paper"),
+    }
+
+
+def _trial(record: TrialRecord, baselines: list[select.Group]) -> dict[str, Any]:
+    return {
+        "id": record.plan.id,
+        **columns(record),
         "ser_ratio": select.ratio(record, "ser", baselines),
         "metrics": record.metrics,
         "config": record.plan.fields,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import yaml
 
+import sweep
 from sweep import notebook
 from sweep.notebook import Sweep
+from sweep.results.summary import columns, summary
+from sweep.results.tables.plan import plan_table
 from sweep.runtime import runner
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from trainables.errors import InvalidInput
@@ -103,3 +108,86 @@ assert sweep.store.plans.Plan is type(plan("quick", settings=None).plan)
 
 def test_the_package_stays_light_and_each_word_can_be_called() -> None:
     subprocess.run([sys.executable, "-c", CODE], check=True)
+
+
+class Page(HTMLParser):
+    """Rows of cells of a page's tables, the text outside of them, and what headers are of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.scopes: list[str] = []
+        self.open: list[str] = []
+        self.beside = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+        if tag == "th":
+            self.scopes.append(dict(attrs)["scope"] or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] in (["th"], ["td"]):
+            self.rows[-1][-1] += data
+        else:
+            self.beside += data
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_notebook_shows_the_tables_of_the_terminal(tmp_path: Path) -> None:
+    settings = replace(settings_in(tmp_path), tracking=())
+    document = space_in(tmp_path).document()
+    document["variants"][1]["name"] = "<b>edp</b>"
+    planned = notebook.plan(document, settings=settings)
+    table = plan_table(planned.plan)
+    shown = Page(planned._repr_html_())
+    heads = [column.head for column in table.shown_at(10_000)[0]]
+    assert shown.rows[0] == heads
+    assert "epsilon" in heads
+    assert len(shown.rows) == 1 + len(planned.plan.trials)
+    assert any("<b>edp</b>" in cell for row in shown.rows for cell in row), "names are text"
+    assert shown.scopes == ["col"] * len(heads) + ["row"] * len(planned.plan.trials)
+    assert table.title in shown.beside
+
+    done = notebook.run(document, settings=settings, quiet=True)
+    results = Page(done._repr_html_())
+    ids = results.rows[0].index("id")
+    assert all(
+        record.plan.id.startswith(row[ids])
+        for record, row in zip(done.records, results.rows[1:], strict=True)
+    )
+    assert "3 done" in results.beside
+
+    compared = notebook.compare(done, done, settings=settings)
+    sides = Page(compared._repr_html_())
+    assert sides.rows[0] == ["", compared.first.name, compared.second.name]
+    assert {"trial", "SER"} <= {row[0] for row in sides.rows}
+
+
+def test_the_package_shows_its_api_alone() -> None:
+    assert set(dir(sweep)) == {*sweep.__all__, "__version__"}
+    assert all(getattr(sweep, name) is not None for name in dir(sweep))
+
+
+@pytest.mark.usefixtures("toy")
+def test_frames_and_json_have_the_same_columns(tmp_path: Path) -> None:
+    done = notebook.run(
+        space_in(tmp_path).document(),
+        settings=replace(settings_in(tmp_path), tracking=()),
+        quiet=True,
+    )
+    frame = done.trials()
+    for trial in summary(done.folder)["trials"]:
+        for name in columns(done.records[0]):
+            assert name in trial
+            mine = frame.loc[trial["id"], name]
+            assert mine == trial[name] or (trial[name] is None and mine is None) or mine != mine

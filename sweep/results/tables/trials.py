@@ -48,6 +48,7 @@ def results_table(
     apart, together = setting_columns(plans, varied_paths([record.plan for record in records]))
     stars = Column(
         head="",
+        name="front",
         cells=["*" if record.plan.id in best else "" for record in shown],
         legend=f"* on the front of {figures.label(main)} and epsilon",
     )

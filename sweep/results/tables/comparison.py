@@ -1,0 +1,55 @@
+"""Two sides of a comparison as a table, and what it comes to in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sweep.results.tables.fitting import Column, FittedTable
+from trainables import formats
+from trainables.figures import label
+
+if TYPE_CHECKING:
+    from sweep.results.comparison import Comparison
+
+
+def comparison_table(found: Comparison) -> FittedTable:
+    """A row for each figure, a column for each side."""
+    sides = (found.first, found.second)
+    heads, rows = ["trial"], [[side.record.plan.name for side in sides]]
+    for name, values in found.figures.items():
+        heads.append(label(name))
+        rows.append([formats.figure(name, value) for value in values])
+    if any(found.of_prior):
+        heads.append("SER over that at epsilon 0, the prior")
+        rows.append(["-" if each is None else f"{each:.2f}" for each in found.of_prior])
+    return FittedTable(
+        title="B against A",
+        columns=[
+            Column(head="", name="figure", cells=heads, is_text=True, is_left=True),
+            *(
+                Column(head=side.name, cells=[row[place] for row in rows], is_text=True)
+                for place, side in enumerate(sides)
+            ),
+        ],
+    )
+
+
+def sentences(found: Comparison) -> list[str]:
+    """What the paired figures say."""
+    said = []
+    if found.paired is not None:
+        change, low, high = found.paired
+        verdict = "" if low <= 0 <= high else ", significant"
+        said.append(
+            f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to {high:+.1f}{verdict}),"
+            " paired over the test utterances."
+        )
+    elif "ser" in found.figures:
+        said.append("SER is not paired: the two were not tested on the same utterances.")
+    if found.matched is not None:
+        mean, low, high = found.matched
+        said.append(
+            f"The same {found.num_matched} configurations: SER {mean:+.4f} (95 %: {low:+.4f}"
+            f" to {high:+.4f})."
+        )
+    return said
