@@ -10,6 +10,15 @@ from sweep.commands import _complete
 from sweep.commands._options import Address, JsonFlag, Name, Tracking, TrackingUri
 from sweep.commands._output import console, finish
 
+_TakeUp = Annotated[
+    list[str],
+    typer.Option(
+        "--continue",
+        metavar="ID",
+        help="Have this stopped trial go on, too; may be given more than once.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -30,14 +39,7 @@ def resume(
     accept: Annotated[
         bool, typer.Option("--accept-changes", help="Take the changed space.")
     ] = False,
-    take_up: Annotated[
-        list[str],
-        typer.Option(
-            "--continue",
-            metavar="ID",
-            help="Have this stopped trial go on, too; may be given more than once.",
-        ),
-    ] = [],  # noqa: B006  typer copies it
+    take_up: _TakeUp = [],  # noqa: B006  typer copies it
     tracking: Tracking = [],  # noqa: B006  typer copies it
     tracking_uri: TrackingUri = None,
     address: Address = None,

@@ -26,6 +26,10 @@ _BudgetTotal = Annotated[
     ),
 ]
 
+_Export = Annotated[
+    bool, typer.Option("--export", help="Export the best trial when all have ended.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -38,9 +42,7 @@ def run(
         str | None, typer.Option(help="Name of the sweep; default: the space's.")
     ] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
-    export: Annotated[
-        bool, typer.Option("--export", help="Export the best trial when all have ended.")
-    ] = False,
+    export: _Export = False,
     epsilon_max: _EpsilonMax = None,
     budget_total: _BudgetTotal = None,
     tracking: Tracking = [],  # noqa: B006  typer copies it
