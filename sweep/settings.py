@@ -1,4 +1,4 @@
-"""Where a sweep finds and keeps things, from the environment. No disk is touched here."""
+"""The folders and the tracking store of sweeps, from the environment. Reads no disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def from_environment(
     >>> from_environment({}, tracking=["none"]).tracking
     ()
 
-    Raises: InvalidInput for a tracking URI that is none.
+    Raises: InvalidInput for an invalid tracking URI.
     """
     given = os.environ if environment is None else environment
     home = Path(given.get("SWEEP_HOME") or "sweeps").absolute()

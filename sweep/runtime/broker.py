@@ -1,13 +1,12 @@
-"""The desk between three parties that never meet: gangs of workers, Tune trials, and the driver.
+"""The message broker between groups of workers, Tune trials, and the driver.
 
 `Broker` is an asyncio state machine without Ray; `sweep.runtime.ray_gang` runs it as a named actor.
-A worker's report waits here until the driver has written it down and said yes and, where there is a
-scheduler, until the Tune trial of the same name has passed it on: only then is the next epoch
-permitted.
+A worker's report waits here until the driver has written and permitted it and, with a scheduler,
+until the Tune trial of the same name has passed it on. Only then may the next epoch start.
 
-Nothing here waits for ever: every call that waits returns None after `wait` seconds (the caller
-calls again), and a Tune trial that is silent for `lease_seconds` is not waited for. Its workers
-then go on by the driver's verdict alone, which is the one that guards the privacy budget.
+Every waiting call returns None after `wait` seconds (the caller calls again), and a Tune trial that
+is silent for `lease_seconds` is ignored. Its workers then continue by the driver's verdict alone,
+which guards the privacy budget.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ State = Literal["ready", "starting", "running", "over"]
 
 @dataclass(frozen=True)
 class Assignment:
-    """A trial handed to a gang, which goes on from a checkpoint where `epochs_done` is not 0."""
+    """A trial assigned to a gang, which resumes from a checkpoint where `epochs_done` is not 0."""
 
     job: TrialJob
     attempt: int
@@ -36,7 +35,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class News:
-    """What a Tune trial receives: a report to pass to the scheduler, or that the trial is over."""
+    """A message to a Tune trial: a report for the scheduler, or the end of the trial."""
 
     serial: int
     report: EpochReport | None
@@ -49,12 +48,12 @@ class _Trial:
     state: State = "ready"
     attempt: int = 0
     failures: int = 0
-    last_words: str = ""  # why a worker of the current attempt broke
-    stop: str = ""  # why the trial has to stop
-    lease: float = 0.0  # the Tune trial is waited for until then, by the clock
-    gone: bool = False  # the Tune trial broke and is not waited for
+    last_words: str = ""  # reason why a worker of the current attempt failed
+    stop: str = ""  # reason why the trial must stop
+    lease: float = 0.0  # time until which the Tune trial is waited for
+    gone: bool = False  # the Tune trial failed and is not waited for
     serial: int = 0  # of the newest report
-    acknowledged: int = 0  # the newest serial that the scheduler let pass
+    acknowledged: int = 0  # the newest serial that the scheduler permitted
     report: EpochReport | None = None
 
 
@@ -73,13 +72,13 @@ class _Question:
 
 
 class Broker:
-    """Hands out `jobs`, one per free gang, and carries reports and verdicts.
+    """Assigns `jobs`, one per free gang, and passes reports and verdicts.
 
     `max_failures`: worker deaths after which a trial has failed. `more`: jobs will be added,
     whenever a gang waits for one, until `no_more`. `scheduled`: a scheduler may stop trials; it
-    then speaks before the driver, whose yes pays for an epoch. Without one the driver alone
-    permits, and Tune's trials follow. A job is handed out before its Tune trial exists. Methods are
-    coroutines of one event loop, so each runs undisturbed between its awaits.
+    decides before the driver, whose permission pays for an epoch. Without one the driver alone
+    decides, and Tune's trials follow. A job is assigned before its Tune trial exists. Methods are
+    coroutines of one event loop, so each runs atomically between its awaits.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Broker:
     # ---- the Tune trial's side
 
     async def enter(self, trial_id: str) -> None:
-        """The Tune trial exists (again)."""
+        """Register the Tune trial, also after a restart."""
         trial = self._trials[trial_id]
         trial.gone = False
         self._renew(trial)
@@ -132,15 +131,15 @@ class Broker:
         return News(trial.serial, trial.report, over=self._closed or trial.state == "over")
 
     async def acknowledge(self, trial_id: str, serial: int) -> None:
-        """The scheduler let report `serial` pass."""
+        """Acknowledge that the scheduler permitted report `serial`."""
         trial = self._trials[trial_id]
         self._renew(trial)
         trial.acknowledged = max(trial.acknowledged, serial)
         await self._notify()
 
     async def leave(self, trial_id: str, *, stopped: bool) -> None:
-        """The Tune trial has ended. `stopped`: by the scheduler's will, so the workers stop too;
-        otherwise it broke, and they go on without it.
+        """End the Tune trial. `stopped`: by the scheduler, so the workers stop too; otherwise it
+        failed, and they continue without it.
         """
         trial = self._trials[trial_id]
         if trial.state == "over":
@@ -153,7 +152,7 @@ class Broker:
     # ---- the gang's side
 
     async def claim(self) -> bool:
-        """Whether a gang that lives for one trial should be started: one yes for each job."""
+        """Whether a gang for one trial should be started: True once for each job."""
         self._claims += 1
         enough = self._claims > len(self._trials) and not self._more
         return not enough and not self._closed and not self._all_over()
@@ -161,10 +160,10 @@ class Broker:
     async def take(
         self, slot: str, generation: str, *, wait: float
     ) -> Assignment | Literal["over"] | None:
-        """The next trial for the gang in `slot`; "over" when none will come; None: ask again.
+        """The next trial for the gang in `slot`; "over" when none will come; None: call again.
 
-        `generation` names the present group of processes. A new generation that finds its slot's
-        trial unfinished is the rebuilt group of workers that died: it gets the same trial again,
+        `generation` names the present group of processes. A new generation whose slot has an
+        unfinished trial is the rebuilt group of workers that died. It gets the same trial again,
         until that has failed too often.
         """
         place = self._slots.setdefault(slot, _Slot())
@@ -188,7 +187,7 @@ class Broker:
                 return None
             if self._closed or self._all_over():
                 return "over"
-            if place.generation != generation:  # this caller is dead, its successor asks
+            if place.generation != generation:  # this caller was replaced by its successor
                 return None
             trial = self._trials[self._queue.pop(0)]
             place.trial_id = trial.job.trial_id
@@ -197,7 +196,7 @@ class Broker:
                 return assignment
 
     async def report(self, trial_id: str, attempt: int, report: EpochReport) -> Verdict:
-        """Wait until driver and scheduler have spoken: may `attempt` train another epoch?"""
+        """Wait for driver and scheduler; returns whether `attempt` may train another epoch."""
         trial = self._trials[trial_id]
         if trial.attempt != attempt or trial.state != "running":
             return Verdict(False, "superseded by a newer attempt")
@@ -217,25 +216,25 @@ class Broker:
         return GO_ON
 
     async def finish(self, trial_id: str, attempt: int, result: TrialResult) -> None:
-        """The trial's own end; returns when the driver has written it down."""
+        """End the trial; returns when the driver has written its result."""
         trial = self._trials[trial_id]
         if trial.attempt == attempt and trial.state == "running":
             await self._end("finished", trial, result=result, reason=trial.stop)
 
     async def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        """The trial raised; it is not tried again."""
+        """Fail the trial after an exception; it is not tried again."""
         trial = self._trials[trial_id]
         if trial.attempt == attempt and trial.state == "running":
             await self._end("failed", trial, reason=reason)
 
     async def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Why a worker is about to die: the trial's reason where no attempt is left."""
+        """Record why a worker is about to exit: the trial's reason where no attempt is left."""
         trial = self._trials[trial_id]
         if trial.attempt == attempt:
             trial.last_words = reason
 
     async def pulse(self, *, wait: float) -> None:
-        """Returns after `wait` seconds; who waits learns of this actor's death at once."""
+        """Return after `wait` seconds; a waiting caller notices this actor's death at once."""
         await asyncio.sleep(wait)
 
     # ---- the driver's side
@@ -253,17 +252,17 @@ class Broker:
         self._questions.pop(number).answer.set_result(verdict)
 
     async def wanted(self) -> int:
-        """How many gangs wait for a job that is still to be added."""
+        """Number of gangs that wait for a job that is still to be added."""
         return self._num_wanted()
 
     async def add(self, job: TrialJob) -> None:
-        """One more job, whose id is new."""
+        """Add a job with a new id."""
         self._trials[job.trial_id] = _Trial(job)
         self._queue.append(job.trial_id)
         await self._notify()
 
     async def no_more(self) -> None:
-        """No job will be added."""
+        """Declare that no job will be added."""
         self._more = False
         await self._notify()
 
@@ -272,17 +271,17 @@ class Broker:
         return [name for name, trial in self._trials.items() if trial.state != "over"]
 
     async def progress(self) -> int:
-        """A number that grows whenever any trial got anywhere."""
+        """A counter that grows with the progress of any trial."""
         return self._progress
 
     async def let_go(self) -> None:
-        """Tune has ended: no Tune trial is waited for any more."""
+        """Stop waiting for Tune trials, because Tune has ended."""
         for trial in self._trials.values():
             trial.gone = True
         await self._notify()
 
     async def close(self) -> None:
-        """Hand out nothing more; Tune trials and idle gangs learn that all is over."""
+        """Assign no further job, and end Tune trials and idle gangs."""
         self._closed = True
         await self._notify()
 
@@ -325,7 +324,7 @@ class Broker:
         return await question.answer
 
     async def _hand_over(self, place: _Slot, trial: _Trial) -> Assignment | None:
-        """The assignment, or None where the driver does not let the trial begin."""
+        """The assignment, or None where the driver does not permit the trial to start."""
         trial.state = "starting"
         trial.attempt += 1
         verdict = await self._ask("started", trial)
@@ -365,7 +364,7 @@ class Broker:
         await self._notify()
 
     def _vacate(self, trial: _Trial) -> None:
-        """No gang has the trial any more."""
+        """Remove the trial from its gang."""
         for place in self._slots.values():
             if place.trial_id == trial.job.trial_id:
                 place.trial_id = None

@@ -1,4 +1,4 @@
-"""Taking up a trial that was stopped: it goes on from its checkpoint, and pays for what it runs."""
+"""Continuation of stopped trials from their checkpoints; the additional epochs are charged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BEFORE = "stopped.json"
 
 
 def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[PlannedTrial]:
-    """The plans of trials (named by their ids, or the beginnings of them) that can be taken up.
+    """The plans of trials (by ids or prefixes of them) that can be continued.
 
-    Raises: InvalidInput for one that was not stopped, or whose checkpoint is gone.
+    Raises: InvalidInput for one that was not stopped, or whose checkpoint is missing.
     """
     found = {}
     for trial_id in trial_ids:
@@ -35,9 +35,9 @@ def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[Plann
 
 
 def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial]) -> None:
-    """Make stopped trials unfinished again; what each had measured is kept beside.
+    """Make stopped trials unfinished again; the earlier result of each is kept.
 
-    Raises: InvalidInput, with nothing changed, where a budget has no room for another epoch of one.
+    Raises: InvalidInput, with nothing changed, where a budget does not permit another epoch of one.
     """
     for trial in trials:
         rows = folder.epochs(trial.id)
@@ -54,5 +54,5 @@ def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial])
 
 
 def is_taken_up(folder: SweepFolder, trial_id: str) -> bool:
-    """Whether a person had the trial go on after it was stopped: no scheduler stops it again."""
+    """Whether the user continued the stopped trial; schedulers do not stop it again."""
     return (folder.trial_folder(trial_id) / _BEFORE).exists()

@@ -1,7 +1,7 @@
-"""The driver's side of a running sweep: it answers every event of every trial.
+"""The driver of a running sweep, which answers every event of every trial.
 
-The order within an answer is what makes a sweep safe: an epoch is on the disk before anything else,
-and the ledger has been charged for the next epoch before its permission leaves this process.
+The order of its steps makes a sweep safe: an epoch is written to disk first, and the ledger is
+charged for the next epoch before this process permits it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainables.result import EpochReport
 
 
 class Driver:
-    """Call it with each event; it answers whether the trial may go on. Safe for several threads.
+    """Called with each event, it returns whether the trial may continue. Safe for several threads.
 
     `watch` is called with each trial's progress.
     """
@@ -48,7 +48,7 @@ class Driver:
     def __call__(self, event: TrialEvent) -> Verdict:
         """Write the event down and answer it.
 
-        Raises: StorageFailed where a trial was paused by its disk, or the sweep's folder is gone.
+        Raises: StorageFailed where a failed disk paused a trial, or the sweep's folder is missing.
         """
         self._journal.require_folder()
         with self._lock:
@@ -93,7 +93,7 @@ class Driver:
         report = replace(report, metrics={**report.metrics, **spent})
         if self._journal.add_epoch(event.trial_id, report, when=event.time):
             self._gate.time.add(event.trial_id, report.seconds)
-        # What the scheduler has stopped spends no more, so nothing more is paid for.
+        # A trial stopped by the scheduler spends no more, so nothing is charged.
         verdict = self._gate.go_on(
             event.trial_id, epochs_done=report.epochs_done, stop=event.reason
         )

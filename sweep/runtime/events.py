@@ -1,4 +1,4 @@
-"""What passes between a sweep and whatever executes its trials: jobs out, events back, verdicts.
+"""The messages between a sweep and its executor: jobs, events and verdicts.
 
 Plain frozen data and no Ray: the store, MLflow, the budget and the live table stand on one side,
 the executors (`sweep.run_trials`) on the other.
@@ -6,14 +6,14 @@ the executors (`sweep.run_trials`) on the other.
 The order of one epoch, which makes budgets exact:
 
     worker  trains epoch t, writes its checkpoint, reports and WAITS
-    Tune    a scheduler, where there is one, may stop the trial
-    driver  `events(TrialEvent("epoch", ...))` writes the epoch down and returns a `Verdict`; with
-            its yes the next epoch is paid for
+    Tune    a scheduler, if any, may stop the trial
+    driver  `events(TrialEvent("epoch", ...))` writes the epoch and returns a `Verdict`; a positive
+            one has charged the next epoch
     worker  gets the acknowledgement = the permission to spend epoch t + 1
 
-After a crash a trial function resumes from its own checkpoint and reports the checkpoint's epoch
-once more before it trains the next one, so an `epoch` event may come twice for one `epochs_done`
-(with a larger `attempt`): whoever records it must be idempotent in (trial_id, epochs_done).
+After a crash a trial function resumes from its checkpoint and reports the checkpoint's epoch once
+more before it trains the next one. An `epoch` event may therefore come twice for one `epochs_done`
+(with a larger `attempt`), and recording it must be idempotent in (trial_id, epochs_done).
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class TrialEvent:
 
     started   a group of workers takes the trial; the verdict says whether it may begin
     epoch     `report` is set; the verdict says whether the next epoch may be spent. With a `reason`
-              the scheduler has stopped the trial: the epoch is written down, no other is paid for
-    finished  `result` is set; `reason` says why it stopped early, empty where it did not
-    failed    `reason` is one line without private text; what was reported before is kept. One that
-              begins with StorageFailed is of the disk: the trial is paused, and goes on later
+              the scheduler has stopped the trial: the epoch is written, no further one is charged
+    finished  `result` is set; `reason` is why it stopped early, empty where it did not
+    failed    `reason` is one line without private text; earlier reports are kept. One that begins
+              with StorageFailed is a failure of the disk: the trial is paused and resumed later
     """
 
     kind: EventKind
@@ -73,12 +73,12 @@ class TrialEvent:
 
     @property
     def is_of_disk(self) -> bool:
-        """Whether it failed by a cause that is not its own."""
+        """Whether the trial failed because of the disk."""
         return self.kind == "failed" and self.reason.startswith(StorageFailed.__name__)
 
 
 class JobSource(Protocol):
-    """Jobs that are chosen while others run. Called in the thread that `events` is called in."""
+    """Source of jobs that are chosen while others run. Called in the same thread as `events`."""
 
     @property
     def workers(self) -> int:
@@ -90,10 +90,10 @@ class JobSource(Protocol):
 
     @property
     def num_left(self) -> int:
-        """At most so many jobs are still to come."""
+        """Upper bound of the number of further jobs."""
 
     def next(self) -> TrialJob | None:
-        """A job for a place that is free now; None: no more will come."""
+        """A job for a free slot; None: no more will come."""
 
 
 Events: TypeAlias = Callable[[TrialEvent], Verdict]
@@ -101,17 +101,17 @@ Events: TypeAlias = Callable[[TrialEvent], Verdict]
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """How trials are executed. Nothing here changes a trial's result or its identity."""
+    """The settings of execution. They change neither the result nor the id of a trial."""
 
     executor: Executor = "gang"
-    slots: int | None = None  # trials at a time; None: as many as the CPUs (and GPUs) carry
+    slots: int | None = None  # concurrent trials; None: as many as fit on the CPUs (and GPUs)
     cpus_per_worker: int = 1
     gpus_per_worker: float = 0.0
     memory_per_worker: int = 0  # bytes, as measured; 0: not known
     cpus: int | None = None  # of the local cluster; None: what this process may use
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Scheduler = "none"
-    metric: str = "validation_ser"  # what the scheduler compares, from EpochReport.metrics
+    metric: str = "validation_ser"  # the scheduler's metric, from EpochReport.metrics
     mode: Literal["min", "max"] = "min"
     grace_epochs: int = 1  # the scheduler stops no trial before this many epochs
     max_epochs: int = 1_000  # the scheduler's horizon
@@ -119,10 +119,10 @@ class RunSettings:
     function: str = "trainables.trial:run"  # "module:name" of the trial function
     data_dir: Path = field(default_factory=lambda: Path("data"))
     cache_dir: Path = field(default_factory=lambda: Path(".cache"))
-    max_failures: int = MAX_FAILURES  # worker deaths after which a trial is given up
+    max_failures: int = MAX_FAILURES  # worker deaths after which a trial fails
     lease_seconds: float = 60.0  # how long a silent Tune trial may keep its workers waiting
     dashboard: bool = True  # Ray's dashboard (needed by Tune to free early-stopped trials)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The sweep was asked to stop (Ctrl-C, SIGTERM): workers have stopped, `resume` goes on."""
+    """The sweep was interrupted (Ctrl-C, SIGTERM); workers have stopped, `resume` continues it."""

@@ -1,4 +1,4 @@
-"""`run_trials`: the one door to every executor."""
+"""`run_trials`: the entry point of every executor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainables.errors import InvalidInput
 
 
 def require_executor(settings: RunSettings) -> None:
-    """What can be known of the executor before anything is started.
+    """Check the executor before anything is started.
 
-    Raises: InvalidInput for a scheduler where trials run one after another, so that nothing runs
-    beside one that it could be compared with; where nothing answers at the cluster's address; where
-    a local cluster would take calls without a token.
+    Raises: InvalidInput for a scheduler with executor local, whose trials run one after another;
+    where nothing answers at the cluster's address; where a local cluster would accept calls without
+    a token.
     """
     if settings.executor == "local":
         if settings.scheduler != "none":
@@ -33,11 +33,10 @@ def require_executor(settings: RunSettings) -> None:
 def require_room(
     settings: RunSettings, *, workers: Iterable[int], writes: Sequence[Path], reads: Sequence[Path]
 ) -> None:
-    """What can be known of a cluster once Ray is up. `writes` and `reads` are folders that the
-    trials need.
+    """Check a cluster once Ray runs. `writes` and `reads` are folders that the trials need.
 
-    Raises: InvalidInput where the workers of a trial do not fit, or where a node of a cluster that
-    was running already does not see the same folders as this process.
+    Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
+    cluster does not see the same folders as this process.
     """
     if settings.executor == "local":
         return
@@ -56,15 +55,15 @@ def run_trials(
     stop_asked: Callable[[], bool] = lambda: False,
     source: JobSource | None = None,
 ) -> None:
-    """Run every job to its end, telling `events` in this process what happens; then, and beside
-    them where there is room, what `source` chooses.
+    """Run every job to its end, and the jobs that `source` chooses, with `events` called in this
+    process.
 
-    A trial that fails is an event, not an exception. To go on after an interruption or a crash,
-    call this again with the jobs that had not finished: trials resume from their checkpoints.
+    A failed trial is an event, not an exception. After an interruption or a crash, call this again
+    with the unfinished jobs; trials resume from their checkpoints.
 
     Raises: InvalidInput, before anything starts, where two jobs share an id or a trial's workers
-    do not fit; sweep.events.Interrupted on SIGINT, on SIGTERM or once `stop_asked` says so;
-    SweepError where Ray broke down; whatever `events` raises. No worker is left running then.
+    do not fit; sweep.events.Interrupted on SIGINT, on SIGTERM or once `stop_asked` returns True;
+    SweepError where Ray fails; any exception of `events`. No worker is then left running.
     """
     counts = Counter(job.trial_id for job in jobs)
     twice = sorted(name for name, count in counts.items() if count > 1)

@@ -1,4 +1,4 @@
-"""The trials of a sweep that is locked for this process, from the first to the last."""
+"""Executes the trials of a sweep whose lock this process holds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from trainables import goals
 from trainables.figure_cache import FigureCache
 
 Watch = Callable[[str, Progress], None]
-# How long the end of a sweep waits for the tracking store; what is missing is delivered later.
+# Seconds that the end of a sweep waits for the tracking store; the rest is delivered later.
 _PATIENCE_SECONDS, _PATIENCE_WHEN_ASKED = 60.0, 3.0
 
 
@@ -51,11 +51,11 @@ def execute(
     watch: Watch,
     stopped: Sequence[PlannedTrial] = (),
 ) -> str | None:
-    """Run what has not ended, and the `stopped` trials again; why the tracking store is behind,
-    where it is.
+    """Run unfinished trials and continue the `stopped` ones; returns why the tracking store is
+    behind, or None.
 
     Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
-    left; StorageFailed where the disk does; Interrupted.
+    left; StorageFailed where the disk fails; Interrupted.
     """
     watch = recorded(watch, folder)
     with (
@@ -108,7 +108,7 @@ def run_pending(
     stop_asked: Callable[[], bool],
     source: JobSource | None = None,
 ) -> None:
-    """Run what has not ended: trials that a person had go on first, which no scheduler stops, then
+    """Run unfinished trials: first those that the user continued, which no scheduler stops, then
     the others.
 
     Raises: Interrupted.
@@ -138,7 +138,7 @@ def _source(
     gate: SpendGate,
     pricing: Callable[[Sequence[PlannedTrial]], list[Any]],
 ) -> JobSource | None:
-    """What chooses further trials; None where the plan has them all."""
+    """The source of further trials; None where the plan has them all."""
     space = folder.space()
     if not space.search.is_adaptive:
         return None
@@ -171,7 +171,7 @@ def _job(
 
 
 def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
-    """Catch up with all that the disk knows; the problem where the store is away."""
+    """Deliver everything on disk; returns the problem where the store is unreachable."""
     try:
         tracker.deliver(folder, running=False)
     except tracker.away as problem:
@@ -180,7 +180,7 @@ def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
 
 
 def progress_of(record: TrialRecord) -> Progress:
-    """How far a trial is that no process trains."""
+    """Progress of a trial that no process trains."""
     return Progress(
         name=record.plan.name,
         status=TrialStatus.PLANNED if record.status is TrialStatus.INTERRUPTED else record.status,

@@ -1,4 +1,4 @@
-"""What a running sweep writes down of its trials, and in which order."""
+"""The journal of a running sweep: the files of its trials, written in a safe order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CLOCK_SECONDS = 5.0
 
 
 class Journal:
-    """Writes into the folder of a sweep. What takes long and is waited for by nobody (pictures,
-    figures for the cards to come) is done by a thread of its own. Not for several threads.
+    """Writes into the folder of a sweep. Slow work that can be deferred (pictures, figures of
+    later cards) runs in a separate thread. Not for several threads.
     """
 
     def __init__(self, folder: SweepFolder, *, figures: FigureCache) -> None:
@@ -33,23 +33,23 @@ class Journal:
         self._clock_written = time.monotonic()
 
     def require_folder(self) -> None:
-        """Raises: StorageFailed where somebody has removed the sweep's folder."""
+        """Raises: StorageFailed where the sweep's folder was removed."""
         if not self._folder.is_there:
             raise StorageFailed(f"the folder {self._folder.path} is gone")
 
     def begin(self, trial: PlannedTrial) -> int:
-        """Make the trial's folder; epochs that it has done and whose checkpoint is there."""
+        """Create the trial's folder; returns its number of finished epochs with a checkpoint."""
         place = self._folder.start_trial(trial)
         return self.epochs_done(trial.id) if checkpoint.is_there(place) else 0
 
     def epochs_done(self, trial_id: str) -> int:
-        """Epochs of a trial that are written down."""
+        """Number of recorded epochs of a trial."""
         rows = self._folder.epochs(trial_id)
         return int(rows[-1]["epochs_done"]) if rows else 0
 
     def foresee(self, priced: PricedTrial, epochs_done: int) -> None:
-        """Work out, beside the training, what a trial's later epochs and its card will say: exact
-        figures take seconds, in which its workers would otherwise wait.
+        """Compute the figures of a trial's later epochs and card during training, because exact
+        figures take seconds for which its workers would otherwise wait.
         """
         self._background.submit(self._foresee, priced, epochs_done)
 
@@ -60,18 +60,18 @@ class Journal:
         self._figures.account(priced.mechanism, accountant=accountant)
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Write an epoch down; False where it had been already (a trial resumed there)."""
+        """Record an epoch; False where it is recorded already (a trial resumed there)."""
         return self._folder.add_epoch(trial_id, report, when=when)
 
     def deny(self, trial_id: str, *, reason: str) -> None:
-        """Write down why a trial may not spend its next epoch."""
+        """Record why a trial may not spend its next epoch."""
         self._folder.deny_trial(trial_id, reason=reason)
 
     def finish(
         self, trial: PlannedTrial, result: TrialResult, *, attempt: int, when: float, reason: str
     ) -> None:
-        """Write a trial's card, then its result: what has a result has a card. Only a trial that
-        was stopped may go on, so only its checkpoint is kept.
+        """Write a trial's card, then its result, so that a trial with a result has a card. The
+        checkpoint is kept for stopped trials only, which can be continued.
         """
         write_card(self._folder, result, attempt=attempt, figures=self._figures)
         self._folder.finish_trial(result, when=when, reason=reason)
@@ -82,19 +82,17 @@ class Journal:
             self._background.submit(leakage.draw, place, trial.name)
 
     def fail(self, trial_id: str, *, when: float, reason: str) -> None:
-        """Write down why a trial broke."""
+        """Record why a trial failed."""
         self._folder.fail_trial(trial_id, when=when, reason=reason)
 
     def keep_time(self, spent: TimeSpent) -> None:
-        """Write the sweep's wall-clock down, now and then."""
+        """Record the sweep's wall-clock time periodically."""
         if time.monotonic() - self._clock_written > _CLOCK_SECONDS:
             self._clock_written = time.monotonic()
             self._folder.write_seconds_run(spent.seconds)
 
     def close(self, spent: TimeSpent) -> None:
-        """Write the wall-clock down, where the disk takes it; what the thread has not begun is
-        left.
-        """
+        """Record the wall-clock time where the disk permits; pending deferred work is dropped."""
         self._background.shutdown(wait=False, cancel_futures=True)
         with suppress(OSError):
             self._folder.write_seconds_run(spent.seconds)

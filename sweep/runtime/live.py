@@ -1,4 +1,4 @@
-"""The live table of a running sweep; where nobody watches a terminal, a line now and then."""
+"""The live table of a running sweep; occasional lines where the output is no terminal."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PhaseOf = Callable[[str], str]
 
 
 class View:
-    """What is known of every trial's progress, shared by those that update it and what draws it.
+    """The progress of every trial, shared by the updating code and the display.
 
-    `num_expected`: trials in all, those included that a search has yet to choose. `phase_of`: what
-    a running trial does besides training, as far as it is known.
+    `num_expected`: number of all trials, including those that a search is still to choose.
+    `phase_of`: the phase of a running trial outside of training, where known.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class View:
         self._began: tuple[float, float] | None = None  # when trials began to run, epochs by then
 
     def enter(self, words: str) -> None:
-        """The sweep as a whole is at this now; empty: its trials say enough."""
+        """Set the phase of the sweep; empty where those of its trials suffice."""
         with self._lock:
             self._phase = words
 
     def update(self, trial_id: str, progress: Progress) -> None:
-        """Something about a trial is new; figures that it lacks stay as they were."""
+        """Update the progress of a trial; missing figures keep their last values."""
         with self._lock:
             if self._began is None and progress.status is TrialStatus.RUNNING:
                 self._began = self._clock(), self._epochs()[0]
@@ -85,7 +85,7 @@ class View:
         yield table
 
     def summary(self) -> str:
-        """How many trials are done and how long the others will take, as people say it."""
+        """The number of ended trials and the estimated remaining time, in words."""
         with self._lock:
             return self._summary(elapsed=False)
 
@@ -102,17 +102,17 @@ class View:
         return [row for row in self._progress.values() if row.status is not TrialStatus.REFUSED]
 
     def _epochs(self) -> tuple[float, float]:
-        """Epochs done, and epochs of all trials: one still to be chosen has as many as the mean."""
+        """Finished epochs, and those of all trials; one still to be chosen counts the mean."""
         rows = self._rows()
         total = float(sum(row.epochs for row in rows))
         if rows:
             total *= max(1.0, self._num_expected / len(rows))
-        # What ended will not train further, whatever it had left.
+        # An ended trial trains no further epochs.
         return sum(row.epochs if row.status.is_over else row.epochs_done for row in rows), total
 
     def _seconds_left(self) -> float | None:
-        """At the pace since trials began to run (what starts before them comes once); None: not
-        known yet, or nothing is left.
+        """Remaining seconds at the pace since trials began to run (without the start-up); None
+        where unknown, or when nothing is left.
         """
         if self._began is None:
             return None
@@ -124,7 +124,7 @@ class View:
 
 
 def _after(before: Progress | None, progress: Progress) -> Progress:
-    """The progress with what it lacks as it was, and with what validation found epoch by epoch."""
+    """The progress with missing figures from before, and with the validation figures by epoch."""
     if before is not None and progress.validation[1] is None:
         progress = replace(
             progress,
@@ -141,8 +141,8 @@ def _after(before: Progress | None, progress: Progress) -> Progress:
 
 
 def num_expected(space: SearchSpace, plan: Plan) -> int:
-    """Trials of a sweep in all, those included that its search has yet to choose; of a private
-    selection the one that leaves.
+    """Number of all trials of a sweep, including those that its search is still to choose; 1 for a
+    private selection, the released one.
     """
     if space.search.is_private_selection:
         return 1
@@ -181,8 +181,8 @@ def watching(
 
 
 def _redrawn(view: View, console: Console) -> Callable[[], View]:
-    """The view, on an empty screen where the terminal's size has changed: it has broken the lines
-    of the last frame anew, so that nobody knows how many there are to draw over.
+    """The view, on a cleared screen where the terminal's size has changed, because it has wrapped
+    the lines of the last frame again and their number is unknown.
     """
     size = console.size
 
@@ -198,8 +198,8 @@ def _redrawn(view: View, console: Console) -> Callable[[], View]:
 
 @contextmanager
 def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
-    """Show on `console` what is done before there is a sweep to watch. `quiet` shows nothing, and
-    neither does a pipe: what is refused is one line there.
+    """Show the phases before a sweep starts on `console`. `quiet` shows nothing, and neither does a
+    pipe, where a refusal is one line.
     """
     if quiet or not console.is_terminal:
         yield
@@ -209,8 +209,8 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
 
 
 def _each_once(console: Console) -> Callable[[str], None]:
-    """Prints a line for each phase when it is entered for the first time, but for those in which a
-    sweep may still be refused: that is one line.
+    """Prints a line when a phase is entered for the first time, except for phases in which a sweep
+    may still be refused, so that a refusal is one line.
     """
     seen = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
 
@@ -223,7 +223,7 @@ def _each_once(console: Console) -> Callable[[str], None]:
 
 
 def lines(view: View, console: Console, *, clock: Callable[[], float] = time.monotonic) -> Watch:
-    """A line when a trial ends, and one when a minute has passed without."""
+    """Print a line when a trial ends, and one after each minute without."""
     last: dict[str, Progress] = {}
     ran: set[str] = set()
     printed = clock()
@@ -237,7 +237,7 @@ def lines(view: View, console: Console, *, clock: Callable[[], float] = time.mon
                 last[trial_id] = progress
             due = clock() - printed >= _LINE_SECONDS
         else:
-            # What had ended before this process began is counted and not printed again.
+            # Trials that ended before this process are counted and not printed again.
             due = trial_id in ran and progress.status is not TrialStatus.PLANNED
             ran.discard(trial_id)
         if due:

@@ -44,7 +44,7 @@ def run_local(
 
 
 class _OneProcess:
-    """A team of one, without torch.distributed."""
+    """A team of a single process, without torch.distributed."""
 
     def __init__(self) -> None:
         self.control: Communicator = Alone()
@@ -58,7 +58,7 @@ class _OneProcess:
 
 @dataclass
 class _LocalDesk:
-    """Hands out jobs in order and asks the driver directly."""
+    """Assigns jobs in order and calls the driver directly."""
 
     jobs: list[TrialJob]
     events: Events
@@ -90,7 +90,7 @@ class _LocalDesk:
         self._send("failed", trial_id, reason=reason)
 
     def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """Said again by `fail`: a process alone always comes to the meeting."""
+        """Do nothing, because a single process always reports by `fail`."""
 
     def _send(
         self,

@@ -1,6 +1,6 @@
-"""What is asked of a sweep before it exists: its executor, its room, its folders.
+"""Checks of a sweep before it is created: its executor, its resources, its folders.
 
-Whatever is refused here has written nothing, so the name of the sweep stays free.
+A refusal here has written nothing, so the name of the sweep stays free.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def run_settings(
     address: str | None,
     function: str,
 ) -> RunSettings:
-    """How the trials of a space are executed."""
+    """The settings for executing the trials of a space."""
     return RunSettings(
         executor=space.resources.executor,
         slots=packing.slots,

@@ -1,4 +1,4 @@
-"""Running trials on Ray: gangs of Ray Train workers that stay for the whole sweep.
+"""Runs trials on Ray by gangs of Ray Train workers that stay for the whole sweep.
 
 Building a `TorchTrainer` costs tens of seconds, a trial of a small model less than one. So each
 slot has one `TorchTrainer` whose workers take one trial after another from a broker actor
@@ -48,15 +48,15 @@ def run_on_ray(
     stop_asked: Callable[[], bool] = lambda: False,
     source: JobSource | None = None,
 ) -> None:
-    """Run every job to its end, and what `source` chooses; both it and `events` are called in this
-    thread.
+    """Run every job to its end, and the jobs that `source` chooses; `source` and `events` are
+    called in this thread.
 
     Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
-    SIGTERM or once `stop_asked` says so; SweepError where no group of workers can be kept alive;
-    what `events` raises. In all these cases the workers are gone when this returns, and unfinished
-    jobs can be run again.
+    SIGTERM or once `stop_asked` returns True; SweepError where no group of workers can be kept
+    alive; any exception of `events`. In all these cases the workers have ended when this returns,
+    and unfinished jobs can be run again.
     """
-    # The round of the source's number of workers comes last: the others may tell it something.
+    # The round of the source's number of workers is last: it can use results of the others.
     last = source.workers if source is not None else 0
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
     with ray_session.session(settings), interrupts.postponed() as interrupted:
@@ -101,7 +101,7 @@ class _Round:
             self._announced.put(job.trial_id)
         place = source.folder if source is not None else jobs[0].folder.parent.parent
         self._folder = place.resolve() / ".ray" / uuid.uuid4().hex[:8]
-        self._sweep = place.name  # by which Ray's dashboard calls what belongs to it
+        self._sweep = place.name  # name of its actors in Ray's dashboard
         self._name = f"{place.name}-broker-{uuid.uuid4().hex[:12]}"
         self._broker = (
             ray.remote(Broker)
@@ -128,9 +128,9 @@ class _Round:
         self._tuner = threading.Thread(target=self._tune, daemon=True)
 
     def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
-        """Answer the broker's questions until every job is over; `clear_up` comes after it.
+        """Answer the broker's questions until every job is over; call `clear_up` afterwards.
 
-        Where no scheduler compares trials, Tune only shows them, and its start is not waited for.
+        Without a scheduler Tune only shows the trials, and its start is not waited for.
         """
         self._folder.mkdir(parents=True)
         try:
@@ -153,22 +153,22 @@ class _Round:
             raise
 
     def clear_up(self) -> None:
-        """Wait for what still talks to Ray, and remove what the round has made."""
+        """Wait for the threads that still use Ray, and remove the actors of the round."""
         try:
             self._say_goodbye(*self._gangs, self._tuner)
         finally:
             self._remove()
 
     def _break_off(self, error: BaseException) -> None:
-        """End what would go on talking to a Ray that is gone.
+        """End the threads that would use a failed Ray.
 
-        Raises: SweepError where it was Ray that broke down.
+        Raises: SweepError where Ray has failed.
         """
         if isinstance(error, _RayIsLost):
             return
         if isinstance(error, ray.exceptions.RayError):
             _require_daemons(self._sweep)
-            # The Tune trials of a broker that died end of themselves.
+            # The Tune trials of a dead broker end without further action.
             self._say_goodbye(self._tuner)
             raise _broke_down(type(error).__name__, self._sweep) from None
         # Workers in the middle of an epoch end with their cluster. Tune must have ended before.
@@ -182,7 +182,7 @@ class _Round:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _feed(self) -> None:
-        """A chosen job for every gang that waits for one."""
+        """Add a chosen job for every gang that waits for one."""
         if self._source is None:
             return
         for _ in range(_get(self._broker.wanted.remote())):
@@ -213,7 +213,7 @@ class _Round:
                 self._trained_since = self._trained_since or time.monotonic()
 
     def _show_in_tune(self) -> None:
-        """Start Tune where it only shows the trials: once these have run for a while."""
+        """Start Tune, where it only shows the trials, after these have run for a while."""
         begun = self._trained_since
         waited = begun is not None and time.monotonic() - begun > _TUNE_SECONDS
         if waited and self._tuner.ident is None:
@@ -225,14 +225,14 @@ class _Round:
             why = self._gang_error or "no reason is known"
             raise SweepError(f"no group of workers could be kept alive: {why}")
         if unfinished and self._tuner.ident is not None and not self._tuner.is_alive():
-            # Rightly so where the scheduler stopped the last trials: their workers still measure.
+            # Correct where the scheduler stopped the last trials, whose workers still measure.
             if self._tune_error:
                 raise SweepError(f"Ray Tune broke down: {self._tune_error}")
             _get(self._broker.let_go.remote())
         return bool(unfinished) or self._source is not None
 
     def _keep_gang(self, slot: int) -> None:
-        """Have trainers in one slot for as long as there are trials and they get anywhere."""
+        """Run trainers in one slot as long as there are trials and progress."""
         alone = self._settings.executor == "per_trial"
         try:
             if not alone:
@@ -243,7 +243,7 @@ class _Round:
             self._gang_error = one_line(error)
 
     def _fit(self, slot: int, *, num_trials: int | None) -> None:
-        """One trainer to its end; begun anew when it failed too often but had done something."""
+        """Run one trainer to its end; restart it when it failed too often but had made progress."""
         while True:
             before = ray.get(self._broker.progress.remote())
             try:
@@ -307,7 +307,7 @@ class _Round:
 
 
 class _RayIsLost(SweepError):
-    """Ray's daemons are gone: nothing can be asked of it any more."""
+    """A daemon of Ray has died, so Ray cannot be called any more."""
 
 
 def _broke_down(what: str, sweep: str) -> SweepError:
@@ -324,7 +324,7 @@ def _require_daemons(sweep: str) -> None:
 
 
 def _get(answer: Any) -> Any:
-    """`ray.get` that does not wait for a Ray that is gone, which would end this process."""
+    """`ray.get` that does not wait for a dead Ray, which would end this process."""
     while True:
         try:
             return ray.get(answer, timeout=_PATIENCE_SECONDS)
@@ -334,7 +334,7 @@ def _get(answer: Any) -> Any:
 
 
 def gang_loop(config: dict[str, Any]) -> None:
-    """What each Ray Train worker of a gang runs."""
+    """The main function of each Ray Train worker of a gang."""
     import torch
 
     from sweep.runtime.torch_team import team
@@ -350,7 +350,7 @@ def gang_loop(config: dict[str, Any]) -> None:
 
 
 def _end_with(broker: Any) -> None:
-    """End this process when the broker is gone, whatever it is doing."""
+    """End this process when the broker has died."""
     while True:
         try:
             ray.get(broker.pulse.remote(wait=_PULSE_SECONDS))
@@ -359,7 +359,7 @@ def _end_with(broker: Any) -> None:
 
 
 class _RayDesk:
-    """The line of a worker to the broker actor."""
+    """A worker's connection to the broker actor."""
 
     def __init__(self, broker: Any, *, slot: str) -> None:
         self._broker = broker

@@ -1,7 +1,7 @@
-"""A running sweep's figures as Ray application metrics, for dashboards that show them.
+"""A running sweep's figures as Ray application metrics, for dashboards.
 
-The driver records them from what is on the disk, after each epoch; Ray's agent serves them to
-whoever scrapes it. Nothing happens where Ray is not up (executor `local`).
+The driver records them from the files of the sweep after each epoch, and Ray's agent serves them
+for scraping. Without Ray (executor `local`) nothing happens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Watch = Callable[[str, Progress], None]
 
 
 def recorded(watch: Watch, folder: SweepFolder) -> Watch:
-    """`watch`, and after it the trial's figures as metrics."""
+    """`watch` extended by recording the trial's figures as metrics."""
     recorder = Recorder(folder)
 
     def watch_and_record(trial_id: str, progress: Progress) -> None:
@@ -34,7 +34,7 @@ def recorded(watch: Watch, folder: SweepFolder) -> Watch:
 
 
 class Recorder:
-    """Keeps one gauge for each metric. `gauge` makes one; Ray's own where it is None."""
+    """Keeps one gauge for each metric. `gauge` makes one; None: Ray's gauge."""
 
     def __init__(
         self, folder: SweepFolder, *, gauge: Callable[[LiveMetric], Any] | None = None
@@ -46,7 +46,7 @@ class Recorder:
         self._plans: dict[str, PlannedTrial] = {}
 
     def record(self, trial_id: str, progress: Progress) -> None:
-        """Record what is known of a trial now."""
+        """Record the current figures of a trial."""
         self._status[trial_id] = progress.status
         if self._make is None and not _ray_is_up():
             return
@@ -104,7 +104,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _ray_is_up() -> bool:
-    """Whether this process is connected to Ray. It must not be imported to find that out."""
+    """Whether this process is connected to Ray, without importing it."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 

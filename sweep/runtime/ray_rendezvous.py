@@ -1,7 +1,7 @@
-"""How the processes of a trial find each other on a cluster of this machine: by loopback.
+"""Rendezvous by loopback for the processes of a trial on a cluster of this machine.
 
-torch's rendezvous store listens on every interface, whatever address it is given; it takes a socket
-that listens already, which is what workers give it here.
+torch's rendezvous store listens on every interface, whatever its address. It accepts a socket that
+listens already, and workers pass it one that listens on loopback.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LoopbackTorchConfig(TorchConfig):  # type: ignore[misc]  # ray is untyped 
 
     @property
     def backend_cls(self) -> type[_TorchBackend]:
-        """What Ray asks to set workers up."""
+        """The backend class that Ray uses to set up workers."""
         return _LoopbackBackend
 
 
@@ -31,8 +31,8 @@ class _LoopbackBackend(_TorchBackend):  # type: ignore[misc]
 
 
 def _listen_on_loopback() -> None:
-    """The worker that serves the store listens on the address that it is given."""
-    # By its name: the package has a function of the same one.
+    """Make the worker that serves the store listen on the given address."""
+    # By its name, because the package has a function of the same name.
     module: Any = importlib.import_module("torch.distributed.rendezvous")
     module._create_c10d_store = _store
 
@@ -45,7 +45,7 @@ def _store(
     timeout: timedelta,
     use_libuv: bool = True,
 ) -> Any:
-    """In the place of torch's `_create_c10d_store`."""
+    """Replacement of torch's `_create_c10d_store`."""
     import torch.distributed as dist
 
     leads = rank == 0

@@ -1,8 +1,8 @@
-"""The Tune side of a sweep: one light trial per job, which speaks to the scheduler for its workers.
+"""The Tune side of a sweep: one light trial per job, which represents its workers at the scheduler.
 
-The Tune trial trains nothing. It takes each report of its workers from the broker, gives it to
-`ray.tune.report`, and acknowledges only when that has returned, that is, when the scheduler lets
-the trial go on. Its actor is reused by the next trial, which costs hundredths of a second.
+The Tune trial trains nothing. It takes each report of its workers from the broker, passes it to
+`ray.tune.report`, and acknowledges it when that has returned, that is, when the scheduler permits
+the trial to continue. Its actor is reused by the next trial, which costs hundredths of a second.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _POLL_SECONDS = 5.0
 
 
 def speak_for_workers(config: dict[str, Any]) -> None:
-    """The Tune trial of the job `config["trial"]` at the broker `config["broker"]`. It ends when
-    the broker is gone: there is nobody left to speak to.
+    """The Tune trial of the job `config["trial"]` at the broker `config["broker"]`. It ends with
+    the broker.
     """
     with suppress(ray.exceptions.ActorDiedError):
         try:
@@ -63,8 +63,8 @@ def _speak(broker: Any, trial_id: str) -> None:
 
 
 class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped here
-    """Tells the broker, from the driver, that a Tune trial ended: its actor may be gone already. It
-    takes the place of the callback of Tune's that prints the trials on stdout.
+    """Notifies the broker from the driver that a Tune trial ended, whose actor may be dead already.
+    It replaces Tune's callback that prints the trials on stdout.
     """
 
     def __init__(self, broker: Any) -> None:
@@ -72,10 +72,10 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
         self._broker = broker
 
     def on_trial_result(self, *args: Any, **info: Any) -> None:
-        """Printed by nobody: the driver shows its own table."""
+        """Print nothing, because the driver shows a table."""
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """The scheduler stopped it, or its workers had finished (then this changes nothing)."""
+        """End a trial that the scheduler stopped; no effect where its workers had finished."""
         self._broker.leave.remote(trial.config["trial"], stopped=True)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
@@ -84,10 +84,10 @@ class _Notice(TrialProgressCallback):  # type: ignore[misc]  # ray is untyped he
 
 
 class Announced(Searcher):  # type: ignore[misc]  # ray is untyped here
-    """Ray's searcher interface to a search that chooses beside it: passes on the trials that are
-    announced in `queue`, until None comes.
+    """Ray's searcher interface to an external search: passes on the trials announced in `queue`,
+    until None comes.
 
-    What a trial came to is read by that search from the sweep's folder, not from Tune.
+    That search reads results from the sweep's folder, not from Tune.
     """
 
     def __init__(self, queue: SimpleQueue[str | None]) -> None:
@@ -97,7 +97,7 @@ class Announced(Searcher):  # type: ignore[misc]  # ray is untyped here
         self._over = False
 
     def suggest(self, trial_id: str) -> Any:
-        """The config of the next announced trial. Where Tune has nothing else to do this waits."""
+        """The config of the next announced trial; waits where Tune is idle."""
         if self._over:
             return Searcher.FINISHED
         try:
@@ -113,11 +113,11 @@ class Announced(Searcher):  # type: ignore[misc]  # ray is untyped here
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Nothing to learn here but that the trial is over."""
+        """Ignore the result."""
         self._live.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """An empty file: there is nothing that Tune could go on from."""
+        """Write an empty file, because Tune has no state to restore."""
         Path(checkpoint_path).touch()
 
     def restore(self, checkpoint_path: str) -> None:
@@ -143,7 +143,7 @@ def run_tuner(
     """Run one Tune trial per job until all are over; `announced` brings the names of all jobs in
     place of `trial_ids`, and None when there are no more. `folder` takes Tune's own files.
     """
-    # What breaks is told in our words: by the broker's events, or by what this raises.
+    # Errors are reported by the broker's events, or by the exceptions of this function.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     space: dict[str, Any] = {"broker": broker_name}
     if announced is None:

@@ -1,4 +1,4 @@
-"""The jobs of an adaptive search: the gate knows each, and its price, before it is handed out."""
+"""The jobs of an adaptive search; each is priced and known to the gate before it is assigned."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
 class ChosenJobs:
-    """A `JobSource` of trials with `workers` processes each. `price` finds what a trial costs,
-    `job` makes it runnable; `gate` is asked whether there is room for it.
+    """A `JobSource` of trials with `workers` processes each. `price` gives the price of a trial,
+    `job` its job; `gate` decides whether the budget permits it.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class ChosenJobs:
 
     @property
     def num_left(self) -> int:
-        """Trials that may still come."""
+        """Upper bound of the number of further trials."""
         return self._source.num_left * self._seeds
 
     def next(self) -> TrialJob | None:
-        """The next job; None: there is none, or no time for it."""
+        """The next job; None without a further one, or without time for it."""
         if (reason := self._gate.time_is_up()) is not None:
             self._folder.deny_search(reason)
             return None
@@ -67,8 +67,8 @@ class ChosenJobs:
 
 
 def workers_of(space: SearchSpace, packing: Packing) -> int:
-    """Processes of each trial that an adaptive search chooses: the same for all, so that one group
-    of processes serves them.
+    """Processes of each trial of an adaptive search, equal for all, so that one group of processes
+    serves them.
     """
     points = [p for b in branches(space) for p in point_at(space, b.variant, b.lowest())]
     logical = [int(p.config.training.num_workers) for p in points if p.config is not None]

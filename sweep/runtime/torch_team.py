@@ -1,4 +1,4 @@
-"""Worker processes that speak through `torch.distributed` (gloo on CPU, NCCL between GPUs)."""
+"""Worker processes that communicate by `torch.distributed` (gloo on CPU, NCCL between GPUs)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from trainables.system.communication import Alone, Communicator
 # Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out. A dead
 # peer is noticed by its closed connection and by Ray's health check, not by this.
 _PATIENCE = timedelta(days=7)
-# How long ranks wait for each other after a failure; one that does not come is stuck in a
-# collective call that will never complete.
+# How long ranks wait for each other after a failure; a missing one is stuck in a collective
+# call that will never complete.
 _MEETING = timedelta(seconds=20)
 
 
 class TorchComm:
     """A Communicator over process groups: `objects` (gloo) carries plain data, `tensors` sums.
 
-    `all_reduce_sum` is one flat collective of the whole tensor, so that what is summed is what was
-    clipped and noised, whatever the number of parameters.
+    `all_reduce_sum` is one flat collective of the whole clipped and noised tensor, whatever the
+    number of parameters.
     """
 
     def __init__(self, objects: dist.ProcessGroup, tensors: dist.ProcessGroup) -> None:
@@ -54,8 +54,8 @@ class TorchComm:
 class TorchTeam:
     """A Team of all processes of the default process group, which must exist.
 
-    Two sets of channels: `control` for the loop, another for trials, so that what a broken trial
-    left in a channel is never read by the next.
+    It has two sets of channels, `control` for the loop and another for trials, so that messages of
+    a failed trial are never read by the next.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class LoneTeam:
         self.control: Communicator = Alone()
 
     def for_trial(self) -> Communicator:
-        """The communicator of a process alone."""
+        """The communicator of a single process."""
         return self.control
 
     def regroup(self) -> None:
@@ -88,7 +88,7 @@ class LoneTeam:
 
 
 def team() -> TorchTeam | LoneTeam:
-    """The team of this process: of its process group, or of itself alone."""
+    """The team of this process: of its process group, or of a single process."""
     if dist.is_initialized() and dist.get_world_size() > 1:
         return TorchTeam()
     return LoneTeam()

@@ -1,6 +1,6 @@
-"""What a group of worker processes does: take a trial, run it together, report the end, repeat.
+"""The loop of a group of worker processes: take a trial, run it together, report its end, repeat.
 
-The same loop serves every executor; `Desk` is its line to whoever hands out the trials.
+Every executor uses this loop; `Desk` is its connection to the source of trials.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from trainables.system.communication import Communicator
 
 
 class TrialFunction(Protocol):
-    """`trainables.trial.run`, or a stand-in. Every rank calls it; it resumes from the checkpoint in
-    `folder`, writes a checkpoint before it calls `report`, obeys rank 0's answer (False: train no
-    further epoch, measure and return), and draws no randomness from global generators.
+    """`trainables.trial.run`, or a substitute. Every rank calls it. It resumes from the checkpoint
+    in `folder`, writes a checkpoint before it calls `report`, follows rank 0's answer (False: train
+    no further epoch, measure and return), and draws no randomness from global generators.
     """
 
     def __call__(
@@ -43,7 +43,7 @@ class TrialFunction(Protocol):
 
 
 class Desk(Protocol):
-    """Where rank 0 gets trials and reports them. `last_words` may be called by any rank."""
+    """Source of trials and receiver of reports for rank 0. Any rank may call `last_words`."""
 
     def take(self) -> Assignment | None:
         """Wait for the next trial; None: there will be none."""
@@ -55,14 +55,14 @@ class Desk(Protocol):
         """Hand in the result."""
 
     def fail(self, trial_id: str, attempt: int, reason: str) -> None:
-        """The trial raised on every rank."""
+        """Report that the trial raised on every rank."""
 
     def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
-        """This process is about to give up."""
+        """Report why this process is about to exit."""
 
 
 class Team(Protocol):
-    """The processes of one group: who they are, how they speak, how they meet after a failure."""
+    """The processes of one group: ranks, communication, and recovery after a failure."""
 
     control: Communicator
 
@@ -70,15 +70,15 @@ class Team(Protocol):
         """The communicator that trials use."""
 
     def regroup(self) -> None:
-        """Meet after every rank left a trial by an exception, and start with clean channels.
+        """Synchronise after every rank left a trial by an exception, and open new channels.
 
-        Raises: any error when a rank does not come; the group is then beyond repair.
+        Raises: any error when a rank is missing; the group must then be rebuilt.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workplace:
-    """What every trial of a loop shares. `function` is "module:name" of a TrialFunction."""
+    """The settings of all trials of a loop. `function` is "module:name" of a TrialFunction."""
 
     function: str
     data_dir: Path
@@ -88,9 +88,9 @@ class Workplace:
 def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = None) -> None:
     """Run trials until the desk has none left, or `num_trials` of them.
 
-    A trial that raises on every rank is reported as failed and the loop goes on. One that raises
-    on some ranks only leaves the others waiting: the exception then ends this process, and who
-    started the group builds it anew.
+    A trial that raises on every rank is reported as failed and the loop continues. One that raises
+    on some ranks only leaves the others waiting, so the exception ends this process and the group
+    is rebuilt.
     """
     with suppress(InvalidInput):  # each trial will say so
         load_function(place.function)
@@ -110,8 +110,8 @@ def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = N
 
 @contextmanager
 def _kept_objects() -> Iterator[Callable[[], None]]:
-    """The collector overlooks what exists now, and at each call of what is given: modules and the
-    plan stay for ever, and looking through them after each trial costs tenths of a second.
+    """Exclude the objects that exist now, and at each call of the result, from garbage collection:
+    modules and the plan are permanent, and scanning them after each trial costs tenths of a second.
     """
     gc.freeze()
     try:
@@ -130,7 +130,7 @@ def _run_one(assignment: Assignment, desk: Desk, team: Team, place: Workplace) -
     try:
         run = load_function(place.function)
         if assignment.epochs_done and not checkpoint.is_there(job.folder):
-            # Begun anew, epochs would be trained that nobody paid for.
+            # A restart from epoch 0 would train epochs that were not charged.
             raise TrialFailed(
                 f"expected the checkpoint after epoch {assignment.epochs_done} to go on from, got"
                 " none: it was lost since the trial was begun"
@@ -173,10 +173,10 @@ def load_function(name: str) -> TrialFunction:
 
 
 def one_line(error: BaseException) -> str:
-    """Why a trial failed, in a line that can be shown to anybody.
+    """The reason of a failure, in a line without private text.
 
-    Our own errors never quote private text, so their message is kept. A stranger's may: only its
-    type and the place that raised it are.
+    This project's errors never quote private text, so their message is kept. Of other errors only
+    the type and the place that raised it are kept.
 
     >>> one_line(InvalidInput("expected 0 < delta < 1, got delta=1.5"))
     'InvalidInput: expected 0 < delta < 1, got delta=1.5'

@@ -1,1 +1,1 @@
-"""What to try next."""
+"""Search: the choice of the next trials."""

@@ -1,12 +1,12 @@
 """The next trial of a search by linear scaling (Panda et al. 2024, arXiv 2212.04486). Pure.
 
-With T steps at learning rate eta, r = eta T is how far a run may get. The best r grows about
-linearly with epsilon: probes at two small epsilons find the best r of each, and a line through the
-two says which r the last run has, on which the rest of the budget is spent. All trials have equally
-many steps, so the line is one of learning rates.
+With T steps at learning rate eta, r = eta T is the total step size. The best r grows about linearly
+with epsilon. Probes at two small epsilons find the best r of each, and a line through the two gives
+the r of the last run, on which the rest of the budget is spent. All trials have equally many steps,
+so the line is one of learning rates.
 
-What each trial costs is fixed before the first one: only the learning rate is chosen in the light
-of results, and no accountant reads that. So the trials compose as any fixed ones.
+The cost of each trial is fixed before the first one. Only the learning rate depends on results, and
+no accountant reads it, so the trials compose like any fixed ones.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def suggest(
     *,
     epsilon_of: Callable[[Branch], float],
 ) -> Suggestion:
-    """What to try next after `observations`; `epsilon_of` gives what a trial of a stage costs.
+    """The next trial after `observations`; `epsilon_of` gives the epsilon of a trial of a stage.
 
-    Raises: InvalidInput where no probe of a stage has a result that the last run could go by.
+    Raises: InvalidInput where no probe of a stage has a result, which the last run needs.
     """
     stages = {branch.variant.name: branch for branch in branches(space)}
     probes = ((space.search.num_samples or 0) - 1) // 2
@@ -62,7 +62,7 @@ def _best(observations: Sequence[Observation], *, stage: str) -> float:
 
 
 def _within(domain: Domain, rate: float) -> float:
-    """The learning rate that the axis allows: a line through two small epsilons may lead far."""
+    """The learning rate within the axis' range, which extrapolation may exceed."""
     assert domain.range is not None  # the space was read
     return float(domain.value(min(max(rate, domain.range.low), domain.range.high)))
 

@@ -1,8 +1,8 @@
-"""The trials of a private selection: how many there are, at which points, which one is the best.
+"""The trials of a private selection: their number, their points, and the best one.
 
-Papernot & Steinke 2022: the number is drawn first, from a law that says nothing of the data, and
-each trial is an independent draw, with replacement, from one distribution over the space. Pure: all
-randomness comes from a secret that is handed in, and the same secret gives the same trials again.
+Papernot & Steinke 2022: the number is drawn first, from a law independent of the data, and each
+trial is an independent draw, with replacement, from one distribution over the space. Pure: all
+randomness comes from a secret argument, and the same secret gives the same trials again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sweep.store.sweeps import TrialRecord
 from trainables import figures, goals
 from trainables.errors import InvalidInput
 
-_PATIENCE = 1_000  # draws in a row that are no config, before the space is refused
+_PATIENCE = 1_000  # consecutive draws without a valid config after which the space is refused
 
 
 def law_of(space: SearchSpace) -> NumTrials:
@@ -56,7 +56,7 @@ def draw_points(
     """`number` points, each independent of the others: one of `configurations` (with replacement,
     each as likely), and along a range any of its values.
 
-    Raises: InvalidInput without a configuration, or where next to no value of a range makes one.
+    Raises: InvalidInput without a configuration, or where almost no value of a range makes one.
     """
     if not configurations:
         raise InvalidInput("expected a configuration that may be drawn, got none")
@@ -85,8 +85,8 @@ def draw_points(
 
 
 def best_of(records: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The trial with the best validation figure; of equal ones the first, which is as likely to be
-    any of them. A trial without a figure is worse than each that has one. None without a trial.
+    """The trial with the best validation figure; of equal ones the first, which is a uniform choice
+    because the draws are independent. A trial without a figure is the worst. None without a trial.
     """
     if not records:
         return None

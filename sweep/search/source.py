@@ -1,8 +1,7 @@
-"""Where an adaptive search's trials come from: one configuration when a place is free.
+"""The source of an adaptive search's trials: one configuration when a slot is free.
 
-The sweep's own folder is all that it knows and all that it keeps: the plan grows by what is chosen,
-and by what was refused before it ran; results are read from the trials' records. A search that is
-resumed reads the same and goes on.
+Its whole state is in the sweep's folder: chosen and refused configurations are added to the plan,
+and results are read from the trials' records. A resumed search reads the same state.
 """
 
 from __future__ import annotations
@@ -28,15 +27,14 @@ from trainables import figures
 _PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
 _LAST_PATIENCE = 200  # and draws by chance, before the search ends
 _CHEAP = 40  # draws by chance for something that there is room for
-_FULL = 8  # configurations in a row for which the sweep's total has no room: chance goes on
+_FULL = 8  # consecutive configurations beyond the sweep's total before random draws
 
 
 class SearchSource:
     """Chooses the trials of one sweep. Not for several threads.
 
     `plan_of` makes a trial of a point, with its figures or the reason why it is refused.
-    `admits` says why the seeds of a configuration may not run for all that the sweep has spent,
-    None: they may.
+    `admits` returns why the sweep's total does not permit the seeds of a configuration, or None.
     """
 
     def __init__(
@@ -83,7 +81,7 @@ class SearchSource:
         return not self._waiting and self.num_left == 0
 
     def next(self) -> PlannedTrial | None:
-        """The next trial, which is in the plan when this returns; None: there is none."""
+        """The next trial, which this adds to the plan; None without one."""
         if not self._waiting and self.num_left:
             self._waiting = self._choose()
             self.exhausted = not self._waiting
@@ -98,8 +96,8 @@ class SearchSource:
         # A search by linear scaling has one answer.
         patience = 1 if self._space.search.is_linear_scaling else _PATIENCE + _LAST_PATIENCE
         for attempt in range(patience):
-            # Where the sampler keeps asking for more than there is room for, chance finds what is
-            # cheap enough, if anything is.
+            # Where the sampler keeps suggesting configurations beyond the total, random draws may
+            # find a cheaper one.
             if full == _FULL + _CHEAP:
                 break
             by_chance = attempt >= _PATIENCE or full >= _FULL
@@ -125,7 +123,7 @@ class SearchSource:
         return []
 
     def _record(self, trial: PlannedTrial) -> TrialRecord:
-        """What is known of a trial; one that has a result, or is refused, is read once."""
+        """The record of a trial; that of a finished or refused one is read once."""
         if trial.id in self._final:
             return self._final[trial.id]
         record = self._folder.record(trial, running=True)
@@ -141,18 +139,18 @@ class SearchSource:
         return search.suggest(self._space, observations, draw=draw, at_random=at_random)
 
     def _epsilon_of(self, branch: Branch) -> float:
-        """What a trial of a branch costs; the values of its axes do not matter."""
+        """The epsilon of a trial of a branch, whatever the values of its axes."""
         (point,) = point_at(self._space, branch.variant, branch.lowest())
         return self._plan_of(point).epsilon or 0.0
 
     def _refusal(self, trials: Sequence[PlannedTrial]) -> str | None:
-        """Why a permitted configuration may not run in this sweep."""
+        """The reason why a permitted configuration may not run in this sweep, or None."""
         running = [trial for trial in trials if trial.runs]
         return self._admits(running) if running else None
 
 
 def ended_early(folder: SweepFolder) -> str | None:
-    """Why a search that is over chose fewer configurations than `num_samples`, in a sentence."""
+    """Why an ended search chose fewer configurations than `num_samples`, in a sentence."""
     space, plan = folder.space(), folder.plan()
     asked, chosen = space.search.num_samples or 0, _num_chosen(plan)
     if not space.search.is_adaptive or chosen >= asked or folder.is_running:
@@ -171,11 +169,11 @@ def ended_early(folder: SweepFolder) -> str | None:
 def earlier_records(
     space: SearchSpace, home: Path, *, folder: SweepFolder | None = None
 ) -> list[TrialRecord]:
-    """The finished trials of the sweeps in `search.warm_start` that are points of this space: equal
-    to one in all but the seed and what is measured. With the `folder` of the sweep that starts from
-    them: as they were when it began, whatever became of those sweeps.
+    """The finished trials of the sweeps in `search.warm_start` that are points of this space, up to
+    the seed and the evaluation. With the `folder` of the sweep that starts from them: their records
+    at its start, whatever happened to those sweeps since.
 
-    Raises: InvalidInput for a sweep that is not there.
+    Raises: InvalidInput for a sweep that does not exist.
     """
     if folder is not None and (kept := folder.earlier_trials()) is not None:
         return kept
@@ -194,9 +192,9 @@ def observations_of(
     *,
     known: dict[str, Observation | None] | None = None,
 ) -> list[Observation]:
-    """What the records of a space's points say, in order, a configuration's seeds together.
+    """The observations of a space's points, in order, one for all seeds of a configuration.
 
-    `known` keeps what no longer changes, by the configuration's group.
+    `known` caches final observations, by the configuration's group.
     """
     groups: dict[str, list[TrialRecord]] = {}
     for record in records:
@@ -222,7 +220,7 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
         value = select.value(record, name)
         if value is None or math.isnan(value):
             return None
-        # A sampler compares epsilons by their size, and cannot reckon with infinity.
+        # Samplers compare epsilons by size and cannot handle infinity: a bounded logarithm.
         if name == "epsilon":
             value = min(math.log10(max(value, 1e-12)), 12.0)
         found.append(figures.cost(name, value))
@@ -252,7 +250,7 @@ def _observation(
 def _refused(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
-        # How far over the budget: so the sampler learns on which side of it to look.
+        # The excess over the budget, from which the sampler learns the direction.
         violation = min(max(math.log(trial.epsilon_budget / limit), 0.01), 30.0)
     return Observation(
         variant=place.variant.name, values=place.values, state="refused", violation=violation
@@ -260,7 +258,7 @@ def _refused(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Obse
 
 
 def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
-    """Where in the space a record's trial lies, by its own values or, of an earlier sweep, by its
+    """The point of a record's trial in the space, by its values or, in an earlier sweep, by its
     config.
     """
     for branch in branches(space):

@@ -27,12 +27,12 @@ _CONSTRAINT = "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What is known of one configuration: `values` of its axes, and how it went.
+    """The observation of one configuration: `values` of its axes, and its state.
 
     done     `objectives` has a number for each objective of the search, smaller is better
-    refused  known before it ran, `violation` > 0 says how far from permitted
-    running  chosen, without an end yet
-    failed   ran without an objective
+    refused  refused before it ran, `violation` > 0 is the excess over the limit
+    running  chosen and not ended
+    failed   ended without an objective
     """
 
     variant: str
@@ -53,10 +53,10 @@ class Suggestion:
 def suggest(
     space: SearchSpace, observations: Sequence[Observation], *, draw: int, at_random: bool = False
 ) -> Suggestion:
-    """What to try next after `observations`. `draw` numbers the calls: the same number, space and
-    observations give the same answer. `at_random`: without regard to the observations.
+    """The next point after `observations`. `draw` numbers the calls; the same number, space and
+    observations give the same point. `at_random`: independent of the observations.
 
-    Raises: InvalidInput where the space leaves nothing to choose.
+    Raises: InvalidInput where the space has no free axis.
     """
     import optuna
 
@@ -80,14 +80,14 @@ def suggest(
 
 
 def num_startup(search: Search) -> int:
-    """Configurations that are spread evenly over the space before any model is asked."""
+    """Number of configurations spread evenly over the space before the sampler's model is used."""
     wanted = search.num_samples or 1
     return search.num_startup or min(10, max(3, wanted // 3))
 
 
 def _spread(search: Search, found: tuple[Branch, ...], draw: int) -> Suggestion:
     """Point number `draw` of Latin hypercubes (McKay et al. 1979), one after another: of the first
-    points each lies in another part of every axis, so that few of them say more than chance's.
+    points each is in another part of every axis, so that few of them cover more than random ones.
     """
     size = num_startup(search)
     names = sorted({b.name_of(path) for b in found for path in b.domains})
@@ -108,9 +108,9 @@ def _replay(
     *,
     replay: bool,
 ) -> None:
-    """Make the study what it would be, had it suggested all observations.
+    """Bring the study into the state after suggesting all observations.
 
-    `replay` asks the sampler for each in turn (NSGA-II counts its generations while asked).
+    `replay` calls the sampler for each in turn (NSGA-II counts its generations in these calls).
     """
     import optuna
 
@@ -153,7 +153,7 @@ def _replay(
 
 
 def _dummy(observations: Sequence[Observation], *, count: int) -> tuple[float, ...]:
-    """Objectives of what was refused, which has none: neither good nor bad, the middle."""
+    """Placeholder objectives of a refused configuration: the medians."""
     done = [one.objectives for one in observations if one.state == "done"]
     if not done:
         return (1.0,) * count
@@ -203,7 +203,7 @@ def _distribution(domain: Domain) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without Optuna's log and its warnings that a part is experimental."""
+    """A context without Optuna's log and its warnings about experimental features."""
     import optuna
 
     before = optuna.logging.get_verbosity()

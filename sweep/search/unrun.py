@@ -1,4 +1,4 @@
-"""Why a sweep ran less than it was to run."""
+"""The reasons why a sweep ran fewer trials than planned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that shows results, started together: what is missing costs one line, not the rest."""
+"""Starts all servers that show results; a missing one gives one line and stops no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_RUNNING = "not running (it is there while a sweep runs)"
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Addresses by what is there; `missing` says in a line why something is not."""
+    """Addresses of the running servers; `missing` has the reasons of the others, a line each."""
 
     mlflow: str
     ray: list[str] = field(default_factory=list)
@@ -59,9 +59,9 @@ class Places:
 def looking(
     settings: Settings, *, ports: Mapping[str, int], stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Places]:
-    """MLflow's server, and Prometheus and Grafana where they can be had, until the block ends.
+    """Run MLflow's server, and Prometheus and Grafana where available, until the block ends.
 
-    Raises: as `servers.mlflow_server`; the others are only missing.
+    Raises: as `servers.mlflow_server`; failures of the others are listed as missing.
     """
     missing: dict[str, str] = {}
     with ExitStack() as stack:
@@ -98,7 +98,7 @@ def looking(
 
 
 def _views(settings: Settings, mlflow: str) -> dict[str, dict[str, str]]:
-    """Addresses of the prepared views of the newest sweeps that the server has them of."""
+    """Addresses of the prepared views of the newest sweeps at the server."""
     experiment = servers.mlflow_experiment(mlflow)
     if experiment is None:
         return {}

@@ -1,8 +1,8 @@
-"""Where Ray's agents on this machine serve metrics, for Prometheus to follow.
+"""The addresses at which Ray's agents on this machine serve metrics, for Prometheus.
 
-Ray keeps a list for each session and points at the newest one only, so that of two sweeps at
-a time one would not be scraped, nor any while a new session is still coming up. Here the lists of
-all sessions that answer are put together.
+Ray keeps a list for each session and links the newest one only, so that of two concurrent sweeps
+one would not be scraped, and none while a new session is starting. Here the lists of all sessions
+that answer are combined.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SECONDS = 5.0
 
 
 def ray_folder() -> Path:
-    """Where Ray keeps its sessions."""
+    """The folder of Ray's sessions."""
     return Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray"
 
 
 def targets(folder: Path) -> list[str]:
-    """host:port of every agent that listens, sorted; an unreadable list counts for nothing."""
+    """host:port of every agent that listens, sorted; unreadable lists are ignored."""
     found: set[str] = set()
     for path in folder.glob(f"session_*/{_LIST}"):
         try:
@@ -49,7 +49,7 @@ def write(path: Path, folder: Path) -> None:
 def followed(
     path: Path, *, folder: Path | None = None, seconds: float = _SECONDS
 ) -> Iterator[Path]:
-    """`path` with the targets of the moment, written anew every `seconds` until the block ends."""
+    """`path` with the current targets, rewritten every `seconds` until the block ends."""
     place = folder or ray_folder()
     over = threading.Event()
 

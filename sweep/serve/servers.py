@@ -1,6 +1,4 @@
-"""Starting what shows results: MLflow's server, Prometheus and Grafana, on loopback, for as long as
-they are wanted.
-"""
+"""Runs the servers that show results, MLflow's, Prometheus and Grafana, on loopback."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from sweep.settings import Settings
 from trainables.errors import InvalidInput, TrialFailed
 
 HOST = "127.0.0.1"
-RAY_DASHBOARD_PORTS = range(8265, 8270)  # the first, and where others were taken
+RAY_DASHBOARD_PORTS = range(8265, 8270)  # the preferred port and alternatives
 _GRAFANA_HOME = Path("/usr/share/grafana")
 
 
@@ -51,8 +49,8 @@ def answers(url: str) -> bool:
 def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Iterator[str]:
     """MLflow's server on the store of the settings, at the address that this yields.
 
-    A tracking URI that is a server is yielded as it is, and so is a server at the port whose sweeps
-    are kept in the same home. What was started here ends with the block.
+    A tracking URI that is a server is yielded as it is, and so is a server at the port with the
+    same home. A server that was started here ends with the block.
 
     Raises: InvalidInput where the port is taken, TrialFailed where the server does not come up.
     """
@@ -70,7 +68,7 @@ def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Itera
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port)]
     command += ["--backend-store-uri", settings.tracking_uri, "--workers", "1"]
     command += ["--artifacts-destination", artifacts]
-    # Without this it starts about ten processes for jobs that nobody here submits.
+    # Without this it starts about ten processes for jobs that are never submitted.
     environment = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -115,7 +113,7 @@ def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> I
 def grafana_server(
     settings: Settings, *, port: int, prometheus: str, wait: float = 90.0
 ) -> Iterator[str]:
-    """Grafana with the sweep's dashboard, asking `prometheus`; yields the dashboard's address.
+    """Grafana with the sweep's dashboard on `prometheus` data; yields the dashboard's address.
 
     Raises: InvalidInput where it is not installed or the port is taken, TrialFailed.
     """
@@ -134,7 +132,7 @@ def grafana_server(
         "GF_PATHS_DATA": str(folder / "data"),
         "GF_PATHS_LOGS": str(folder / "logs"),
         "GF_PATHS_PROVISIONING": str(folder / "grafana" / "provisioning"),
-        "GF_AUTH_ANONYMOUS_ENABLED": "true",  # on loopback, and for looking only
+        "GF_AUTH_ANONYMOUS_ENABLED": "true",  # on loopback and read-only
         "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
         "GF_ANALYTICS_REPORTING_ENABLED": "false",
         "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
@@ -148,7 +146,7 @@ def grafana_server(
 
 
 def mlflow_experiment(address: str, name: str = "sweeps") -> dict[str, Any] | None:
-    """The experiment of all sweeps at an MLflow server; None where it has none, or is none."""
+    """The experiment of all sweeps at an MLflow server; None without it, or for another server."""
     query = f"{address}/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}"
     try:
         with urllib.request.urlopen(query, timeout=5) as answer:
@@ -159,7 +157,7 @@ def mlflow_experiment(address: str, name: str = "sweeps") -> dict[str, Any] | No
 
 
 def ray_dashboards() -> list[str]:
-    """Addresses of the dashboards of Ray that are up: one for each running sweep."""
+    """Addresses of the running dashboards of Ray, one for each running sweep."""
     found = [f"http://{HOST}:{port}" for port in RAY_DASHBOARD_PORTS if is_open(port)]
     return [address for address in found if answers(address)]
 
@@ -168,7 +166,7 @@ def ray_dashboards() -> list[str]:
 def _process(
     name: str, command: list[str], home: Path, environment: dict[str, str]
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A program for the time of the block, with a log in `home`; its children end with it."""
+    """Run a program during the block, with a log in `home`; its children end with it."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = home / f"{name}.log"
     with log.open("w", encoding="utf-8") as output:

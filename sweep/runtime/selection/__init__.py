@@ -1,1 +1,1 @@
-"""Private selections: trials in a vault, of which the best alone leaves."""
+"""Private selections: trials in a vault, of which only the best is released."""

@@ -1,5 +1,5 @@
-"""Running a private selection. Its trials are drawn beforehand and paid for as a whole; they run in
-the vault, and nothing of them is shown but that they run.
+"""Runs a private selection. Its trials are drawn beforehand and charged as a whole. They run in the
+vault, and the only thing shown is that they run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NAME = "the best of a secret number of trials"
 
 @dataclass(frozen=True, kw_only=True)
 class _Means:
-    """What a run has to work with."""
+    """The means of a run."""
 
     settings: Settings
     tracker: Any
@@ -72,7 +72,7 @@ def start(
     """Run a new private selection to its end; its folder, and why tracking is behind.
 
     `begin` brings up what the trials need, as `resume`. Raises: as `runner.start`, and TrialFailed
-    where a trial failed: then nothing leaves.
+    where a trial failed; then nothing is released.
     """
     space, trials = prepared.space, prepared.plan.to_run
     store.require_free(settings.home, space.name)
@@ -96,7 +96,7 @@ def start(
             problem = _execute(folder, mine, prepared=prepared)
         except InvalidInput:
             if selection_entry.charged(Ledger(settings.home / FILE), folder.ledger_name) is None:
-                folder.delete()  # refused before anything ran: the name is free again
+                folder.delete()  # refused before anything ran, so the name is freed
             raise
     return folder, problem
 
@@ -111,8 +111,8 @@ def resume(
     function: str,
     watch: Watch,
 ) -> str | None:
-    """Go on with a private selection: the same trials, and those that have ended are kept. Why
-    tracking is behind, where it is. `track` brings up tracking alone.
+    """Resume a private selection with the same trials; ended ones are kept. Returns why tracking
+    is behind, or None. `track` starts tracking alone.
 
     Raises: as `start`.
     """
@@ -173,7 +173,7 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
 
 
 def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Settings) -> None:
-    """Draw the trials by the home's key and the sweep's id, and put them into the vault."""
+    """Draw the trials by the home's key and the sweep's id, and write them to the vault."""
     assert prepared.price is not None
     space, account = prepared.space, accounting(settings)
     secret = HomeKey((settings.home / FILE).with_suffix(".key")).read()
@@ -190,7 +190,7 @@ def _draw(folder: SweepFolder, vault: Vault, prepared: Prepared, settings: Setti
 
 
 def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settings) -> None:
-    """Raises: InvalidInput for a trial that releases something that the price knows nothing of."""
+    """Raises: InvalidInput for a trial whose release is not covered by the price."""
     if trial.runs:
         account = accounting(settings)
         found = account(trial.config, accountant=None, careful=False).mechanism
@@ -203,9 +203,9 @@ def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settin
 
 
 def _charge(folder: SweepFolder, ledger: Ledger, data: TrainingData, price: SelectionPrice) -> None:
-    """Pay for the selection, once, before anything starts.
+    """Charge the selection once, before anything starts.
 
-    Raises: InvalidInput where the data set's total in all sweeps has no room.
+    Raises: InvalidInput where the data set's total over all sweeps does not permit it.
     """
     name, limit = folder.ledger_name, folder.about().get("budget_total")
     if selection_entry.charged(ledger, name) is not None:
@@ -229,7 +229,7 @@ def _run(
 ) -> list[TrialRecord]:
     """Run every trial of the vault to its end.
 
-    Raises: TrialFailed where one failed: the best of the others is not what was paid for.
+    Raises: TrialFailed where one failed, because the best of the others is not the priced release.
     """
     draws = vault.draws
     running = Progress(
@@ -245,7 +245,7 @@ def _run(
     with draws.locked():
         gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))
         journal = Journal(draws, figures=FigureCache(means.settings.cache_dir))
-        # Whatever happens, the same progress is shown: that trials run.
+        # The progress shown is always the same: that trials run.
         driver = Driver(gate, journal, watch=lambda *_: means.watch("sealed", running))
         phases.enter(phases.TRAINING)
         try:

@@ -1,4 +1,4 @@
-"""Unsealing a private selection: all its trials are shown, and the ledger is charged for all."""
+"""Unseals a private selection: all its trials are shown, and the ledger is charged for all."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from trainables.privacy.rounding import format_epsilon
 
 
 def require_sealed(folder: SweepFolder) -> Vault:
-    """The vault of a private selection that is over.
+    """The vault of an ended private selection.
 
-    Raises: InvalidInput for a sweep that has none, or that still runs or waits.
+    Raises: InvalidInput for a sweep without one, or one that has not ended.
     """
     space, vault = folder.space(), Vault(folder)
     if not space.search.is_private_selection:
@@ -41,8 +41,8 @@ def require_sealed(folder: SweepFolder) -> Vault:
 
 
 def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | None:
-    """Show every trial. The composition of all of them takes the selection's place in the ledger,
-    before anything is shown; why tracking is behind, where it is.
+    """Show every trial. Before that, the composition of all of them replaces the selection in the
+    ledger. Returns why tracking is behind, or None.
 
     Raises: InvalidInput as `require_sealed`, or where the composition exceeds `budget.total` or the
     sweep's `--budget-total`.
@@ -55,14 +55,14 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | No
         release_all(folder, vault)
         shutil.rmtree(vault.path)
         try:
-            tracker.delete(folder)  # runs that say what held before
+            tracker.delete(folder)  # runs with the figures from before
         except tracker.away as problem:
             return str(problem).splitlines()[0][:200]
     return deliver_all(tracker, folder)
 
 
 def composition_of(vault: Vault) -> SweepSpend | None:
-    """What all trials of a vault cost together; None where it has none."""
+    """The composition of all trials of a vault; None without any."""
     entries = furthest(Ledger(vault.ledger_file).entries())
     if not entries:
         return None
