@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.data.batches import FeatureTable, Loader, PackedBatch
+from trainables.data.batches import Columns, FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
 from trainables.encoders.fixed_source import FixedSource, source_of
@@ -20,6 +20,7 @@ from trainables.encoders.moments import MOMENTS, save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
 from trainables.encoders.tags import tag_parts
+from trainables.encoders.views import values_for, view_of
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
@@ -197,6 +198,8 @@ class Features(NluModel):
         self.tag_head = FactoredLinear(fixed.token_width, torch.from_numpy(parts))
         self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
         self.forbid_broken_spans(schema)
+        self.num_views, self.view_corpora = config.views, config.view_corpora
+        self.view_values = values_for(schema, config.view_corpora) if config.views > 1 else {}
 
     @property
     def knows_names(self) -> bool:
@@ -209,16 +212,36 @@ class Features(NluModel):
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
         """Rows that were computed once for this corpus, encoder and recipe."""
-        encoder = self.fixed.encoder
         self.fixed.cache_dir = cache_dir
+        return Loader(corpus, self._table(corpus, corpus, cache_dir=cache_dir))
+
+    def training_loader(self, corpus: Corpus, loader: Loader, *, cache_dir: Path) -> Loader:
+        """With further views of each record, which are computed once like the record's own rows."""
+        if self.num_views == 1:
+            return loader
+        tables = [self._table(corpus, corpus, cache_dir=cache_dir)]
+        for view in range(1, self.num_views):
+            seen = view_of(corpus, self.view_values, view=view)
+            about = {"view": view, "values": list(self.view_corpora)}
+            tables.append(self._table(corpus, seen, cache_dir=cache_dir, about=about))
+        return Loader(corpus, cache.ViewsTable(tuple(tables)))
+
+    def _table(
+        self,
+        corpus: Corpus,
+        seen: Columns,
+        *,
+        cache_dir: Path,
+        about: Mapping[str, Any] | None = None,
+    ) -> cache.CachedTable:
         rows = cache.rows_of(
             corpus,
-            Loader(corpus, encoder.feature_table(corpus.types)),
+            Loader(seen, self.fixed.encoder.feature_table(seen.types)),
             self.fixed.rows,
-            recipe=self.fixed.recipe,
+            recipe={**self.fixed.recipe, **(about or {})},
             cache_dir=cache_dir,
         )
-        return Loader(corpus, cache.CachedTable(rows, corpus.offsets))
+        return cache.CachedTable(rows, corpus.offsets)
 
     def save_public(self, folder: Path) -> None:
         """Write into `folder` the public moments that an encoder does not bring: with them an
@@ -292,18 +315,24 @@ class Features(NluModel):
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
         nats.
 
-        Unlike the models with learnt transitions, tokens are trained one by one.
+        Unlike the models with learnt transitions, tokens are trained one by one. Of several views
+        it is the mean, so that a record's gradient is the mean of its views'.
         """
-        record = np.repeat(np.arange(batch.num_records), batch.lengths.cpu().numpy())
+        number = batch.num_records
+        views = len(batch.inputs["records"]) // number
+        record = np.tile(np.repeat(np.arange(number), batch.lengths.cpu().numpy()), views)
+        gold, intents_gold = batch.tags.repeat(views), batch.intents.repeat(views)
         of_tokens, of_records = self._of_names(batch)
-        rows = Rows(record, batch.num_records)
-        tags = self._tag_logits(batch.inputs["tokens"].float(), of_tokens, rows)
-        intents = self._intent_logits(batch.inputs["records"].float(), of_records)
-        each = F.cross_entropy(tags, batch.tags.clamp(min=0), reduction="none")
-        each = each.masked_fill(batch.tags < 0, 0.0)
+        tags = self._tag_logits(batch.inputs["tokens"].float(), of_tokens, Rows(record, number))
+        alone = Rows(np.tile(np.arange(number), views), number) if views > 1 else None
+        intents = self._intent_logits(batch.inputs["records"].float(), of_records, alone)
+        each = F.cross_entropy(tags, gold.clamp(min=0), reduction="none")
+        each = each.masked_fill(gold < 0, 0.0)
         of = torch.from_numpy(record).to(each.device)
-        summed = each.new_zeros(batch.num_records).index_add(0, of, each)
-        return self._intent_losses(intents, batch, 0.0) + self.tag_weight * summed
+        summed = each.new_zeros(number).index_add(0, of, each)
+        first = F.cross_entropy(intents, intents_gold.clamp(min=0), reduction="none")
+        first = first.masked_fill(intents_gold < 0, 0.0).view(views, number).sum(0)
+        return (first + self.tag_weight * summed) / views
 
     def _heads(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
         widths = self.fixed.record_width, self.fixed.token_width
@@ -314,8 +343,8 @@ class Features(NluModel):
             self._tag_logits(tokens, of_tokens, encoded.layout.rows),
         )
 
-    def _intent_logits(self, records: Tensor, start: Tensor) -> Tensor:
-        scores: Tensor = self.intent_head(records, one_row_each(records.shape[0]))
+    def _intent_logits(self, records: Tensor, start: Tensor, rows: Rows | None = None) -> Tensor:
+        scores: Tensor = self.intent_head(records, rows or one_row_each(records.shape[0]))
         return scores + start if start.shape[1] else scores
 
     def _tag_logits(self, tokens: Tensor, start: Tensor, rows: Rows) -> Tensor:

@@ -120,6 +120,10 @@ class NluModel(nn.Module, ABC):
         """What every layer makes of tokens and records: features for heads that are trained on a
         fixed encoder, and for pretraining."""
 
+    def training_loader(self, corpus: Corpus, loader: Loader, *, cache_dir: Path) -> Loader:
+        """Where the records of a step come from: `loader`, which has those that are measured."""
+        return loader
+
     def begin_step(self, *names: str | int) -> None:
         """Pin dropout to the step called `names` (epoch, step): a replay draws the same masks."""
         self._step = stream_seed(self._seed, "dropout", *names)

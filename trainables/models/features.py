@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig
+from trainables.data.configs import MadeFrames
 from trainables.encoders.about import about_of, refuse_learnt
 from trainables.encoders.families import public_encoder
 from trainables.errors import InvalidInput
@@ -30,6 +32,7 @@ SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
 class Config(ModelConfig):
     """The fields of `model` with `name: features`."""
 
+    later = frozenset({"views"})
     name: Literal["features"] = "features"
     encoder: str = Field(
         "small",
@@ -59,6 +62,18 @@ class Config(ModelConfig):
         description="weight of the tokens' losses beside the intent's; it shares out C",
     )
     bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="the constant entry of every row")
+    views: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="K: texts of a record, with values swapped for public ones; their mean gradient"
+        " is clipped once",
+    )
+    view_corpora: tuple[str, ...] = Field(
+        ("communication", "health", "video"),
+        min_length=1,
+        description="made corpora whose values are swapped in",
+    )
     prior: Literal["names", "none"] = Field(
         "names",
         description="what scores start from: the names of the labels, as the encoder's public"
@@ -76,8 +91,25 @@ class Config(ModelConfig):
         return self.prior == "names"
 
     def unread(self) -> frozenset[str]:
-        """Without whitening there are no components."""
-        return frozenset() if self.whitening is not None else frozenset({"components"})
+        """Without whitening there are no components, without views no values."""
+        found = {"components"} if self.whitening is None else set()
+        return frozenset(found | ({"view_corpora"} if self.views == 1 else set()))
+
+    @field_validator("view_corpora")
+    @classmethod
+    def _made(cls, corpora: tuple[str, ...]) -> tuple[str, ...]:
+        made = [n for n in catalogue.names("datasets", kind="frames") if _is_made(n)]
+        for name in corpora:
+            if name not in made:
+                raise ValueError(
+                    f"expected made corpora ({', '.join(made)}), whose values are nobody's, got"
+                    f" {name!r}"
+                )
+        return corpora
+
+
+def _is_made(name: str) -> bool:
+    return issubclass(catalogue.entry("datasets", name).Config, MadeFrames)
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
@@ -86,6 +118,11 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
     Raises: InvalidInput for such an encoder, and for one that is not there.
     """
+    if config.views > 1 and data.name in config.view_corpora:
+        raise InvalidInput(
+            f"expected model.view_corpora without {data.name}, whose records are trained on, got"
+            f" {', '.join(config.view_corpora)}"
+        )
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)

@@ -184,7 +184,7 @@ def assemble(
         engine_setup(
             config,
             mechanism=mechanism,
-            loader=loader,
+            loader=model.training_loader(corpus, loader, cache_dir=cache_dir),
             ids=train_ids,
             groups=groups_of(corpus, train_ids) if by_group else None,
             text_keys=loader.text_keys(train_ids) if by_group else None,

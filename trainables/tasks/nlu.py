@@ -188,6 +188,9 @@ def _public(setup: Setup) -> list[str]:
     found = [f"the label sets ({schema.source})"] if schema.public else []
     if getattr(setup.model, "knows_names", False):
         found.append("how scores start from the labels' names, learnt on the encoder's corpora")
+    if getattr(setup.config.model, "views", 1) > 1:
+        made = ", ".join(setup.config.model.model_dump()["view_corpora"])
+        found.append(f"values of the made corpora {made}, for views of a record")
     if setup.config.privacy.group_scale == "public":
         found.append("made utterances, for the scale of parameter groups")
     return [*found, f"the starting weights ({setup.model.provenance})"]
