@@ -51,8 +51,7 @@ def run(
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    before = _before_training(setup, folder)
-    setup.set_start(folder)
+    before = _begin(setup, folder)
     clock.end("prepare")
     trained = train(
         setup,
@@ -100,6 +99,13 @@ def run(
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(setup.model.provenance, *leakage.notes),
     )
+
+
+def _begin(setup: Setup, folder: Path) -> dict[str, float]:
+    """Set what the weights start from; what is known before."""
+    found = _before_training(setup, folder)
+    setup.set_start(folder)
+    return found
 
 
 def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
