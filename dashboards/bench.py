@@ -1,4 +1,4 @@
-"""The picture of a benchmark: each engine's time over plain SGD's, and its peak memory."""
+"""The chart of a benchmark: each engine's time relative to plain SGD, and its peak memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Bar:
 
 
 def label(engine: str) -> str:
-    """How an engine is written beside its bar.
+    """The label of an engine's bar.
 
     >>> label("naive")
     'loop over records'

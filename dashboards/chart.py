@@ -1,4 +1,4 @@
-"""A chart as plain frozen data: what is drawn, whoever draws it, and the same as CSV."""
+"""A chart as plain frozen data, independent of the renderer, and its CSV."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainables.engines._look import Mark
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One measured value with its interval. `series` is its name in a legend, `words` say it to who
-    does not see it.
+    """One measured value with its interval. `series` is its name in a legend, `words` its text for
+    screen readers.
 
-    `x` may be infinite: it then stands right of a break in the axis.
+    An infinite `x` is drawn right of a break in the axis.
     """
 
     x: float
@@ -39,21 +39,21 @@ class Line:
     series: str
     words: str
     engine: str = ""
-    colour: str = ""  # where it is not that of an engine
+    colour: str = ""  # where the line is not of an engine
     dash: tuple[int, ...] = ()
     trial: str = ""
     is_stepped: bool = False
 
     @property
     def shown_colour(self) -> str:
-        """As #rrggbb, on light paper."""
+        """The colour as #rrggbb, on a light background."""
         return self.colour or palette.colour(self.engine)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """One axis. `low` and `high` bound it where the data do not; `rows` name whole numbers from 0,
-    from the top down.
+    """One axis. `low` and `high` are explicit limits; `rows` label whole numbers from 0, from the
+    top down.
     """
 
     label: str
@@ -66,9 +66,9 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """One chart. `front` are the corners of a line of steps, `level` is a dashed reference with its
-    words (across, or for `rows` upright), `chance` the diagonal of a ROC; left of `shaded` on the
-    x axis is what is good enough.
+    """One chart. `front` are the corners of a step line, `level` is a dashed reference with its
+    label (horizontal, or vertical with `rows`), `chance` the diagonal of a ROC; the area left of
+    `shaded` on the x axis meets the target.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Chart:
     shaded: float | None = None
 
     def csv(self) -> str:
-        """Every point, and every corner of every line, with the words for it."""
+        """Every point, and every corner of every line, with its words."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("trial", "series", self.x.label, self.y.label, "low", "high"))

@@ -1,4 +1,4 @@
-"""The frontier between DP-SGD and eDP-SGD: error and time by the size of a micro-batch.
+"""The trade-off between DP-SGD and eDP-SGD: error and time by the size of a micro-batch.
 
 Of a finished sweep:
 
@@ -66,7 +66,7 @@ def figure(points: Sequence[Point], *, epsilon: float) -> Figure:
 
 
 def of_sweep(shown: dict[str, Any]) -> Figure:
-    """The figure of a sweep, given as `sweep show --json` prints it."""
+    """The figure of a sweep from the output of `sweep show --json`."""
     trials = shown["trials"]
     points = [
         Point(

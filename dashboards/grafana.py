@@ -1,6 +1,6 @@
-"""Grafana's dashboard of a running sweep, and the files that go with it, kept in `provisioning/`.
+"""Grafana's dashboard of a running sweep and its provisioning files, kept in `provisioning/`.
 
-Prometheus' scrape config and a compose file for Docker users lie beside it. `sweep ui
+These include Prometheus' scrape config and a compose file for Docker users. `sweep ui
 --write-dashboards DIR` copies them all.
 """
 
@@ -15,13 +15,13 @@ _DISCOVERY = "/tmp/ray/prom_metrics_service_discovery.json"
 
 
 def prometheus_config(*, discovery: Path) -> str:
-    """Prometheus' config with another list of what to scrape than the one that Ray keeps."""
+    """Prometheus' config with another list of scrape targets than Ray's."""
     kept = (PROVISIONED / "prometheus.yml").read_text("utf-8")
     return kept.replace(_DISCOVERY, str(discovery))
 
 
 def write(folder: Path) -> list[Path]:
-    """Copy the files into a folder; the paths that were written."""
+    """Copy the files into a folder; returns the written paths."""
     shutil.copytree(PROVISIONED, folder, dirs_exist_ok=True)
     kept = sorted(path for path in PROVISIONED.rglob("*") if path.is_file())
     return [folder / path.relative_to(PROVISIONED) for path in kept]

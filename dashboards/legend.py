@@ -1,4 +1,4 @@
-"""Engines and decays with their marks, as a list of a page."""
+"""The legend of a page: engines and decays with their marks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATHS: dict[Mark, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One entry: the class that says the colour, the mark's path, the words."""
+    """One entry: the class of the colour, the path of the mark, the label."""
 
     css_class: str
     path: str
@@ -28,7 +28,7 @@ class Entry:
 
 
 def entries(sweep: Sweep) -> list[Entry]:
-    """One for each engine and, where they are told apart, decay among the measured trials."""
+    """Entries of the engines of measured trials and, where shown separately, their decays."""
     seen = {
         (trial.engine, trial.decay if palette.shows_decay(trial.engine) else "none")
         for trial in sweep.finished

@@ -1,6 +1,4 @@
-"""Figures of a running sweep, by the names that Prometheus knows them by: what is recorded and what
-panels ask for are one list.
-"""
+"""Figures of a running sweep by their names in Prometheus, for recording and for panels."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from types import MappingProxyType
 
 from trainables import figures, goals
 
-PREFIX = "ray_"  # what Ray puts before an application's metrics
+PREFIX = "ray_"  # Ray's prefix of an application's metrics
 TRIAL_LABELS = ("sweep", "trial", "name", "engine")
 STATUS_LABELS = ("sweep", "status")
 COUNTS = "sweep_trials"
@@ -20,8 +18,8 @@ STATUSES = ("planned", "running", "done", "stopped", "failed", "refused")
 
 @dataclass(frozen=True, kw_only=True)
 class LiveMetric:
-    """One gauge. `source` is the figure it shows, by its name in a trial's epochs or results; ""
-    for one that is counted. What no epsilon covers is called `curator_...`.
+    """One gauge. `source` is its figure's name in a trial's epochs or results; "" for counts.
+    Figures that no epsilon covers have the prefix `curator_`.
     """
 
     name: str
@@ -41,7 +39,7 @@ class LiveMetric:
 
 @cache
 def metrics() -> Mapping[str, LiveMetric]:
-    """Every gauge by its source: figures that change with an epoch, and what a trial came to."""
+    """Every gauge by its source: figures by epoch, and final figures."""
     found = {COUNTS: LiveMetric(name=COUNTS, help="Trials by status", labels=STATUS_LABELS)}
     final = {*map(goals.headline, goals.tasks()), figures.LEAKAGE, "epsilon_planned"}
     for source, figure in figures.registry().items():

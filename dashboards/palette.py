@@ -1,8 +1,8 @@
-"""One colour for an engine and one mark for a decay, in every picture of the project.
+"""One colour for an engine and one mark for a decay, in every chart of the project.
 
-Each engine and each decay states its own (`LOOK`, `MARK`) in its file. Colours are of the palette
-that Okabe & Ito (2008) made for all kinds of colour vision; marks and words say the same again, so
-that no picture needs its colours to be read.
+Each engine and each decay states them (`LOOK`, `MARK`) in its file. Colours are from the palette of
+Okabe & Ito (2008) for all kinds of colour vision; marks and words repeat the information, so that
+no chart depends on colours.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from trainables import catalogue
 from trainables.engines._look import Look, Mark
 
-ACCENT = "#0072B2"  # of what belongs to no engine
+ACCENT = "#0072B2"  # of elements without an engine
 _OTHER = ("#7A4A86", "#CC79A7")  # of an engine that is not installed here
 MATPLOTLIB_MARKS: dict[Mark, str] = {
     "circle": "o",
@@ -32,12 +32,12 @@ def colour(engine: str, *, dark: bool = False) -> str:
 
 
 def mark(engine: str, decay: str) -> Mark:
-    """The mark of a trial: its engine's own, or that of its noise decay."""
+    """The mark of a trial: that of its engine, or else of its noise decay."""
     return look(engine).mark or decay_mark(decay)
 
 
 def name(engine: str) -> str:
-    """How an engine is written for people.
+    """The displayed name of an engine.
 
     >>> name("nobody's")
     "nobody's"
@@ -46,19 +46,19 @@ def name(engine: str) -> str:
 
 
 def words(engine: str, decay: str) -> str:
-    """How an engine and, where pictures tell its decays apart, its decay are written."""
+    """The displayed name of an engine and, where shown separately, its decay."""
     if not shows_decay(engine):
         return name(engine)
     return f"{name(engine)}, {'no decay' if decay == 'none' else f'{decay} decay'}"
 
 
 def shows_decay(engine: str) -> bool:
-    """Whether pictures tell the decays of an engine apart."""
+    """Whether charts show the decays of an engine separately."""
     return look(engine).mark is None
 
 
 def look(engine: str) -> Look:
-    """How an engine is shown; a look of its own for one that is not installed here."""
+    """The look of an engine; a default for one that is not installed."""
     if engine not in catalogue.names("engines"):
         return Look(label=engine, light=_OTHER[0], dark=_OTHER[1])
     found: Look = catalogue.entry("engines", engine).LOOK
@@ -78,7 +78,7 @@ def decay_mark(decay: str) -> Mark:
 
 
 def engines() -> tuple[str, ...]:
-    """Engines in the order of tables: without privacy, then those whose decays are told apart."""
+    """Engines in the order of tables: without privacy, then those with separate decays."""
     return tuple(sorted(catalogue.names("engines"), key=lambda engine: (*_place(engine), engine)))
 
 
@@ -90,7 +90,7 @@ def decays() -> tuple[str, ...]:
 
 
 def css() -> str:
-    """The style sheet's part on engines: light paper, dark screens, print."""
+    """The style sheet of engines, for light and dark screens and print."""
     return (
         f"{_rules(dark=False)}\n@media screen and (prefers-color-scheme: dark) {{\n"
         f"{_rules(dark=True)}\n}}"
@@ -104,7 +104,7 @@ def _rules(*, dark: bool) -> str:
 
 
 def css_class(engine: str) -> str:
-    """The class of what is drawn of an engine.
+    """The CSS class of an engine's elements.
 
     >>> css_class("my_engine")
     'engine-my-engine'

@@ -1,4 +1,4 @@
-"""Draws a chart, once for all, with Matplotlib; `svg` makes it an element of a page."""
+"""Draws charts with Matplotlib; `svg` makes them elements of a page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def png(chart: Chart) -> bytes:
 
 
 def figure(chart: Chart) -> Figure:
-    """The chart as Matplotlib's figure, its background left open."""
+    """The chart as Matplotlib's figure, with a transparent background."""
     rows = len(chart.y.rows)
     height = _TOP + _ROW * max(1, rows) + _BOTTOM if chart.y.rows else _HEIGHT
     drawn = Figure(figsize=(_WIDTH / 72, height / 72))
@@ -76,7 +76,7 @@ def figure(chart: Chart) -> Figure:
 
 
 def _limits(axis: Axes, chart: Chart) -> float:
-    """Scales, limits and ticks of both axes; where infinite x values stand."""
+    """Set scales, limits and ticks of both axes; returns the place of infinite x values."""
     xs = [p.x for p in chart.points] + [value for line in chart.lines for value in line.x]
     ys = [v for p in chart.points for v in (p.y, p.low, p.high) if v is not None]
     ys += [value for line in chart.lines for value in line.y]
@@ -86,7 +86,7 @@ def _limits(axis: Axes, chart: Chart) -> float:
         (xs if chart.y.rows else ys).append(chart.level[0])
     low, high = _range(xs, chart.x)
     right = infinity = high
-    if any(math.isinf(x) for x in xs):  # what has no end stands right of a break
+    if any(math.isinf(x) for x in xs):  # infinite values are right of a break
         infinity, right = high * (high / low) ** 0.1, high * (high / low) ** 0.14
         axis.axvline(math.sqrt(high * infinity), color=MUTED, ls=(0, (3, 4)), lw=0.8)
     axis.set_xscale("log" if chart.x.is_log else "linear")
@@ -114,7 +114,7 @@ def _limits(axis: Axes, chart: Chart) -> float:
 
 
 def _range(values: Sequence[float], axis: Axis) -> tuple[float, float]:
-    """What an axis holds: its finite data with some air, or the bounds that it names."""
+    """The range of an axis: its finite data with a margin, or its explicit limits."""
     values = [value for value in values if math.isfinite(value)]
     if axis.is_log:
         values = [value for value in values if value > 0] or [1.0, 10.0]
@@ -139,7 +139,7 @@ def _ticks(axis: Axis, low: float, high: float) -> list[float]:
 
 
 def _background(axis: Axes, chart: Chart, infinity: float) -> None:
-    """What is no measurement: references, the front, what is good enough."""
+    """Draw references, the front and the area that meets the target."""
     low, high = axis.get_xlim()
     quiet: dict[str, Any] = {"color": MUTED, "lw": 0.9}
     beside: dict[str, Any] = {"textcoords": "offset points", "color": MUTED}
@@ -163,7 +163,7 @@ def _background(axis: Axes, chart: Chart, infinity: float) -> None:
 
 
 def _point(axis: Axes, point: Point, *, gid: str, infinity: float, across: bool) -> None:
-    """A mark with its interval, upright or `across`, and a ring around the one that was chosen."""
+    """Draw a mark with its interval, vertical or `across`, and a ring around the chosen one."""
     x = infinity if math.isinf(point.x) else point.x
     colour = palette.colour(point.engine)
     parts: list[tuple[Any, Any, dict[str, Any]]] = []
@@ -177,13 +177,13 @@ def _point(axis: Axes, point: Point, *, gid: str, infinity: float, across: bool)
     shape = palette.MATPLOTLIB_MARKS[point.mark]
     dot = {"marker": shape, "ms": 8, "color": colour, "mec": "#ffffff", "mew": 0.8, "ls": ""}
     parts.append(([x], [point.y], dot))
-    for number, (xs, ys, style) in enumerate(parts):  # `plot` would look for new limits each time
+    for number, (xs, ys, style) in enumerate(parts):  # `plot` would compute new limits each time
         line = axis.add_line(Line2D(xs, ys, clip_on=False, **style))
         line.set_gid(f"{gid}-{number}")
 
 
 def _legend(axis: Axes, chart: Chart) -> None:
-    """Points by their marks and lines by their colours; none for one series, or for very many."""
+    """Draw the legend of points and lines; none for one series, or for very many."""
     seen: dict[str, Point | Line] = {}
     things: Sequence[Point | Line] = (*chart.points, *chart.lines)
     for thing in things:

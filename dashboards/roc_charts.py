@@ -1,4 +1,4 @@
-"""ROC charts on log-log axes, where low false positives show: of a sweep, and of one trial."""
+"""ROC charts of a sweep and of one trial, on log-log axes that show low false-positive rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dashboards.chart import Axis, Chart, Line, slug
 from dashboards.results import Roc, Sweep, Trial
 
 MOST_CURVES = 24  # lines that a chart can carry
-# Of attacks, which have no engine: Okabe & Ito (2008), and a dash each.
+# Colours (Okabe & Ito 2008) and dashes of attacks, which have no engine.
 _ATTACKS: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("#0072b2", ()),
     ("#b84f00", ()),
@@ -23,7 +23,7 @@ _ATTACKS: tuple[tuple[str, tuple[int, ...]], ...] = (
 
 
 def rocs(sweep: Sweep) -> list[Chart]:
-    """ROC curves of each attack, of the trials that matter most."""
+    """ROC curves of each attack on the most important trials."""
     found: dict[str, list[Line]] = {}
     for trial in with_curves(sweep):
         for curve in trial.rocs:
@@ -48,8 +48,8 @@ def with_curves(sweep: Sweep) -> tuple[Trial, ...]:
 
 
 def roc_of_trial(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> Chart:
-    """One trial's attacks against each other; `curves` hold `fpr` and `tpr` each. The control
-    `blind`, which sees no model, is grey and last.
+    """The attacks on one trial; `curves` have `fpr` and `tpr` each. The control `blind`, without
+    access to the model, is grey and last.
     """
     lines = []
     for place, name in enumerate(sorted(curves, key=lambda name: (name == "blind", name))):
@@ -87,7 +87,7 @@ def _roc_line(
 
 def _roc(lines: Sequence[Line], *, name: str, title: str, description: str) -> Chart:
     low = min((value for line in lines for value in (*line.x, *line.y)), default=1e-3)
-    low = min(low, 0.5)  # a few records: an axis needs a length
+    low = min(low, 0.5)  # for very few records an axis still needs a length
     return Chart(
         name=name,
         title=title,

@@ -1,6 +1,6 @@
-"""A chart's SVG for a page: points and lines carry their trial's id and say their figures in words.
+"""A chart's SVG for a page; points and lines have their trial's id and their figures in words.
 
-Colours are the page's own, so that they change on dark screens. Axes are hidden from screen
+Colours are those of the page, so that they change on dark screens. Axes are hidden from screen
 readers, which read the points.
 """
 
@@ -28,7 +28,7 @@ ElementTree.register_namespace("", _SVG[1:-1])
 
 
 class Svg(str):
-    """Text that is SVG already: templates put it in as it is."""
+    """SVG text that templates insert without escaping."""
 
     def __html__(self) -> str:
         """Itself."""
@@ -50,7 +50,7 @@ def svg(chart: Chart) -> Svg:
             if place is not None:
                 parent.remove(child)
                 groups[int(place[1])].append(child)
-            # A style for every element of the page is none of this chart's.
+            # A style of all elements would change the page, not only this chart.
             elif child.tag in (f"{_SVG}metadata", f"{_SVG}style", f"{_SVG}clipPath"):
                 parent.remove(child)
     behind = ElementTree.Element(f"{_SVG}g")
@@ -76,7 +76,7 @@ def svg(chart: Chart) -> Svg:
 
 
 def _group(thing: Point | Line) -> ElementTree.Element:
-    """What a point or line is in a page: an image with words, that a script can find."""
+    """A point or line in a page: an image with words that a script can find."""
     kind = "point" if isinstance(thing, Point) else "line"
     engine = f" {palette.css_class(thing.engine)}" if thing.engine else ""
     named = {"class": kind + engine, "role": "img", "aria-label": thing.words}
@@ -85,7 +85,7 @@ def _group(thing: Point | Line) -> ElementTree.Element:
 
 
 def _for_page(part: ElementTree.Element, name: str) -> None:
-    """An element with ids of this chart alone, the page's colours and fonts, and short numbers."""
+    """An element with ids unique to this chart, the page's colours and fonts, and short numbers."""
     kept = dict(part.attrib)
     part.attrib.clear()
     for key, value in kept.items():

@@ -1,4 +1,4 @@
-"""The data behind every figure of a report, as CSV. Infinity is `inf`, nothing is empty."""
+"""The data behind every figure of a report, as CSV. Infinity is `inf`, a missing value is empty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cell = str | float | int | bool | None
 
 
 def files(sweep: Sweep) -> dict[str, str]:
-    """Every table of a sweep by its file name; none that would be empty."""
+    """Every non-empty table of a sweep by its file name."""
     made = {
         "trials.csv": trials(sweep),
         "decays.csv": decays(sweep),
@@ -26,7 +26,7 @@ def files(sweep: Sweep) -> dict[str, str]:
 
 
 def trials(sweep: Sweep) -> list[dict[str, Cell]]:
-    """One row a trial: what it is, what it spent, and every figure by its own name."""
+    """One row a trial: its settings, its spend, and every figure by its name."""
     names = sorted({name for trial in sweep.trials for name in trial.metrics})
     return [
         {
@@ -43,7 +43,7 @@ def trials(sweep: Sweep) -> list[dict[str, Cell]]:
             "epochs_done": trial.epochs_done,
             "seconds": trial.seconds,
             "on_front": trial.on_front,
-            # What an account says stands for the plan's figure where a trial has not been measured.
+            # The accounted figure is used where a trial has not been measured.
             **{name: trial.metrics.get(name) for name in names},
             "epsilon": trial.epsilon,
             "epsilon_paper": trial.epsilon_paper,
@@ -137,7 +137,7 @@ def _cell(value: Cell) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    # A spreadsheet takes text that begins like this for a formula.
+    # A spreadsheet interprets text with this beginning as a formula.
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
         return f"'{value}"
     return repr(value) if isinstance(value, float) else str(value)

@@ -1,11 +1,10 @@
-"""Which trials: the reader of search spaces, and the spaces themselves as YAML files.
+"""Search spaces: YAML files that define trials, and their reader.
 
-A space is a file that a person copies and edits; each value in a shipped one names the table or
-section of the paper that it comes from.
+Users copy and edit a space; each value in a shipped one names its table or section of the paper.
 
     space.py        the format; reading a file, a shipped name or a bare config
-    parts.py        what a space is made of: axes, variants, constraints, budget, resources
+    parts.py        the parts of a space: axes, variants, constraints, budget, resources
     expansion.py    from a space to its points: grid, random, quasi-random, repeats over seeds
-    constraints.py  small expressions over dotted names, parsed and never run as code
+    constraints.py  small expressions over dotted names, parsed and never executed
     *.yaml          the spaces
 """

@@ -1,4 +1,4 @@
-"""Values for the axes of a space: every combination, or draws that all differ."""
+"""Values for the axes of a space: every combination, or distinct draws."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def assignments(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str,
         yield from _product(axes)
         return
     if space.search.is_private_selection:
-        # One point stands for all that differ from it along a range alone.
+        # One point represents all that differ from it along a range only.
         yield from _product({path: _at_middle(axis) for path, axis in axes.items()})
         return
     crossed = {path: axis for path, axis in axes.items() if axis.grid is not None}
     drawn = {path: axis for path, axis in axes.items() if axis.grid is None}
     for sample in _distinct(space, drawn):
         for corner in _product(crossed):
-            # In the order of the file, whichever way a value was found.
+            # In the order of the file, for listed and drawn values alike.
             yield {path: {**sample, **corner}[path] for path in axes}
 
 
@@ -56,7 +56,7 @@ def _product(axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
 
 
 def _distinct(space: SearchSpace, axes: dict[str, Axis]) -> Iterator[dict[str, Any]]:
-    """Draws that all differ: `num_samples` of them, or fewer where there are not as many."""
+    """`num_samples` distinct draws, or fewer where the space has fewer points."""
     wanted = space.search.num_samples or 1
     seen: set[str] = set()
     # A finite space is exhausted long before this many repeats in a row.

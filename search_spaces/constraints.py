@@ -1,6 +1,6 @@
 """Small expressions over dotted names, such as `privacy.max_grad_norm <= 1`.
 
-The text is parsed to Python's syntax tree and walked; it is never run as code. What is allowed:
+The text is parsed to Python's syntax tree, which is interpreted and never executed. Allowed are
 numbers, strings, lists, True, False, None, dotted names, `+ - * / %`, comparisons (also `in`),
 `and or not`, `x if c else y`, and the functions abs, min, max, log, log10, sqrt, exp.
 """
@@ -47,9 +47,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def parse(text: str) -> ast.expr:
-    """The syntax tree of an expression that uses nothing but what is allowed.
+    """The syntax tree of an expression of allowed elements only.
 
-    Raises: InvalidInput naming the expression and what in it is not allowed.
+    Raises: InvalidInput naming the expression and the element that is not allowed.
     """
     if len(text) > _MAX_LENGTH:
         raise InvalidInput(f"expected a constraint of at most {_MAX_LENGTH} characters")
@@ -162,7 +162,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return -value if isinstance(node.op, ast.USub) else +value
         case ast.BinOp():
             left, right = _evaluate(node.left, values), _evaluate(node.right, values)
-            # Text can be compared, not computed with: `"a" * 10**9` must not take the memory.
+            # Text can only be compared: `"a" * 10**9` would exhaust the memory.
             if isinstance(left, str | list) or isinstance(right, str | list):
                 raise InvalidInput("expected numbers on both sides of an operator")
             return _ARITHMETIC[type(node.op)](left, right)

@@ -1,7 +1,7 @@
-"""What an adaptive search chooses from: the axes of a space as parameters of an optimiser. Pure.
+"""The domains of an adaptive search: the axes of a space as parameters of an optimiser. Pure.
 
-A parameter is a number that an optimiser proposes, a value is what a config gets: ranges are
-themselves, lists are chosen by index, in rising order where their values have one.
+An optimiser proposes a parameter, a number, which is mapped to a value of a config. Ranges map to
+themselves, lists by index, in rising order where their values have one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from search_spaces.parts import Axis, Range, Variant
 from search_spaces.space import SearchSpace
 from trainables.errors import InvalidInput
 
-_DIGITS = 4  # of a proposed number: more than any result can tell apart
+_DIGITS = 4  # digits of a proposed number, more than results can resolve
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The values of one axis: a `range`, or `values` of which one is chosen; `ordered` where they
-    rise.
-    """
+    """The values of one axis: a `range`, or a list of `values`; `ordered` where they rise."""
 
     range: Range | None = None
     values: tuple[Any, ...] = ()
@@ -40,7 +38,7 @@ class Domain:
         return min(max(float(f"{param:.{_DIGITS}g}"), self.range.low), self.range.high)
 
     def at(self, share: float) -> Any:
-        """The value at `share` in [0, 1) of the way."""
+        """The value at the fraction `share` in [0, 1) of the domain."""
         if self.range is None:
             return self.values[int(share * len(self.values))]
         return self.value(self.range.at(share))
@@ -56,7 +54,7 @@ class Domain:
 
 
 def domain_of(axis: Axis) -> Domain:
-    """The domain of an axis: whatever it would be in a grid, it may be chosen from here."""
+    """The domain of an axis of any kind."""
     if axis.range is not None:
         return Domain(range=axis.range)
     values = tuple(axis.values or ())
@@ -75,7 +73,7 @@ class Branch:
     domains: dict[str, Domain]
 
     def name_of(self, path: str) -> str:
-        """The parameter's name: an axis that variants share is one parameter of all."""
+        """The parameter's name; an axis that variants share is one parameter."""
         return f"{self.variant.name}/{path}" if path in self.variant.axes else path
 
     def lowest(self) -> dict[str, Any]:
@@ -97,9 +95,9 @@ class Branch:
 
 
 def branches(space: SearchSpace) -> tuple[Branch, ...]:
-    """Every variant that is chosen from.
+    """Every variant of the search with its domains.
 
-    Raises: InvalidInput where there is nothing to choose.
+    Raises: InvalidInput without an axis and without two variants.
     """
     found = tuple(
         Branch(variant, {path: domain_of(axis) for path, axis in axes_of(space, variant).items()})
@@ -113,7 +111,7 @@ def branches(space: SearchSpace) -> tuple[Branch, ...]:
 
 
 def rank(value: Any) -> float | None:
-    """What a value of an axis is sorted by; None for one without an order.
+    """The sort key of a value of an axis; None for one without an order.
 
     >>> rank({"target_epsilon": 8}), rank("clc")
     (8.0, None)

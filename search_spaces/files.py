@@ -37,9 +37,9 @@ def locate(source: str | Path) -> Path:
 
 
 def mapping_in(path: Path) -> dict[str, Any]:
-    """What a YAML file holds, which must be a mapping with text keys.
+    """The mapping with text keys in a YAML file.
 
-    Raises: InvalidInput for a file that cannot be read or holds something else, with its line.
+    Raises: InvalidInput for a file that cannot be read or has other content, with its line.
     """
     loaded = read_yaml(path)
     if not isinstance(loaded, dict):
@@ -48,7 +48,7 @@ def mapping_in(path: Path) -> dict[str, Any]:
 
 
 def name_of(stem: str) -> str:
-    """A space's name by its file's: what no name may have becomes a dash.
+    """A space's name from its file's; characters that are not allowed become dashes.
 
     >>> name_of("My space")
     'my-space'

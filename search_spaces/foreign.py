@@ -1,9 +1,9 @@
 """Fields that some entries of a space have and others have not.
 
-`base`, the shared axes and `override` are for every variant: where a variant or an axis changes an
-entry (`model.name`, say), those of their fields that the new entry lacks are dropped. Each must
-belong to at least one entry that the base or the space uses, and a field that a variant sets to one
-that this variant uses: what belongs to none is refused.
+`base`, the shared axes and `override` are for every variant. Where a variant or an axis changes an
+entry (such as `model.name`), those of their fields that the new entry lacks are dropped. Each must
+belong to at least one entry that the base or the space uses, and a field that a variant sets must
+belong to one that this variant uses; other fields are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def refuse_foreign(
     axes: Mapping[str, Mapping[str, Axis]],
     section: str,
 ) -> None:
-    """Raise for a field of a section that no entry it can meet has; `axes` of variants by name.
+    """Raise for a field of a section that none of its possible entries has; `axes` of variants by
+    name.
 
     Raises: InvalidInput, one line with the nearest name.
     """
@@ -34,7 +35,7 @@ def refuse_foreign(
     every = [entry for entries in used.values() for entry in entries]
     base = space.base.get(section)
     shared = [*(base if isinstance(base, dict) else ()), *_below(section, space.axes)]
-    # The base's own entry may have been exchanged by each variant, or by an override.
+    # The base's entry may have been replaced by each variant, or by an override.
     _refuse(shared, [entry_of(section, space.base), *every], section=section)
     _refuse(_below(section, space.override), every, section=section)
     for whole in _whole(section, space.override, space.axes):
@@ -53,7 +54,7 @@ def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
         part = fields.get(section)
         known = entry_fields(section, entry_of(section, fields))
         if not isinstance(part, dict) or known is None:
-            continue  # the config's own check says what is wrong
+            continue  # reported by the config's check
         dropped |= {f"{section}.{name}" for name in part if name not in known}
         kept[section] = {name: value for name, value in part.items() if name in known}
     return kept, frozenset(dropped)
@@ -86,7 +87,7 @@ def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
 
 
 def _named(section: str, whole: dict[str, Any], others: list[Any]) -> list[Any]:
-    """The entries that a section set as a whole is for; `others` where it does not name its own."""
+    """The entries of a section that is set as a whole; `others` where it names none."""
     return [entry_of(section, {section: whole})] if _names_itself(section) else others
 
 

@@ -1,4 +1,4 @@
-"""What a space may not ask for where its trials must be independent draws from one distribution
+"""Restrictions of a space whose trials must be independent draws from one distribution
 (`search.strategy: private_selection`; Papernot & Steinke 2022, "Hyperparameter Tuning with Renyi
 Differential Privacy").
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from search_spaces.space import SearchSpace
 
 NOISE = "privacy.noise_multiplier"
-# Axes that would change which records a trial learns from or is scored on, or what is promised.
+# Axes that would change a trial's training or scored records, or its guarantee.
 _SHARED = ("task", "data", "evaluation", "training.seed", "privacy.delta", "privacy.unit")
 
 
 def require_independent_draws(space: SearchSpace) -> None:
-    """Raises: ValueError for whatever would make the trials something other than independent draws
-    whose scores can be compared.
+    """Raises: ValueError for a setting with which trials are not independent draws with comparable
+    scores.
     """
     able = goals.validated_tasks()
     if space.task not in able:
@@ -75,8 +75,8 @@ def _axes(space: SearchSpace) -> Iterator[tuple[str, Axis]]:
 
 
 def _require_one_noise(space: SearchSpace) -> None:
-    """A target for the selection as a whole leaves no noise to choose. `override` may have what was
-    found for it.
+    """Refuse axes of the noise with a target for the selection, which determines the noise.
+    `override` may contain the calibrated value.
     """
     given = [*(path for path, _ in _axes(space)), *(p for v in space.variants for p in v.fixed)]
     privacy = space.base.get("privacy")
@@ -90,9 +90,7 @@ def _require_one_noise(space: SearchSpace) -> None:
 
 
 def _refuse_constraints_on(space: SearchSpace, path: str) -> None:
-    """A combination of lists is permitted or refused as a whole, so that what is drawn from is
-    known before anything is drawn.
-    """
+    """Refuse constraints over ranges, so that the configurations are known before any draw."""
     for constraint in space.constraints:
         if path in constraints.names(constraint.require):
             raise ValueError(

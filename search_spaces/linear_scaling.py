@@ -1,4 +1,4 @@
-"""What a space may ask for with `search.strategy: linear_scaling` (Panda et al. 2024, "A New Linear
+"""Checks of a space with `search.strategy: linear_scaling` (Panda et al. 2024, "A New Linear
 Scaling Rule for Private Adaptive Hyperparameter Optimization"), and its stages as variants.
 """
 
@@ -36,7 +36,7 @@ def require_stages(space: SearchSpace) -> None:
             f" {', '.join(space.axes) or 'none'}"
         )
     if space.variants and tuple(variant.name for variant in space.variants) != STAGES:
-        raise ValueError("expected no variants with strategy linear_scaling: its stages are some")
+        raise ValueError("expected no variants with strategy linear_scaling: its stages are such")
     privacy = space.base.get("privacy")
     given = isinstance(privacy, dict) and "noise_multiplier" in privacy
     if given or NOISE in space.override:

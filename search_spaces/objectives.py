@@ -1,4 +1,4 @@
-"""What an adaptive search may improve: what its trials measure."""
+"""The objectives of an adaptive search: figures that its trials measure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def default_objectives(task: str) -> tuple[str, ...]:
-    """What a search improves where its space names nothing: the first measure of quality."""
+    """The default objective of a search: the first measure of quality."""
     return (goals.quality(task)[0],)
 
 
 def require_objectives(space: SearchSpace) -> None:
-    """Raises: ValueError for an objective that some trial would not measure: the search would be
-    given failures alone.
+    """Raises: ValueError for an objective that some trial would not measure, which the search would
+    observe as failures.
     """
     if not space.search.is_adaptive:
         return

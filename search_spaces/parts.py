@@ -74,7 +74,7 @@ class Range(Part):
 
 
 class Axis(Part):
-    """What one field runs over: exactly one of the three.
+    """The values of one field: exactly one of the three kinds.
 
     `grid`: every value, in each search. `choice` and `range`: every value in a grid search, drawn
     in a random one.
@@ -104,7 +104,7 @@ class Axis(Part):
 
 
 def as_axes(axes: Any) -> Any:
-    """Axes as they are typed: a list stands for a grid."""
+    """Axes from plain data; a list is a grid."""
     if not isinstance(axes, dict):
         return axes
     return {path: _axis(axis) for path, axis in axes.items()}
@@ -115,7 +115,7 @@ def _axis(value: Any) -> Any:
 
 
 def check_paths(fields: dict[str, Any]) -> None:
-    """Raises: ValueError for a key that is no dotted path of a config."""
+    """Raises: ValueError for a key that is not a dotted path of a config."""
     for path in fields:
         if not _PATH.fullmatch(path) or path.split(".")[0] not in CONFIG_FIELDS:
             allowed = ", ".join(sorted(CONFIG_FIELDS))
@@ -127,7 +127,7 @@ def check_paths(fields: dict[str, Any]) -> None:
 
 
 class Variant(Part):
-    """One kind of trial, with values of its own. `baseline` exempts it from the epsilon budget."""
+    """One kind of trial, with fixed values. `baseline` exempts it from the epsilon budget."""
 
     name: str = Field(min_length=1, max_length=80)
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
@@ -164,12 +164,12 @@ class Constraint(Part):
 
     @property
     def why(self) -> str:
-        """Why a point is refused: `reason`, else the expression."""
+        """The reason of a refused point: `reason`, else the expression."""
         return self.reason or f"constraint {self.require}"
 
 
 class Budget(Part):
-    """What may be spent. `epsilon` is a trial's, `total` the whole sweep's; None: no bound."""
+    """The budgets. `epsilon` is that of a trial, `total` of the whole sweep; None: no bound."""
 
     epsilon: Annotated[float, Field(gt=0)] | None = None
     accountant: str = Field(default="sound", description="sound | paper | an entry of accountants")
@@ -190,7 +190,7 @@ class Budget(Part):
 
 
 class Resources(Part):
-    """What a trial runs on. No part of a trial's identity: none of it changes a result."""
+    """The resources of trials. They change neither results nor ids."""
 
     executor: Literal["gang", "per_trial", "local"] = "gang"
     workers: int | Literal["auto"] | None = Field(

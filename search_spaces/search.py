@@ -1,4 +1,4 @@
-"""The part of a search space on how its points are chosen."""
+"""The part of a search space about the choice of points."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class NumTrials(Part):
 
 
 class Search(Part):
-    """How points are chosen: all beforehand, listed or drawn, one after the other in the light of
-    what is known (adaptive), cheap probes and one last run whose learning rate they fit
-    (linear_scaling), or a random number of independent draws of which the best alone is released
-    (private_selection). `num_samples` counts draws for each variant, in an adaptive search
-    configurations over all variants.
+    """The choice of points: all beforehand (listed or drawn), sequentially by earlier results
+    (adaptive), cheap probes and one last run whose learning rate they fit (linear_scaling), or a
+    random number of independent draws of which only the best is released (private_selection).
+    `num_samples` counts draws for each variant, in an adaptive search configurations over all
+    variants.
     """
 
     strategy: Strategy = Field(
@@ -116,7 +116,7 @@ class Search(Part):
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether points are chosen in the light of earlier results."""
+        """Whether points are chosen by earlier results."""
         return self.kind in ("adaptive", "linear_scaling")
 
     @property
@@ -126,7 +126,7 @@ class Search(Part):
 
     @property
     def is_private_selection(self) -> bool:
-        """Whether the best of a secret number of independent draws is all that is released."""
+        """Whether only the best of a secret number of independent draws is released."""
         return self.kind == "private_selection"
 
     @field_validator("objectives", "warm_start", mode="before")

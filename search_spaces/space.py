@@ -55,7 +55,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
 
 
 class SearchSpace(Part):
-    """All that a sweep is asked to run. `override` is applied last, to every trial."""
+    """The definition of a sweep's trials. `override` is applied last, to every trial."""
 
     name: str
     description: str = ""
@@ -145,7 +145,7 @@ class SearchSpace(Part):
 
     @model_validator(mode="after")
     def _objectives_are_measured(self) -> SearchSpace:
-        """What the trials do not measure cannot be searched by."""
+        """Refuse objectives that the trials do not measure."""
         if self.search.is_adaptive and "objectives" not in self.search.model_fields_set:
             mine = self.search.model_copy(update={"objectives": default_objectives(self.task)})
             object.__setattr__(self, "search", mine)
@@ -154,7 +154,7 @@ class SearchSpace(Part):
 
     @property
     def task(self) -> str:
-        """What the trials do: the base's task, which variants and axes share."""
+        """The task of the trials: that of the base, which variants and axes share."""
         task = self.override.get("task", self.base.get("task", goals.default_task()))
         if task not in tasks():
             raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {shown(task)}")
@@ -168,7 +168,7 @@ class SearchSpace(Part):
 def renamed(space: SearchSpace, name: str) -> SearchSpace:
     """The space under another name.
 
-    Raises: InvalidInput for a name that is none.
+    Raises: InvalidInput for an invalid name.
     """
     try:
         return space.model_copy(update={"name": check_name(name)})
@@ -177,12 +177,12 @@ def renamed(space: SearchSpace, name: str) -> SearchSpace:
 
 
 def with_fallback(space: SearchSpace) -> SearchSpace:
-    """The space with its fallback values in every trial; what was overridden stays."""
+    """The space with its fallback values in every trial; overridden values are kept."""
     return space.model_copy(update={"override": {**space.fallback, **space.override}})
 
 
 def check_name(name: str) -> str:
-    """`name`, where it is fit to be a folder's name.
+    """`name`, where it is a valid folder name.
 
     Raises: ValueError otherwise.
     """
@@ -196,7 +196,7 @@ def check_name(name: str) -> str:
 def parse(document: dict[str, Any]) -> SearchSpace:
     """A space from plain data whose `base` is a mapping.
 
-    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    Raises: InvalidInput, one sentence for the first problem.
     """
     if isinstance(document.get("base"), dict):
         document = {**document, "base": migrated(document["base"])}
@@ -214,7 +214,7 @@ def is_bare_config(document: dict[str, Any]) -> bool:
 def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:
     """The space in a file, or the shipped one of that name, with `overrides` by dotted path.
 
-    Raises: InvalidInput for a file that is missing or no YAML, or the first thing wrong in it.
+    Raises: InvalidInput for a file that is missing or no YAML, or for its first problem.
     """
     path = locate(source)
     document = mapping_in(path)
@@ -225,7 +225,7 @@ def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> Sear
         document = {**document, "base": mapping_in(base)}
     document.setdefault("name", name_of(path.stem))
     found = parse(_with_overrides(document, overrides or {}))
-    if not document.keys() & {"base", "axes", "variants"}:  # as in one cut after its first lines
+    if not document.keys() & {"base", "axes", "variants"}:  # as in a truncated file
         raise InvalidInput(f"expected base, axes or variants in the space {path}, got none of them")
     return found
 

@@ -1,9 +1,9 @@
-"""How the points of a space are chosen; a file's name is the name in `search.strategy`.
+"""Strategies for choosing the points of a space; a file's name is the name in `search.strategy`.
 
 KIND "listed"              every combination of the axes' values
-KIND "drawn"               `shares(random, num_axes=)`: points of the unit cube without an end
+KIND "drawn"               `shares(random, num_axes=)`: endless points of the unit cube
 KIND "adaptive"            `sampler(seed=, startup=)`: Optuna's sampler that proposes the next
-                           point, and `REPLAYS`, whether it must be asked again for earlier ones
+                           point, and `REPLAYS`, whether it must be called again for earlier ones
 KIND "linear_scaling"      cheap probes that fit the learning rate of one last run
 KIND "private_selection"   a secret number of independent draws
 """

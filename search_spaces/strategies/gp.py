@@ -12,7 +12,7 @@ REPLAYS = False
 
 
 def sampler(*, seed: int, startup: int) -> BaseSampler:
-    """Optuna's sampler; `startup` points are spread over the space before it is asked."""
+    """Optuna's sampler; `startup` points are spread over the space before it is used."""
     from optuna import samplers
 
     return samplers.GPSampler(seed=seed, n_startup_trials=1)

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 KIND = "adaptive"
-REPLAYS = True  # a generation is made of what it proposed itself
+REPLAYS = True  # a generation consists of its own proposals
 
 
 def sampler(*, seed: int, startup: int) -> BaseSampler:
-    """Optuna's sampler; `startup` points are spread over the space before it is asked."""
+    """Optuna's sampler; `startup` points are spread over the space before it is used."""
     from optuna import samplers
 
-    # A population as small as the start: a short search has several generations then.
+    # A population as small as the start, so that a short search has several generations.
     return samplers.NSGAIISampler(seed=seed, population_size=max(2, startup))

@@ -1,4 +1,4 @@
-"""A secret, random number of independent draws of which the best alone is released (Papernot &
+"""A secret, random number of independent draws of which only the best is released (Papernot &
 Steinke 2022, "Hyperparameter Tuning with Renyi Differential Privacy").
 """
 

@@ -1,5 +1,5 @@
-"""Halton's sequence (1960), moved by a random shift modulo 1 (Cranley & Patterson 1976): each point
-is uniform, and together they leave smaller gaps than independent ones.
+"""Halton's sequence (1960), moved by a random shift modulo 1 (Cranley & Patterson 1976). Each point
+is uniform, and the sequence leaves smaller gaps than independent points.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ ADVISES = True
 
 
 def sampler(*, seed: int, startup: int) -> BaseSampler:
-    """Optuna's sampler; `startup` points are spread over the space before it is asked."""
+    """Optuna's sampler; `startup` points are spread over the space before it is used."""
     from optuna import samplers
 
     return samplers.TPESampler(

@@ -1,1 +1,1 @@
-"""What may be spent and what has been spent: budgets, the privacy filter and the ledger."""
+"""Privacy spending: budgets, the privacy filter and the ledger."""

@@ -1,4 +1,4 @@
-"""What a config would cost in privacy, as planning, search and the filter ask for it."""
+"""The interface for the privacy cost of a config, used by planning, search and the filter."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from trainables.privacy.summary import PrivacySummary
 
 @dataclass(frozen=True, kw_only=True)
 class Accounted:
-    """What accounting says of a config: its figures, and the mechanism they are of."""
+    """The accounting of a config: its figures and its mechanism."""
 
     summary: PrivacySummary
     mechanism: Mechanism
 
 
 class Account(Protocol):
-    """Accounts for one config; `accountant` None means the tightest sound one. `careful` asks for
-    a finer bound than planning thousands can afford.
+    """Accounts for one config; `accountant` None means the tightest sound one. `careful` selects a
+    finer and slower bound than that of planning.
 
     Raises: InvalidInput for a mechanism that is refused.
     """

@@ -1,5 +1,5 @@
-"""Releases on the same records as they come: composing them again costs as much as there are
-different noise levels, and not as much as there are releases. Pure.
+"""Incremental composition of releases on the same records, whose cost grows with the number of
+distinct noise levels instead of the number of releases. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _Phases = Counter[float]
 
 @dataclass
 class _Alike:
-    """Releases that differ in their phases alone: how often each noise occurs in all of them."""
+    """Releases that differ in their phases only, as counts of each noise level."""
 
     phases: _Phases = field(default_factory=Counter)
     unsampled: _Phases = field(default_factory=Counter)
@@ -34,7 +34,7 @@ class _Alike:
 
 
 class Composition:
-    """A collection of releases, of which one can take the place of another."""
+    """A collection of releases in which one can replace another."""
 
     def __init__(self, releases: Iterable[Release] = ()) -> None:
         self._kinds: dict[Release, _Alike] = {}
@@ -43,7 +43,7 @@ class Composition:
             self.exchange(None, what)
 
     def exchange(self, before: Release | None, after: Release | None) -> None:
-        """Take `before` out, where it is not None, and put `after` in."""
+        """Remove `before`, where it is not None, and add `after`."""
         for what, times in ((before, -1), (after, 1)):
             if what is not None:
                 kind = _kind(what)
@@ -54,7 +54,7 @@ class Composition:
                 self._bound.add(what, times=times)
 
     def bound(self, *, before: Release | None = None, after: Release | None = None) -> RunningBound:
-        """A quick bound of what all cost; as if `exchange` had been called first."""
+        """A quick upper bound of the composition, as if `exchange` had been called first."""
         made = self._bound.copy()
         for what, times in ((before, -1), (after, 1)):
             if what is not None:
@@ -64,7 +64,7 @@ class Composition:
     def releases(
         self, *, before: Release | None = None, after: Release | None = None
     ) -> Sequence[Release]:
-        """Few releases that cost together what all cost; as if `exchange` had been called first.
+        """Few releases with the same composition as all, as if `exchange` had been called first.
 
         >>> what = Release(
         ...     phases=((2.0, 1),), sampling="shuffle", sample_rate=1.0,
@@ -88,12 +88,12 @@ class Composition:
 
 
 def _kind(what: Release) -> Release:
-    """What `what` has in common with releases that can be merged with it."""
+    """A key that is equal for releases that can be merged."""
     return replace(what, phases=(), unsampled=()) if what.best_of is None else what
 
 
 def _made(kind: Release, alike: _Alike) -> list[Release]:
-    if kind.best_of is not None:  # known by its divergences, which no phase can hold
+    if kind.best_of is not None:  # known by its divergences, which phases cannot represent
         return [kind] * alike.num_releases
     phases = tuple(sorted(alike.phases.items(), reverse=True))
     beside = tuple(sorted(alike.unsampled.items(), reverse=True))

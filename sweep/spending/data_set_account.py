@@ -1,4 +1,4 @@
-"""What has been charged to one data set, composed as entries come."""
+"""The account of one data set, composed incrementally."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _Key = tuple[str, str, int, int]
 
 
 class DataSetAccount:
-    """Of each attempt at a trial the entry that reaches furthest. Baselines are kept and take no
-    part in the composition: they are exempt from totals.
+    """The furthest entry of each attempt at a trial. Baselines are kept but not composed, because
+    they are exempt from totals.
     """
 
     def __init__(self) -> None:
         self._entries: dict[_Key, Entry] = {}
         self._composition = Composition()
         self._composed: dict[_Key, Release] = {}
-        self._new: set[_Key] = set()  # not composed yet: who reads a long ledger composes once
+        self._new: set[_Key] = set()  # not composed yet, so that a long ledger is composed once
         self.delta: float | None = None  # the smallest of any entry that is composed
 
     @property
@@ -29,7 +29,7 @@ class DataSetAccount:
         return self._entries.values()
 
     def add(self, entry: Entry) -> None:
-        """Count an entry, in the place of what it replaces."""
+        """Count an entry instead of the one that it replaces."""
         before = self._before(entry)
         if before is not None and before.epochs >= entry.epochs:
             return
@@ -39,12 +39,12 @@ class DataSetAccount:
             self.delta = min(entry.delta, self.delta or 1.0)
 
     def releases(self, after: Entry | None = None) -> Sequence[Release]:
-        """Few releases that cost what all cost; as if `after` had been added."""
+        """Few releases with the same composition as all, as if `after` had been added."""
         self._compose()
         return self._composition.releases(**self._exchange(after))
 
     def bound(self, after: Entry | None = None) -> RunningBound:
-        """A quick bound of what all cost; as if `after` had been added."""
+        """A quick upper bound of the composition, as if `after` had been added."""
         self._compose()
         return self._composition.bound(**self._exchange(after))
 
@@ -56,7 +56,7 @@ class DataSetAccount:
         self._new.clear()
 
     def _exchange(self, after: Entry | None) -> dict[str, Release | None]:
-        """What adding `after` takes out and puts in."""
+        """The releases that adding `after` removes and adds."""
         if after is None or after.baseline:
             return {}
         before = self._before(after)

@@ -1,4 +1,4 @@
-"""Entries of the ledger: what an attempt at a trial has released. Plain frozen data."""
+"""Entries of the ledger: the releases of attempts at trials. Plain frozen data."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Entry:
     `dataset` is the data set's name (`HomeKey.name_of`); its plain fingerprint in an entry that is
     not written yet, or that an earlier version wrote.
 
-    Entries of one attempt replace each other, the furthest counts. A trial that is taken up again
-    is a new attempt: what it replays is charged again, since the first outcome may have been seen.
+    Entries of one attempt replace each other; the furthest counts. A resumed trial is a new
+    attempt. Its repeated epochs are charged again, since their first outcome may have been seen.
     """
 
     dataset: str
@@ -33,7 +33,7 @@ class Entry:
     release: Release
     dataset_name: str = ""  # for people
     at: float = 0.0  # seconds since 1970
-    baseline: bool = False  # of its sweep: exempt from totals that a person sets, here as there
+    baseline: bool = False  # of its sweep: exempt from user-defined totals
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `entry_from` makes an equal entry again."""
@@ -59,7 +59,7 @@ def entry_for(
     dataset_name: str = "",
     baseline: bool = False,
 ) -> Entry:
-    """The entry that pays for a mechanism's epochs `first_epoch` to `epochs` - 1.
+    """The entry that charges a mechanism's epochs `first_epoch` to `epochs` - 1.
 
     Raises: InvalidInput unless 0 <= first_epoch < epochs <= the mechanism's.
     """
@@ -82,7 +82,7 @@ def entry_for(
 
 
 def entry_from(fields: dict[str, Any]) -> Entry:
-    """The entry that `Entry.to_dict` wrote.
+    """The entry from an `Entry.to_dict`.
 
     Raises: InvalidData where a field is missing.
     """
@@ -97,8 +97,8 @@ def entry_from(fields: dict[str, Any]) -> Entry:
 
 
 def _release_of(fields: dict[str, Any]) -> Release:
-    """The entry's release. An earlier version called a couple of exchanged programs a group: on
-    pairs of an utterance and a program there is no other group.
+    """The entry's release. An earlier version called a couple of exchanged programs a group, the
+    only kind of group on pairs of an utterance and a program.
     """
     what = Release.from_dict(fields["release"])
     name = fields["dataset_name"]
@@ -107,7 +107,7 @@ def _release_of(fields: dict[str, Any]) -> Release:
 
 
 def furthest(entries: Iterable[Entry]) -> list[Entry]:
-    """Of each attempt at a trial the entry that reaches furthest: the others are part of it."""
+    """The furthest entry of each attempt at a trial, which includes the others."""
     kept: dict[tuple[str, int, int], Entry] = {}
     for entry in entries:
         key = attempt_key(entry)
@@ -117,5 +117,5 @@ def furthest(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def attempt_key(entry: Entry) -> tuple[str, int, int]:
-    """Entries with the same key replace each other, the furthest counts."""
+    """A key of entries that replace each other; the furthest counts."""
     return entry.trial, entry.attempt, entry.first_epoch

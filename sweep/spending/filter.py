@@ -1,9 +1,9 @@
-"""What a sweep that looks at its results costs in all: a privacy filter fixed beforehand.
+"""The privacy filter of a sweep whose trials depend on earlier results.
 
-A search that chooses (tpe, gp, nsga2) or a scheduler that stops (asha, median) in the light of
-earlier results may not simply add up what was run: the composition theorems for that want settings
-that were fixed beforehand. A Rényi filter (Feldman & Zrnic 2021, Theorem 3.1) holds for any choice,
-as long as everything released stays within a budget that was fixed before the first trial.
+Composition theorems for fixed mechanisms do not hold for adaptively chosen ones, as chosen by a
+search (tpe, gp, nsga2) or stopped by a scheduler (asha, median). A Rényi filter (Feldman & Zrnic
+2021, Theorem 3.1) holds for any choice, as long as all releases stay within a budget that was fixed
+before the first trial.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sweep.spending.account import Account
 from trainables import accountants
 from trainables.errors import CannotAnalyze, InvalidInput
 
-if TYPE_CHECKING:  # planning asks for none of these, and they take a second to import
+if TYPE_CHECKING:  # planning needs none of these, and they take a second to import
     from trainables.accountants import RdpFilter, Release, SweepSpend
 
 UNFILTERED = (
@@ -28,17 +28,17 @@ UNFILTERED = (
 
 
 def looks_at_results(space: SearchSpace) -> bool:
-    """Whether what a trial releases depends on earlier results. A search by linear scaling chooses
-    a learning rate by them, which no accountant reads.
+    """Whether the releases of trials depend on earlier results. A search by linear scaling chooses
+    only a learning rate by them, which no accountant reads.
     """
     chosen = space.search.is_adaptive and not space.search.is_linear_scaling
     return chosen or space.search.scheduler != "none"
 
 
 def filter_of(space: SearchSpace, *, delta: float) -> RdpFilter | None:
-    """The filter of a sweep; None where it needs none, or has no total to filter by.
+    """The filter of a sweep; None where it needs none, or has no total.
 
-    Raises: InvalidInput for a total that has room for nothing.
+    Raises: InvalidInput for a total that permits no release.
     """
     if not looks_at_results(space) or space.budget.total is None:
         return None
@@ -64,10 +64,10 @@ def admits(filter_: RdpFilter, releases: Iterable[Release]) -> bool:
 
 
 def total_of(space: SearchSpace, releases: Sequence[Release], *, delta: float) -> SweepSpend:
-    """What all `releases` of a sweep cost together, at `delta`.
+    """The composition of all `releases` of a sweep at `delta`.
 
-    Where the sweep looked at results: its filter's budget (the baselines' releases, which no filter
-    sees, must be left out by the caller), or infinity without one.
+    For a sweep that depends on results: its filter's budget (the caller must leave out the
+    baselines' releases, which are not filtered), or infinity without a filter.
 
     Raises: CannotAnalyze where units of privacy are mixed.
     """
@@ -88,9 +88,9 @@ def total_of(space: SearchSpace, releases: Sequence[Release], *, delta: float) -
 
 
 def filter_delta(space: SearchSpace, account: Account) -> float:
-    """The delta that a filter is fixed at, before any trial: the space's, which is every trial's.
+    """The delta of a filter, fixed before any trial: that of the space, which all trials share.
 
-    Raises: InvalidInput where no point of the space has a mechanism to read it from.
+    Raises: InvalidInput where no point of the space has a mechanism.
     """
     from search_spaces.expansion import expand, point_at
 

@@ -1,7 +1,7 @@
-"""The gate that every epoch passes: may it be spent? It is charged before it is permitted. Pure.
+"""The spend gate, which charges every epoch before it permits it. Pure.
 
-The gate knows what each trial costs and what has been spent. An `Account` writes a charge down, or
-refuses it; only then is the permission given.
+The gate has the price of each trial and the spend so far. An `Account` records a charge, or refuses
+it; only then is the epoch permitted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a sweep may spend: epsilon a trial, epsilon in all (None: no bound), time. With
-    `total_filter` the total holds for trials that are chosen in the light of earlier results.
+    """The limits of a sweep: epsilon a trial, epsilon in total (None: no bound), time. With
+    `total_filter` the total holds for adaptively chosen trials.
     """
 
     epsilon: EpsilonBudget = field(default_factory=lambda: EpsilonBudget(None))
@@ -36,13 +36,13 @@ class Limits:
 
 
 class Account(Protocol):
-    """Where entries are written down. Both methods answer None, or why an entry may not be paid."""
+    """Records entries. Both methods return None, or the reason why an entry is refused."""
 
     def charge(self, entry: Entry) -> str | None:
         """Write the entry down before this returns None."""
 
     def refusal(self, entry: Entry) -> str | None:
-        """What `charge` would answer; nothing is written."""
+        """The result of `charge`, without writing."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Attempt:
 
 
 class SpendGate:
-    """Answers for the trials of one sweep, whose name in the ledger is `sweep`. Not for several
+    """The gate of the trials of one sweep, whose name in the ledger is `sweep`. Not for several
     threads.
 
     `spent` are the sweep's entries so far, `ended` the trials that spend no more.
@@ -91,7 +91,7 @@ class SpendGate:
         }
 
     def add(self, priced: PricedTrial) -> None:
-        """A trial that was chosen while the sweep runs."""
+        """Add a trial that was chosen while the sweep runs."""
         self._trials[priced.trial.id] = priced
         self.time.expect(priced.trial.id, gpus=priced.gpus)
 
@@ -115,11 +115,11 @@ class SpendGate:
         return self._permit(self._trials[trial_id], begun, epochs_done)
 
     def go_on(self, trial_id: str, *, epochs_done: int, stop: str = "") -> Verdict:
-        """Whether a trial that has trained `epochs_done` epochs may train another one. `stop`: why
-        it ends anyway, so that nothing more is paid for.
+        """Whether a trial that has trained `epochs_done` epochs may train another one. `stop`: the
+        reason why it ends in any case, so that nothing more is charged.
         """
         attempt = self._attempts[trial_id]
-        # A checkpoint may be older than what was written down: what it replays is charged again.
+        # A checkpoint may be older than the last recorded epoch; repeated epochs are charged again.
         attempt.first_epoch = min(attempt.first_epoch, epochs_done)
         verdict = Verdict(False, stop) if stop else self._permits_time()
         if not verdict.go_on:
@@ -127,21 +127,21 @@ class SpendGate:
         return self._permit(self._trials[trial_id], attempt, epochs_done)
 
     def end(self, trial_id: str) -> None:
-        """The trial spends no more."""
+        """End a trial, which spends no more."""
         self._ended.add(trial_id)
 
     def reopen(self, trial_id: str) -> None:
-        """A trial that had ended goes on: it counts as one that has begun."""
+        """Reopen an ended trial, which then counts as one that has begun."""
         self._ended.discard(trial_id)
 
     def time_is_up(self) -> str | None:
-        """Why no trial may begin any more, whatever it costs; None: one may."""
+        """The reason why no further trial may begin, whatever its cost, or None."""
         verdict = self._permits_time()
         return None if verdict.go_on else verdict.reason
 
     def refusal(self, *others: PricedTrial) -> str | None:
-        """Why other trials may not begin: all their epochs, and all that is still to come of the
-        trials that have begun, must fit into the sweep's total. None: they may.
+        """The reason why other trials may not begin, or None. All their epochs and the remaining
+        epochs of the trials that have begun must fit into the sweep's total.
         """
         asked = [priced for priced in others if not priced.trial.baseline]
         if self._total is None or not asked:
@@ -161,7 +161,7 @@ class SpendGate:
         return self._total.refusal_of([*spent, *unended], delta=delta)
 
     def continuation_refusal(self, trial_id: str, *, epochs_done: int) -> str | None:
-        """Why a trial that was stopped may not go on after `epochs_done` epochs; None: it may.
+        """The reason why a stopped trial may not continue after `epochs_done` epochs, or None.
         Nothing is charged.
         """
         attempt = self._attempt(trial_id, attempt=1, epochs_done=epochs_done)
@@ -181,14 +181,14 @@ class SpendGate:
         number = self._last_attempt.get(trial_id, 0) + attempt
         entries = self._spent.get(trial_id, {}).values()
         paid = sorted(epoch for e in entries for epoch in range(e.first_epoch, e.epochs))
-        # Where earlier attempts make, with one that goes on after `epochs_done`, the trial as it
-        # was planned (every epoch once), it costs what it would have cost at once.
+        # Where earlier attempts and one from `epochs_done` on make the planned trial (every epoch
+        # once), it costs as much as without interruption.
         whole = paid == list(range(epochs_done))
         earlier = [] if whole else [entry.release for entry in entries]
         return _Attempt(number=number, first_epoch=epochs_done, earlier=earlier)
 
     def _permit(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Verdict:
-        """Whether the epoch after `done` may be spent; if so it is paid for when this returns."""
+        """Whether the epoch after `done` may be spent; if so it is charged when this returns."""
         if done >= priced.trial.epochs or priced.mechanism.is_free:
             return GO_ON
         entry = self._entry(priced, attempt, done)
@@ -211,7 +211,7 @@ class SpendGate:
             self._total.charge(key, entry.release, delta=entry.delta)
 
     def _entry(self, priced: PricedTrial, attempt: _Attempt, done: int) -> Entry:
-        """What the ledger says of an attempt once the epoch after `done` is permitted."""
+        """The ledger's entry of an attempt once the epoch after `done` is permitted."""
         return entry_for(
             priced.mechanism,
             dataset=priced.dataset,
@@ -225,7 +225,7 @@ class SpendGate:
         )
 
     def _is_baseline(self, trial_id: str) -> bool:
-        """A trial that the plan no longer has is counted."""
+        """Whether a trial is a baseline; one that the plan no longer has is not."""
         return trial_id in self._trials and self._trials[trial_id].trial.baseline
 
     def _within_budgets(self, priced: PricedTrial, attempt: _Attempt, entry: Entry) -> Verdict:
@@ -243,7 +243,7 @@ class SpendGate:
         if budget.limit is None:
             return GO_ON
         if attempt.earlier:
-            # What an earlier attempt did after its last kept epoch is spent too.
+            # Epochs of an earlier attempt after its last kept one are spent too.
             spent = epsilon_sweep([*attempt.earlier, entry.release], delta=entry.delta).epsilon
             if spent <= budget.limit or budget.accountant == "paper":
                 return GO_ON

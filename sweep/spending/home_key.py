@@ -1,7 +1,7 @@
 """The secret key of a home, and the names that data sets have under it.
 
-A data set's fingerprint is a plain hash of private records: whoever knows all of them but one can
-test candidates for the last. What is written down is therefore the fingerprint's HMAC under a key
+A data set's fingerprint is a plain hash of private records, so an adversary who knows all of them
+but one can test candidates for the last. Files therefore contain the fingerprint's HMAC under a key
 that only its owner may read and that never leaves the home.
 """
 
@@ -30,10 +30,10 @@ class HomeKey:
         self._names: dict[str, str] = {}
 
     def name_of(self, fingerprint: str) -> str:
-        """The name of a data set: the HMAC-SHA256 of its fingerprint, and which key it is under.
-        A name is its own name.
+        """The name of a data set: the HMAC-SHA256 of its fingerprint, and the tag of the key. A
+        name is returned unchanged.
 
-        Raises: InvalidInput for what is no fingerprint, InvalidData for a name under another key.
+        Raises: InvalidInput unless it is a fingerprint, InvalidData for a name under another key.
         """
         if fingerprint not in self._names:
             self._names[fingerprint] = self._name(fingerprint)
@@ -54,11 +54,11 @@ class HomeKey:
         return f"{mac.hexdigest()}.{tag}"
 
     def tag(self) -> bytes:
-        """16 bytes that name the key without giving it away."""
+        """16 bytes that identify the key without revealing it."""
         return hashlib.blake2b(b"record hashes", digest_size=16, key=self.read()).digest()
 
     def read(self) -> bytes:
-        """The secret key; drawn by whoever comes first.
+        """The secret key, drawn by the first process.
 
         Raises: InvalidInput where others may read the file, InvalidData where it is damaged.
         """

@@ -1,9 +1,8 @@
-"""The ledger: what every trial of every sweep has released on which data set.
+"""The ledger: the releases of every trial of every sweep, by data set.
 
-An entry is written before what it pays for is released, so a crash can only charge too much. A
-data set is known by its fingerprint's keyed hash (`home_key`); one that shares records with an
-earlier one carries the earlier one's spend, because a release on either is a release about the
-records they share.
+An entry is written before its release, so a crash can only charge too much. A data set is
+identified by its fingerprint's keyed hash (`home_key`). One that shares records with an earlier one
+carries the earlier one's spend, because a release on either is a release about the shared records.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _DELTA = 1e-5  # where nothing was charged
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """What has been released about the records of one data set.
+    """The spend of one data set.
 
     `total` composes everything, `accounted` leaves out the `num_unaccounted` releases that have no
-    finite epsilon. `shared` names the other data sets whose spend is carried, and how many records
-    each shares; `recognised` is False where the data set's records were never registered, so that
-    nothing could be carried. `by_unit` composes the releases of each unit of privacy ("record",
-    "group", "couple") by themselves, which have a finite epsilon where the total of records and
-    groups has none.
+    finite epsilon. `shared` names the other data sets whose spend is carried, with the number of
+    shared records; `recognised` is False where the data set's records were never registered, so
+    that nothing could be carried. `by_unit` composes the releases of each unit of privacy
+    ("record", "group", "couple") separately, which is finite where the total of records and groups
+    is not.
     """
 
     dataset: str
@@ -53,10 +52,10 @@ class Spend:
 class Ledger:
     """The ledger at `path`, with the secret key (`.key`) and record hashes (`.records`) beside it.
 
-    Reads what is new before each answer, and no entry twice. Safe for several processes and sweeps
-    at once, not for several threads.
+    It reads new entries before each query, and no entry twice. Safe for several processes and
+    sweeps at once, not for several threads.
 
-    Raises: InvalidData, by whatever reads it, for a damaged ledger.
+    Raises: InvalidData by every reading method, for a damaged ledger.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,9 +65,9 @@ class Ledger:
         self._accounts: dict[str, DataSetAccount] = {}  # by `Entry.dataset`, as it is written
 
     def name_of(self, fingerprint: str) -> str:
-        """What the ledger calls a data set: its fingerprint's hash under the key of the home.
+        """The ledger's name of a data set: its fingerprint's hash under the key of the home.
 
-        Raises: InvalidInput for what is no fingerprint, InvalidData where the key was lost.
+        Raises: InvalidInput unless it is a fingerprint, InvalidData where the key was lost.
         """
         return self._key.name_of(fingerprint)
 
@@ -80,8 +79,8 @@ class Ledger:
 
     def charge_within(self, entry: Entry, *, budget_total: float) -> str | None:
         """As `charge`, if the data set's total stays within `budget_total`; else the reason, with
-        nothing written. No other process charges in between, so sweeps that run side by side never
-        pass the total together. Baselines do not count.
+        nothing written. No other process charges in between, so concurrent sweeps never exceed the
+        total together. Baselines do not count.
         """
         with self._log.alone():
             named = replace(entry, dataset=self.name_of(entry.dataset))
@@ -105,10 +104,10 @@ class Ledger:
         return None
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
-        """Make a data set's records known, so that a later one that shares some is recognised.
+        """Register a data set's records, so that a later one that shares some is recognised.
 
-        `records` are what two data sets can share (an utterance's tokens, say), read only where the
-        fingerprint is new. Returns the number of distinct records.
+        `records` are the values that two data sets can share (such as an utterance's tokens), read
+        only where the fingerprint is new. Returns the number of distinct records.
         """
         return self._hashes.register(fingerprint, records)
 
@@ -118,24 +117,24 @@ class Ledger:
         return [entry_from(fields) for fields in log.read_new()]
 
     def of_sweep(self, sweep: str) -> list[Entry]:
-        """A sweep's entries: of each attempt at a trial the one that reaches furthest."""
+        """A sweep's entries, the furthest one of each attempt at a trial."""
         self._read_new()
         return [e for a in self._accounts.values() for e in a.entries if e.sweep == sweep]
 
     def accept(self) -> None:
-        """Take a damaged ledger as it stands: what can be read counts, the rest is lost."""
+        """Accept a damaged ledger as it is: readable entries count, the others are lost."""
         with self._log.alone():
             self._log.accept()
         self._accounts = {}
 
     def datasets(self) -> tuple[str, ...]:
-        """Names of what anything was charged to, in order of their first charge."""
+        """Names of all charged data sets, in order of their first charge."""
         self._read_new()
         return tuple(dict.fromkeys(self.name_of(dataset) for dataset in self._accounts))
 
     def spend(self, fingerprint: str, *, delta: float | None = None, exact: bool = False) -> Spend:
-        """What has been released about a data set's records, by composition, at `delta` (default:
-        the smallest that any of its trials was charged at, or 1e-5).
+        """The composition of all releases about a data set's records, at `delta` (default: the
+        smallest that any of its trials was charged at, or 1e-5).
         """
         self._read_new()
         name, shared = self.name_of(fingerprint), self._hashes.shared(fingerprint)
@@ -168,9 +167,9 @@ class Ledger:
         budget_total: float,
         delta: float | None = None,
     ) -> SweepSpend:
-        """The composition of what was released and what is planned, without baselines.
+        """The composition of past and planned releases, without baselines.
 
-        Raises: InvalidInput where it would pass `budget_total`.
+        Raises: InvalidInput where it would exceed `budget_total`.
         """
         self._read_new()
         counted = self._counted(fingerprint)

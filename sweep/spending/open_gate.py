@@ -1,4 +1,4 @@
-"""The gate of a sweep on disk: what it may spend by its space, what it has spent by the ledger."""
+"""The gate of a sweep on disk: its limits from the space, its spend from the ledger."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LedgerAccount:
-    """Charges to the ledger. `budget_total` bounds what all sweeps together release about a data
-    set, baselines apart; None: no bound.
+    """Charges to the ledger. `budget_total` bounds the epsilon of all sweeps together on a data
+    set, without baselines; None: no bound.
     """
 
     ledger: Ledger
     budget_total: float | None = None
 
     def charge(self, entry: Entry) -> str | None:
-        """Write the entry into the ledger, unless the data set's total would be passed."""
+        """Write the entry into the ledger, unless the data set's total would be exceeded."""
         if self.budget_total is None or entry.baseline:
             self.ledger.charge(entry)
             return None
         return self.ledger.charge_within(entry, budget_total=self.budget_total)
 
     def refusal(self, entry: Entry) -> str | None:
-        """Why the data set's total has no room for the entry; None: it has."""
+        """The reason why the data set's total does not permit the entry, or None."""
         if self.budget_total is None or entry.baseline:
             return None
         try:
@@ -56,7 +56,7 @@ def open_gate(
     total_filter: RdpFilter | None = None,
     budget_total: float | None = None,
 ) -> SpendGate:
-    """The gate of a sweep as its folder and the ledger say that it stands."""
+    """The gate of a sweep in the state of its folder and the ledger."""
     budget, name = folder.space().budget, folder.ledger_name
     records = folder.records(running=False)
     priced = list(trials)

@@ -10,8 +10,8 @@ from trainables.privacy.mechanism import Mechanism
 
 @dataclass(frozen=True, kw_only=True)
 class PricedTrial:
-    """A planned trial with what its epochs cost, and whose records they are about. `gpus`: how many
-    GPUs its processes hold together, or which share of one.
+    """A planned trial with the mechanism of its epochs and its data set. `gpus`: the number of GPUs
+    of its processes together, or the share of one.
     """
 
     trial: PlannedTrial

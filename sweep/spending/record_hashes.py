@@ -1,9 +1,9 @@
-"""Which data sets share records, without keeping a record: keyed hashes in side files.
+"""Detects data sets that share records by keyed hashes in side files, without storing records.
 
-Every distinct record is kept as 8 bytes of BLAKE2b under a secret key of this ledger, sorted, one
-file a data set (8 MB a million records). Full lists, not a sketch: one shared record is enough for
-two spends to add up, and a sketch would miss it. Without the key, which only its owner may read,
-the hashes cannot be tried against guessed records.
+Every distinct record is stored as 8 bytes of BLAKE2b under a secret key of this ledger, sorted, one
+file a data set (8 MB a million records). The lists are complete, because one shared record is
+enough for two spends to add up, and a sketch would miss it. Without the key, which only its owner
+may read, the hashes cannot be tested against guessed records.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class RecordHashes:
         self._shared: dict[str, tuple[dict[str, Path], dict[str, int]]] = {}
 
     def register(self, fingerprint: str, records: Iterable[bytes]) -> int:
-        """Keep the hashes of a data set's records; returns how many distinct ones there are.
+        """Store the hashes of a data set's records; returns the number of distinct ones.
 
-        A data set that is registered already is left as it is: its fingerprint names its content.
+        A registered data set is unchanged, because its fingerprint identifies its content.
         """
         name = self._home_key.name_of(fingerprint)
         known = self._files().get(name)

@@ -1,5 +1,5 @@
-"""What a private selection is charged: once, as a whole, before any of its trials starts; and the
-composition of its trials in its place, once they are unsealed.
+"""Charges of private selections: once, as a whole, before any trial starts; and the composition of
+the trials instead, once they are unsealed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sweep.spending.training_data import TrainingData
 from trainables.accountants import Release
 from trainables.errors import InvalidData
 
-TRIAL = "selection"  # in the place of a trial's id
+TRIAL = "selection"  # instead of a trial's id
 
 
 def entry_of(release: Release, *, delta: float, data: TrainingData, sweep: str) -> Entry:
@@ -32,18 +32,18 @@ def entry_of(release: Release, *, delta: float, data: TrainingData, sweep: str) 
 
 
 def charged(ledger: Ledger, sweep: str) -> Entry | None:
-    """What the ledger says of a sweep's selection; None: it was not charged yet."""
+    """The ledger's entry of a sweep's selection; None before it is charged."""
     mine = furthest(e for e in ledger.entries() if e.sweep == sweep and e.trial == TRIAL)
     return mine[0] if mine else None
 
 
 def composed(entries: Sequence[Entry], selection: Entry) -> list[Entry]:
-    """What takes the place of a `selection` whose trials, of which the vault has `entries`, are all
-    shown: each trial's releases, and last the selection as nothing, so that a crash in between
-    leaves too much charged and never too little.
+    """The entries that replace a `selection` whose trials, with `entries` in the vault, are all
+    shown: each trial's releases, and last an empty selection, so that a crash in between leaves too
+    much charged and never too little.
 
-    Their number has become public, and says nothing of the records: what was released is the
-    trials, of which the best is one.
+    The number of trials is then public, but independent of the records. The release is that of
+    the trials, which include the best one.
     """
     theirs = [
         replace(each, dataset=selection.dataset, sweep=selection.sweep, at=0.0)
@@ -54,7 +54,7 @@ def composed(entries: Sequence[Entry], selection: Entry) -> list[Entry]:
 
 
 def charge_composed(ledger: Ledger, vault: Ledger, *, sweep: str) -> None:
-    """Charge the composition of an unsealed sweep; what is in the ledger already is not repeated.
+    """Charge the composition of an unsealed sweep, without repeating entries in the ledger.
 
     Raises: InvalidData where the ledger lacks the selection.
     """

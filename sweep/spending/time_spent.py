@@ -1,4 +1,4 @@
-"""Wall-clock and GPU time that a sweep has had, over all its resumes."""
+"""Wall-clock and GPU time of a sweep, over all its resumes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 
 
 class TimeSpent:
-    """`before`: seconds of wall-clock in earlier runs. `of_trials`: seconds that each trial has
-    trained. `gpus`: how many GPUs (or which share of one) each trial holds; a trial that is not in
-    it counts none.
+    """`before`: wall-clock seconds of earlier runs. `of_trials`: seconds that each trial has
+    trained. `gpus`: GPUs (or the share of one) of each trial; 0 for a missing trial.
     """
 
     def __init__(
@@ -36,18 +35,18 @@ class TimeSpent:
 
     @property
     def accelerator_hours(self) -> float:
-        """Hours of one GPU that the trials have had so far; 0 without GPUs."""
+        """GPU hours of the trials so far; 0 without GPUs."""
         return self._gpu_seconds / 3600
 
     def expect(self, trial_id: str, *, gpus: float) -> None:
-        """A further trial, with the GPUs that it will hold."""
+        """Register a further trial with its GPUs."""
         self._gpus[trial_id] = gpus
 
     def add(self, trial_id: str, seconds: float) -> None:
-        """A trial has trained for `seconds` more."""
+        """Add `seconds` of training of a trial."""
         self._of_trials[trial_id] = self._of_trials.get(trial_id, 0.0) + seconds
         self._gpu_seconds += seconds * self._gpus.get(trial_id, 0.0)
 
     def add_rest(self, trial_id: str, whole: float) -> None:
-        """A trial has taken `whole` seconds in all, measuring included."""
+        """Extend a trial's time to `whole` seconds in total, measuring included."""
         self.add(trial_id, max(0.0, whole - self._of_trials.get(trial_id, 0.0)))

@@ -1,7 +1,7 @@
-"""What a sweep's trials may cost together: `budget.total`. Pure.
+"""The total budget of a sweep's trials, `budget.total`. Pure.
 
-By composition, or, where trials are chosen or stopped in the light of earlier results, by a
-privacy filter (`sweep.spending.filter`). Baselines are exempt and never come here.
+It holds by composition, or, where trials are chosen or stopped by earlier results, by a privacy
+filter (`sweep.spending.filter`). Baselines are exempt and are never passed to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TotalBudget:
-    """At most `limit` of epsilon for all releases, each of which has a key; `filter_` where the
+    """At most epsilon `limit` for all releases, each of which has a key; `filter_` where the
     releases depend on earlier results.
     """
 
@@ -34,7 +34,7 @@ class TotalBudget:
         self._delta = 1.0
 
     def charge(self, key: Hashable, what: Release, *, delta: float) -> None:
-        """Count a release in the place of the one that has the same key."""
+        """Count a release instead of the one with the same key."""
         self._composition.exchange(self._charged.get(key), what)
         self._charged[key] = what
         self._delta = min(self._delta, delta)
@@ -42,7 +42,7 @@ class TotalBudget:
             self._costs[key] = self._filter.cost(what)
 
     def refusal(self, key: Hashable, what: Release, *, delta: float) -> str | None:
-        """Why a release may not be charged; None: it may."""
+        """The reason why a release may not be charged, or None."""
         before, at = self._charged.get(key), min(self._delta, delta)
         if self._filter is None:
             bound = self._composition.bound(before=before, after=what).epsilon(delta=at)
@@ -58,7 +58,7 @@ class TotalBudget:
         return None if fits else self._no_room()
 
     def refusal_of(self, releases: Iterable[Release], *, delta: float) -> str | None:
-        """Why the releases, which must include what has been charged, do not fit; None: they do."""
+        """The reason why the releases, which must include the charged ones, do not fit, or None."""
         given = list(releases)
         if self._filter is None:
             return self._over(Composition(given).releases(), delta)

@@ -1,4 +1,4 @@
-"""The data set that a trial's epsilon is about: its fingerprint, and the records it can share."""
+"""The data set of a trial's epsilon: its fingerprint, and the records that it can share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainables.data.storage import normalised
 
 @dataclass(frozen=True)
 class TrainingData:
-    """`texts()` gives each record as the text by which records of two data sets are equal."""
+    """`texts()` gives each record as a text, equal for equal records of two data sets."""
 
     fingerprint: str
     name: str
@@ -43,7 +43,7 @@ def _fingerprint(pairs: PairCorpus) -> str:
 
 
 def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
-    """Read a chunk at a time."""
+    """The texts of the records, read in chunks."""
     for low in range(0, len(corpus), chunk):
         ids = np.arange(low, min(low + chunk, len(corpus)))
         for tokens in corpus.token_sequences(ids):

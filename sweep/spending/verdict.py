@@ -1,4 +1,4 @@
-"""The answer to a question of spending. Plain frozen data."""
+"""The verdict on an epoch's spending. Plain frozen data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Verdict:
-    """The driver's answer to an event: may the trial spend another epoch? And if not, why.
+    """The driver's answer to an event: whether the trial may spend another epoch, else the reason.
 
-    `epochs_done`: epochs in the checkpoint that a beginning attempt is to go on from; only the
-    later ones are paid for.
+    `epochs_done`: epochs in the checkpoint from which a new attempt resumes; only later ones are
+    charged.
     """
 
     go_on: bool = True

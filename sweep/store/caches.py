@@ -1,4 +1,4 @@
-"""What lies in $SWEEP_CACHE_DIR, and removing it. All of it can be made again from the corpora."""
+"""Lists and removes the content of $SWEEP_CACHE_DIR, which can be rebuilt from the corpora."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from sweep.store import sweeps
 from trainables.errors import InvalidInput
 
-# What a name begins with, and what the file or folder holds; the rest are corpora and locks.
+# Prefixes of names and the content of the files or folders; the others are corpora and locks.
 _KINDS = {
     "parser-": "a parser with the words of its training pairs",
     "programs-": "programs of private utterances",
@@ -24,7 +24,7 @@ _UNKNOWN = "not known; taken for private"
 
 @dataclass(frozen=True, kw_only=True)
 class Cached:
-    """A file or folder of the cache, what it `holds`, and its size in `bytes`."""
+    """A file or folder of the cache, a description of its content, and its size in `bytes`."""
 
     path: Path
     holds: str
@@ -32,7 +32,7 @@ class Cached:
 
 
 def cached(cache_dir: Path) -> list[Cached]:
-    """All that lies in the cache but its locks, sorted by name; none for no folder."""
+    """All content of the cache except locks, sorted by name; none without the folder."""
     if not cache_dir.is_dir():
         return []
     places = sorted(path for path in cache_dir.iterdir() if path.suffix != ".lock")
@@ -40,9 +40,9 @@ def cached(cache_dir: Path) -> list[Cached]:
 
 
 def remove(found: list[Cached], *, home: Path) -> None:
-    """Remove what was found.
+    """Remove these files and folders.
 
-    Raises: InvalidInput while a sweep of `home` runs, whose trials read it.
+    Raises: InvalidInput while a sweep of `home` runs, because its trials read them.
     """
     for name in sweeps.names(home):
         if sweeps.open_sweep(home, name).is_running:

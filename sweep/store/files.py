@@ -1,5 +1,5 @@
-"""Files that survive a crash: written beside their place, flushed, then renamed; private to their
-owner. JSON that holds infinities as text.
+"""Atomic file writes that survive a crash (temporary file, flush, rename), private to their owner.
+JSON with infinities as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_BYTES = 1 << 30
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file by `text` at once: a reader sees the old file or the new one, whole."""
+    """Replace a file by `text` atomically: a reader sees the old content or the new one."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -32,7 +32,7 @@ def write_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-    except OSError:  # half a file takes room on a disk that has none
+    except OSError:  # a partial file would take space on a full disk
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
@@ -72,9 +72,9 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path, kind: Kind) -> dict[str, Any]:
-    """The object in a JSON file, as it was written, whose fields are of a kind (see `kinds`).
+    """The object in a JSON file, whose fields are of a kind (see `kinds`).
 
-    Raises: InvalidData for a file that is missing or damaged, in whatever way.
+    Raises: InvalidData for a file that is missing or damaged.
     """
     found = read_json(path)
     require_kind(found, kind, where=str(path))
@@ -82,7 +82,7 @@ def read_object(path: Path, kind: Kind) -> dict[str, Any]:
 
 
 def require_kind(value: Any, kind: Kind, *, where: str) -> None:
-    """Raises: InvalidData where a value is not of a kind, naming its first bad field."""
+    """Raises: InvalidData where a value is not of a kind, naming its first invalid field."""
     try:
         kind.validate_python(value)
     except ValidationError as error:
@@ -92,9 +92,9 @@ def require_kind(value: Any, kind: Kind, *, where: str) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is something of that name.
+    """Whether the path exists.
 
-    Raises: InvalidData where that cannot be seen.
+    Raises: InvalidData where that cannot be determined.
     """
     try:
         path.lstat()
@@ -125,7 +125,7 @@ def append_line(path: Path, value: Any) -> None:
 
 
 def read_lines(path: Path, kind: Kind = OBJECT) -> list[dict[str, Any]]:
-    """The objects in a file of JSON lines; none for no file; a cut last line is left out.
+    """The objects in a file of JSON lines; none without the file; a truncated last line is ignored.
 
     Raises: InvalidData for any other damaged line.
     """
@@ -135,8 +135,8 @@ def read_lines(path: Path, kind: Kind = OBJECT) -> list[dict[str, Any]]:
 def read_lines_from(
     path: Path, start: int, kind: Kind = OBJECT
 ) -> tuple[list[dict[str, Any]], int]:
-    """As `read_lines`, from byte `start` on, where a line begins; and the byte where the next one
-    will.
+    """As `read_lines`, from byte `start` on, where a line begins; also returns the byte where the
+    next one will begin.
     """
     try:
         with path.open("rb") as file:
@@ -158,7 +158,7 @@ def read_lines_from(
 
 
 def number(value: Any) -> float | None:
-    """A figure as `plain` wrote it, back as a float.
+    """The float of a figure written by `plain`.
 
     >>> number("inf"), number(None), number(1)
     (inf, None, 1.0)

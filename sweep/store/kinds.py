@@ -1,5 +1,5 @@
-"""What the files of a sweep hold, field by field: whoever reads one names its kind, and damage of
-whatever sort is one problem. Fields that are not named here are kept as they are.
+"""The fields of a sweep's files by kind. A reader names the kind of a file, and any damage is one
+error. Fields that are not named here are kept unchanged.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Figure = float | None  # an infinity is text on the disk
 
 
 class About(TypedDict):
-    """`sweep.json`: when the sweep was made; a vault's own has no more."""
+    """`sweep.json`: the creation time of a sweep; that of a vault has no other field."""
 
     id: str
     created: NotRequired[Annotated[float, Field(strict=True)]]
 
 
 class Made(About):
-    """`sweep.json` of a sweep that a command has made: what its export and report say of it."""
+    """`sweep.json` of a sweep that a command has made, as exports and reports use it."""
 
     created: Annotated[float, Field(strict=True)]  # type: ignore[misc]  # is there
     command: list[str]
@@ -62,7 +62,7 @@ class Seconds(TypedDict):
 
 
 class Panel(TypedDict, total=False):
-    """`panel.json`: what comparing a trial with others has shown."""
+    """`panel.json`: the comparison of a trial with others."""
 
     metrics: dict[str, Figure]
     notes: list[str]

@@ -39,8 +39,8 @@ class FrameFile:
 
 def read_frames(path: Path) -> FrameFile:
     """One object a line: `text` or `tokens`, `intent`, and `slots` (each [name, start, end], end
-    exclusive, or an object with slot, start and end) or BIO `tags`, as `sweep predict --json` and
-    the `json_lines` data set have them. Without intents or slots there are none.
+    exclusive, or an object with slot, start and end) or BIO `tags`, as in `sweep predict --json`
+    and the `json_lines` data set. Intents or slots may be missing.
 
     Other fields are ignored.
 
@@ -93,7 +93,7 @@ def _slots(fields: dict[str, Any], length: int, path: Path, number: int) -> tupl
 
 
 def refuse_unless_aligned(reference: FrameFile, hypothesis: FrameFile, *, spans: bool) -> None:
-    """Raises: InvalidInput unless both have the same utterances, as far as numbers can tell.
+    """Raises: InvalidInput unless both have equal numbers of utterances.
 
     With `spans`, slots are compared by token position, so the token counts must agree too.
     """

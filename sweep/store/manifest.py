@@ -1,7 +1,7 @@
-"""The manifest of a folder: the SHA-256 of every file that does not change any more.
+"""The manifest of a folder: the SHA-256 of every final file.
 
-A trial that has ended and an export each have one, so that damage and edits are noticed. What is
-written after a trial has ended (its comparison with other trials) is left out.
+Ended trials and exports have one, so that damage and edits are detected. Files written after the
+end of a trial (its comparison with other trials) are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainables.errors import InvalidData
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
 _TRANSIENT = ("checkpoint", ".")
-_LOOKED_AT = frozenset({"result.json", "privacy_card.json"})  # what tables and cards say
+_LOOKED_AT = frozenset({"result.json", "privacy_card.json"})  # the files that tables and cards read
 
 
 class FileMark(BaseModel):
@@ -40,8 +40,8 @@ class Manifest(BaseModel):
 
 
 def write(folder: Path, *, coming: Mapping[str, bytes] | None = None) -> None:
-    """Write the manifest of the files in `folder`, and of those that are `coming` (their content by
-    name) once this is on the disk.
+    """Write the manifest of the files in `folder`, and of the `coming` ones (content by name) that
+    are written next.
     """
     found = {name: _mark_of(path) for name, path in _files(folder)}
     for name, content in (coming or {}).items():
@@ -51,9 +51,9 @@ def write(folder: Path, *, coming: Mapping[str, bytes] | None = None) -> None:
 
 
 def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
-    """What is not as the manifest of `folder` has it, a phrase each; none where there is no
-    manifest, as in what an earlier version wrote. `thorough` False reads no large file: it compares
-    sizes, and the content of what tables and cards are made of.
+    """Differences from the manifest of `folder`, a phrase each; none without a manifest, as in
+    folders of an earlier version. `thorough` False reads no large file: it compares sizes, and the
+    content of the files that tables and cards read.
 
     Raises: InvalidData for a damaged manifest.
     """

@@ -1,7 +1,7 @@
-"""The plan of a sweep on disk: `plan.json`, and what a search has chosen since, a line a choice.
+"""The plan of a sweep on disk: `plan.json`, and the later choices of a search, a line each.
 
-A choice is added to the end of `chosen.jsonl`, so that it costs the same after ten thousand of
-them; whoever writes the whole plan puts both together.
+A choice is appended to `chosen.jsonl`, so that its cost does not grow with their number; writing
+the whole plan merges both files.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PLAN, CHOSEN = "plan.json", "chosen.jsonl"
 
 
 class PlanReader:
-    """Reads the plan in `folder`: again where `plan.json` has changed, and of what was chosen the
-    new lines alone. Safe for several threads.
+    """Reads the plan in `folder`, again where `plan.json` has changed, and only the new lines of
+    choices. Safe for several threads.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class PlanReader:
         self._bytes_read = 0  # of chosen.jsonl
 
     def read(self) -> plans.Plan:
-        """The plan, with all that was chosen.
+        """The plan with all choices.
 
         Raises: InvalidData for a damaged one.
         """
@@ -75,15 +75,13 @@ def outline(folder: Path) -> list[tuple[str, bool]]:
 
 
 def write_plan(folder: Path, plan: plans.Plan) -> None:
-    """Put a plan in the place of what there is. A crash in between leaves what was chosen twice,
-    which reads as once.
-    """
+    """Replace the plan. A crash in between leaves choices twice, which are read as one."""
     write_json(folder / PLAN, plan.to_dict())
     (folder / CHOSEN).unlink(missing_ok=True)
 
 
 def add_choice(folder: Path, trials: Sequence[plans.PlannedTrial]) -> None:
-    """Add the trials of one choice, all of them or none."""
+    """Add the trials of one choice atomically."""
     append_line(folder / CHOSEN, {"trials": [trial.to_dict() for trial in trials]})
 
 
@@ -95,7 +93,7 @@ def _trials_in(rows: Sequence[dict[str, Any]], path: Path) -> list[dict[str, Any
 
 
 def _mark_of(path: Path) -> tuple[int, ...]:
-    """What changes when a file is replaced; nothing for a file that is not there."""
+    """A mark that changes when a file is replaced; None for a missing file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The trials of a sweep as they were planned: what `plan.json` holds. Plain frozen data."""
+"""The planned trials of a sweep, the content of `plan.json`. Plain frozen data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 @dataclass(frozen=True, kw_only=True)
 class PlannedTrial:
     """One trial of a plan. `reason` says why it is refused; None: it will run. `broken` has each
-    limit that refuses it, with its reason, as far as they were asked.
+    checked limit that refuses it, with its reason.
 
     `origin` is the config as it was planned, or its fields: those of a point that makes no config,
     or as `plan.json` has them; `config_id` is the id that the config had then, which is not `id`
@@ -67,12 +67,12 @@ class PlannedTrial:
 
     @property
     def is_config(self) -> bool:
-        """Whether the fields make a config at all."""
+        """Whether the fields make a valid config."""
         return self.refused_by != "config"
 
     @property
     def task(self) -> str:
-        """What the trial does, as far as its fields say."""
+        """The task of the trial, where its fields name it."""
         if isinstance(self.origin, TrialConfig):
             return self.origin.task
         return str(self.origin.get("task", goals.default_task()))
@@ -89,13 +89,13 @@ class PlannedTrial:
 
     @cached_property
     def fields(self) -> dict[str, Any]:
-        """The config as plain data in the form of today."""
+        """The config as plain data in the current format."""
         if isinstance(self.origin, TrialConfig):
             return self.origin.model_dump(mode="json")
         return migrated(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, the config's fields among it; infinity is the string "inf"."""
+        """Plain data for JSON with the config's fields; infinity is the string "inf"."""
         own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         own["origin"] = self.fields
         found: dict[str, Any] = plain(
@@ -173,7 +173,7 @@ def from_dict(document: Any) -> Plan:
 
 
 def outline(fields: Any) -> list[tuple[str, bool]]:
-    """Id, and whether it runs, of each trial of the plan that `to_dict` wrote.
+    """Id of each trial, and whether it runs, of a plan from `to_dict`.
 
     Raises: InvalidData for anything else.
     """

@@ -1,4 +1,4 @@
-"""What a sweep's results rest on beside its space: the command, the code, the versions."""
+"""The provenance of a sweep's results beside its space: the command, the code, the versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting",
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
-    """What a sweep's results rest on beside its space."""
+    """The provenance of a sweep as plain data."""
     return {
         "command": list(command),
         "git_commit": _git_commit(),
@@ -25,8 +25,8 @@ def about(command: Sequence[str]) -> dict[str, Any]:
 def _git_commit() -> str | None:
     """The commit of this code, where it runs from a checkout.
 
-    An installed package may lie in somebody else's repository (a virtual environment in a project
-    of theirs): its files are not that repository's.
+    An installed package may be inside another repository (a virtual environment in a user's
+    project), whose commit is not that of this code.
     """
     here = Path(__file__)
     return _git(here, "rev-parse", "HEAD") if _git(here, "ls-files", here.name) else None

@@ -1,4 +1,4 @@
-"""Where a trial stands."""
+"""The status of a trial."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TrialStatus(StrEnum):
-    """Read off a trial's files; its value is the word that JSON and tables have.
+    """The status by a trial's files; its value is the word in JSON and tables.
 
     refused      the plan does not run it
     planned      nothing has run yet
@@ -14,7 +14,7 @@ class TrialStatus(StrEnum):
     interrupted  epochs have run, and no process trains it now
     done         trained to its last epoch and measured
     stopped      stopped early (scheduler, budget), and measured
-    failed       broke, `sweep resume` tries it again
+    failed       raised an error, `sweep resume` tries it again
     """
 
     REFUSED = "refused"
@@ -32,17 +32,17 @@ class TrialStatus(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it in this run of the sweep: finished or failed."""
+        """Whether it has ended in this run of the sweep: finished or failed."""
         return self.is_finished or self is TrialStatus.FAILED
 
     @property
     def is_pending(self) -> bool:
-        """Whether it is still to come, or under way."""
+        """Whether it is planned, running or interrupted."""
         return not self.is_over and self is not TrialStatus.REFUSED
 
     @property
     def has_begun(self) -> bool:
-        """Whether any of it has run."""
+        """Whether any epoch has run."""
         return self not in (TrialStatus.REFUSED, TrialStatus.PLANNED)
 
     @property

@@ -1,4 +1,4 @@
-"""A disk that fails under a sweep: one sentence with the cause and the way on."""
+"""Errors of a failing disk during a sweep, in one sentence with the cause and the next step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainables.system import disk
 
 @contextmanager
 def storage_faults(folder: SweepFolder) -> Iterator[None]:
-    """Raises: StorageFailed in the place of whatever the disk of a running sweep has caused."""
+    """Raises: StorageFailed instead of any error that the disk of a running sweep has caused."""
     was_there = folder.is_there
     try:
         yield
     except Exception as error:
         failure = disk.failure_of(error, folder.path)
         if was_there and not folder.is_there:
-            shutil.rmtree(folder.path, ignore_errors=True)  # trials had made parts of it again
+            shutil.rmtree(folder.path, ignore_errors=True)  # trials had recreated parts of it
             raise StorageFailed(
                 f"the folder {folder.path} was removed while the sweep ran: nothing is left to go"
                 " on with, and the ledger keeps what was spent"
@@ -37,7 +37,7 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
 def require_storage(settings: Settings) -> None:
     """Check that the folders of all sweeps can be written to, before anything is started.
 
-    Raises: StorageFailed where the disk does not take it; InvalidInput for any other reason.
+    Raises: StorageFailed where the disk fails; InvalidInput for any other reason.
     """
     for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
         try:

@@ -1,4 +1,4 @@
-"""One sweep's folder: what is in it, and the lock of the process that runs it."""
+"""One sweep's folder: its files, and the lock of the process that runs it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEARCH_DENIED = "search_denied.json"
 
 
 class SweepFolder(TrialFiles):
-    """One sweep's folder. Reading needs no lock; writing belongs to whoever holds it."""
+    """One sweep's folder. Reading needs no lock; only the holder of the lock writes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -42,7 +42,7 @@ class SweepFolder(TrialFiles):
 
     @property
     def ledger_name(self) -> str:
-        """The sweep's name in the ledger: what a deleted sweep has spent is not its namesake's."""
+        """The sweep's name in the ledger, unique also among deleted sweeps of that name."""
         return f"{self.name}@{str(self.about()['id'])[:8]}"
 
     def space(self) -> SearchSpace:
@@ -75,7 +75,7 @@ class SweepFolder(TrialFiles):
 
     @property
     def is_there(self) -> bool:
-        """Whether the sweep exists: nobody has removed its folder."""
+        """Whether the sweep's folder exists."""
         return (self.path / "sweep.json").exists()
 
     def about(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class SweepFolder(TrialFiles):
 
     def made(self) -> dict[str, Any]:
         """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
-        `versions` are there.
+        `versions` exist.
         """
         return read_object(self.path / "sweep.json", MADE)
 
@@ -92,9 +92,9 @@ class SweepFolder(TrialFiles):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the process that runs the sweep. The lock falls with the process, however it ends.
+        """Hold the lock of the process that runs the sweep. It is released with the process.
 
-        Raises: InvalidInput where another one is, or where the sweep was deleted.
+        Raises: InvalidInput where another process holds it, or where the sweep was deleted.
         """
         with self._lock():
             (self.path / "stop").unlink(missing_ok=True)
@@ -114,7 +114,7 @@ class SweepFolder(TrialFiles):
             except TimeoutError:
                 raise running_already(self.name) from None
             if [path.name for path in self.path.iterdir()] == ["lock"]:
-                # Deleted while this one waited, which has made the folder again.
+                # Deleted while this process waited; it has recreated the folder.
                 shutil.rmtree(self.path)
                 raise self._deleted()
             self._holds_lock = True
@@ -130,7 +130,7 @@ class SweepFolder(TrialFiles):
         return locks.is_held(self.path / "lock")
 
     def ask_to_stop(self) -> None:
-        """Ask the running process to stop; it looks about once a second."""
+        """Request the running process to stop; it checks about once a second."""
         write_text(self.path / "stop", "")
 
     @property
@@ -141,7 +141,7 @@ class SweepFolder(TrialFiles):
     # ---- the whole
 
     def deny_search(self, reason: str | None) -> None:
-        """Write down why a search may choose no further trial; None: it may."""
+        """Record why a search may choose no further trial; None: it may."""
         path = self.path / _SEARCH_DENIED
         if reason is None:
             path.unlink(missing_ok=True)
@@ -149,17 +149,17 @@ class SweepFolder(TrialFiles):
             write_json(path, {"reason": reason})
 
     def search_denied(self) -> str | None:
-        """Why the search may choose no further trial; None: nothing is known against it."""
+        """The recorded reason why the search may choose no further trial, or None."""
         path = self.path / _SEARCH_DENIED
         return str(read_object(path, REASON)["reason"]) if exists(path) else None
 
     def keep_earlier_trials(self, records: Sequence[TrialRecord]) -> None:
-        """Keep what was known of other sweeps' trials when this one began."""
+        """Store the records of other sweeps' trials at the start of this one."""
         rows = [{**vars(record), "plan": record.plan.to_dict()} for record in records]
         write_json(self.path / _EARLIER, rows)
 
     def earlier_trials(self) -> list[TrialRecord] | None:
-        """What `keep_earlier_trials` kept; None: nothing."""
+        """The records of `keep_earlier_trials`, or None."""
         path = self.path / _EARLIER
         if not exists(path):
             return None
@@ -184,12 +184,12 @@ class SweepFolder(TrialFiles):
         ]
 
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
-        """Every trial of the plan, in its order; `running` None: as the lock says."""
+        """Every trial of the plan, in its order; `running` None: by the lock."""
         alive = self.is_running if running is None else running
         return [self.record(trial, running=alive) for trial in self.plan().trials]
 
     def statuses(self) -> Counter[TrialStatus]:
-        """How many trials stand where: quicker than `records`."""
+        """The number of trials by status, faster than `records`."""
         alive = self.is_running
         return Counter(
             self.status(trial_id, runs=runs, running=alive)
@@ -197,22 +197,22 @@ class SweepFolder(TrialFiles):
         )
 
     def seconds_run(self) -> float:
-        """Wall-clock that the sweep has run, over all its resumes."""
+        """Wall-clock seconds of the sweep, over all its resumes."""
         path = self.path / "clock.json"
         return float(read_object(path, SECONDS)["seconds"]) if exists(path) else 0.0
 
     def write_seconds_run(self, seconds: float) -> None:
-        """Write the wall-clock down."""
+        """Record the wall-clock seconds."""
         write_json(self.path / "clock.json", {"seconds": seconds})
 
     def note_changes(self, changes: Sequence[str]) -> None:
-        """Keep for ever that the space was changed after trials had run."""
+        """Record permanently that the space was changed after trials had run."""
         about = self.about()
         noted = [*about.get("changes", ()), {"time": time.time(), "what": list(changes)}]
         write_json(self.path / "sweep.json", {**about, "changes": noted})
 
     def note(self, **facts: Any) -> None:
-        """Add facts to what is known of the sweep as a whole."""
+        """Add facts to `sweep.json`."""
         write_json(self.path / "sweep.json", {**self.about(), **facts})
 
     @property
@@ -221,7 +221,7 @@ class SweepFolder(TrialFiles):
         return "unsealed" in self.about()
 
     def replace_plan(self, space: SearchSpace, plan: plans.Plan) -> None:
-        """Put a changed space and its plan in the place of the old ones; trials are kept.
+        """Replace the space and its plan by changed ones; trials are kept.
 
         Raises: InvalidInput where another process runs the sweep.
         """
@@ -230,7 +230,7 @@ class SweepFolder(TrialFiles):
             write_text(self.path / "space.yaml", to_yaml(space.document()))
 
     def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
-        """Add to the plan what a search has chosen at once; it is on the disk when this returns.
+        """Add the trials of one choice of a search to the plan, on the disk when this returns.
 
         Raises: InvalidInput where another process runs the sweep.
         """
@@ -238,13 +238,13 @@ class SweepFolder(TrialFiles):
             plan_files.add_choice(self.path, trials)
 
     def delete(self) -> None:
-        """Remove the sweep and all that it made.
+        """Remove the sweep and all its files.
 
         Raises: InvalidInput where it is running.
         """
         self.require_at_rest()
         with self._lock():
-            # Gone at once: what is half removed must not be listed, or block the name.
+            # Renamed first: a partly removed sweep must not be listed, or block the name.
             gone = self.path.with_name(f".{self.name}.{os.getpid()}.{time.monotonic_ns()}")
             self.path.rename(gone)
             shutil.rmtree(gone)

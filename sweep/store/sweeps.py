@@ -1,25 +1,25 @@
-"""Sweeps on disk. What is written here is the truth; MLflow and every table follow it.
+"""Sweeps on disk, the authoritative state that MLflow and every table follow.
 
     $SWEEP_HOME/<sweep>/
       space.yaml        the search space as it was run
       plan.json         every trial and every refusal
-      chosen.jsonl      what a running search has added to them
-      sweep.json        when, by which command, with which versions
+      chosen.jsonl      trials that a running search has added
+      sweep.json        creation time, command, versions
       lock              held by the process that runs the sweep
-      clock.json        wall-clock that it has run, over its resumes
-      search_denied.json  why its search chooses no more, as the budgets stand
-      earlier_trials.json  what its search knows of other sweeps
-      stop              its presence asks that process to stop
+      clock.json        wall-clock seconds over its resumes
+      search_denied.json  why its search chooses no more under the present budgets
+      earlier_trials.json  trials of other sweeps that its search uses
+      stop              its presence requests that process to stop
       trials/<id>/
         config.yaml     fields of the TrialConfig; `sweep run` accepts it
         epochs.jsonl    one line for each finished epoch
-        result.json     what was measured, once the trial has ended well
-        stopped.json    its result before `sweep resume --continue` took it up again
-        failed.json     why it broke
-        denied.json     why it may not begin, as the budgets stand
-        ...             checkpoint, weights and signals, by the trial itself
+        result.json     the result, once the trial has ended without an error
+        stopped.json    its result before `sweep resume --continue` reopened it
+        failed.json     why it failed
+        denied.json     why it may not begin under the present budgets
+        ...             checkpoint, weights and signals of the trial
 
-Folders are the owner's alone (0700). A trial's status is read off these files, never kept beside.
+Folders are private to their owner (0700). A trial's status is derived from these files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from search_spaces.space import SearchSpace, check_name
 from sweep.store import plan_files, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
 
-# Part of what this module gives.
+# Re-exported.
 from sweep.store.sweep_folder import SweepFolder as SweepFolder
 from sweep.store.sweep_folder import running_already as running_already
 from sweep.store.trial_files import TrialRecord as TrialRecord
@@ -43,7 +43,7 @@ from sweep.store.trial_files import to_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.system import disk, phase
 
-# What else lies in the home: whole names, and beginnings of them (the ledger's key and records).
+# Other files in the home: names, and prefixes of them (the ledger's key and records).
 _OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus", "tensorboard", "wandb")
 _OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
 
@@ -51,10 +51,10 @@ _OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus
 def create(
     home: Path, space: SearchSpace, plan: plans.Plan, *, about: dict[str, Any]
 ) -> SweepFolder:
-    """A new sweep's folder, whole or not at all.
+    """Create a new sweep's folder atomically.
 
     Raises: InvalidInput for a name that exists already, or a home that cannot be written to;
-    StorageFailed where the disk does not take it.
+    StorageFailed where the disk fails.
     """
     place = require_free(home, space.name)
     fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
@@ -89,9 +89,9 @@ def _publish(fresh: Path, place: Path) -> None:
 
 
 def require_free(home: Path, name: str) -> Path:
-    """Where a new sweep of this name will lie.
+    """The place of a new sweep of this name.
 
-    Raises: InvalidInput for a name that is none, or that exists already.
+    Raises: InvalidInput for an invalid name, or one that exists already.
     """
     place = _place(home, name)
     if place.exists():
@@ -102,7 +102,7 @@ def require_free(home: Path, name: str) -> Path:
 def open_sweep(home: Path, name: str) -> SweepFolder:
     """The folder of a sweep that exists.
 
-    Raises: InvalidInput for a name that is none, or that no sweep has.
+    Raises: InvalidInput for an invalid name, or one that no sweep has.
     """
     place = _place(home, name)
     if not (place / "sweep.json").exists():
@@ -112,14 +112,14 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
 
 
 def how_to_go_on(home: Path, name: str) -> str:
-    """What is saved of a sweep that is left now, and how to go on with it."""
+    """A sentence for an interrupted sweep: what is saved, and how to resume it."""
     if (home / name / "sweep.json").exists():
         return f"every finished epoch is saved; `sweep resume {name}` goes on"
     return "no trial has begun; the same command begins anew"
 
 
 def phase_of(home: Path, name: str, trial_id: str) -> str:
-    """What a running trial does besides training; empty: nothing is known."""
+    """The phase of a running trial outside of training; empty where unknown."""
     return phase.of(SweepFolder(home / name).trial_folder(trial_id))
 
 
@@ -133,7 +133,7 @@ def names(home: Path) -> list[str]:
 
 
 def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
-    """What differs between two spaces, one sentence each."""
+    """The differences between two spaces, one sentence each."""
     before, after = _flat(old.document()), _flat(new.document())
     absent = "nothing"
     return [
@@ -153,7 +153,7 @@ def _created(folder: Path) -> tuple[float, str]:
     try:
         return float(read_json(folder / "sweep.json").get("created", 0.0)), folder.name
     except (InvalidData, AttributeError, TypeError, ValueError):
-        return 0.0, folder.name  # a damaged sweep has a name all the same
+        return 0.0, folder.name  # a damaged sweep has a name, too
 
 
 def _place(home: Path, name: str) -> Path:

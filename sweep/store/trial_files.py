@@ -1,4 +1,4 @@
-"""The files of a sweep's trials, and what they say together. See `store` for where they lie."""
+"""The files of a sweep's trials, and the records derived from them. See `sweeps` for the layout."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _RESULT_FILE, _FAILED, _DENIED = "result.json", "failed.json", "denied.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """What the disk says of one trial. `metrics` are the final ones, else the last epoch's, and
-    what comparing it with the other trials gave. `violation` holds a certified bound on epsilon and
-    the claim that it breaks. `ended_at`: when its result was written.
+    """The record of one trial on disk. `metrics` are the final ones, else the last epoch's, and
+    those of the comparison with other trials. `violation` has a certified bound on epsilon and the
+    claim that it violates. `ended_at`: when its result was written.
     """
 
     plan: plans.PlannedTrial
@@ -56,7 +56,7 @@ class TrialFiles:
         self.path = path
 
     def trial_folder(self, trial_id: str) -> Path:
-        """Where a trial's files lie."""
+        """The folder of a trial's files."""
         return self.path / "trials" / trial_id
 
     def epochs(self, trial_id: str) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class TrialFiles:
         return read_lines(self.trial_folder(trial_id) / "epochs.jsonl", EPOCH)
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Write an epoch down; False where it had been already (a trial resumed there)."""
+        """Record an epoch; False where it is recorded already (a trial resumed there)."""
         rows = self.epochs(trial_id)
         if rows and rows[-1]["epochs_done"] >= report.epochs_done:
             return False
@@ -72,13 +72,13 @@ class TrialFiles:
         return True
 
     def start_folder(self, trial_id: str) -> Path:
-        """The trial's folder, which exists now."""
+        """Create the trial's folder."""
         folder = self.trial_folder(trial_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
     def start_trial(self, trial: plans.PlannedTrial) -> Path:
-        """The trial's folder, with its config in it; what an earlier failure left is removed."""
+        """Create the trial's folder with its config; removes the record of an earlier failure."""
         folder = self.start_folder(trial.id)
         if not (folder / "config.yaml").exists():
             write_text(folder / "config.yaml", to_yaml(trial.fields))
@@ -87,34 +87,34 @@ class TrialFiles:
         return folder
 
     def has_begun(self, trial_id: str) -> bool:
-        """Whether the trial was ever permitted an epoch."""
+        """Whether an epoch of the trial was ever permitted."""
         place = self.trial_folder(trial_id)
         if exists(place / _DENIED):
             return bool(self.epochs(trial_id))
         return (place / "config.yaml").exists()
 
     def deny_trial(self, trial_id: str, *, reason: str) -> None:
-        """Write down why a trial that was due may not spend its next epoch."""
+        """Record why a trial may not spend its next epoch."""
         write_json(self.start_folder(trial_id) / _DENIED, {"reason": reason})
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
-        """Write a trial's result down, after the manifest of all that it leaves."""
+        """Write a trial's result, after the manifest of its files."""
         document = {**asdict(result), "time": when, "reason": reason or None}
         place = self.trial_folder(result.trial_id)
         manifest.write(place, coming={"result.json": indented(document).encode()})
         write_json(place / _RESULT_FILE, document)
 
     def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:
-        """Write down why a trial broke."""
+        """Record why a trial failed."""
         write_json(self.trial_folder(trial_id) / _FAILED, {"reason": reason, "time": when})
 
     def result(self, trial_id: str) -> dict[str, Any] | None:
-        """The fields of a trial's result, None before there is one."""
+        """The fields of a trial's result; None without one."""
         path = self.trial_folder(trial_id) / _RESULT_FILE
         return read_object(path, RESULT) if exists(path) else None
 
     def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
-        """Write down what comparing the trial with others has shown; False where it is known."""
+        """Write the comparison of the trial with others; False where it is unchanged."""
         path = self.trial_folder(trial_id) / "panel.json"
         if path.exists() and {**read_object(path, PANEL), "time": None} == {
             **plain(panel),
@@ -130,7 +130,7 @@ class TrialFiles:
         return read_object(path, PANEL) if exists(path) else {}
 
     def status(self, trial_id: str, *, runs: bool, running: bool) -> TrialStatus:
-        """Where a trial stands. `runs`: the plan does not refuse it; `running`: the sweep has a
+        """The status of a trial. `runs`: the plan does not refuse it; `running`: the sweep has a
         live process.
         """
         try:
@@ -154,7 +154,7 @@ class TrialFiles:
         return TrialStatus.PLANNED
 
     def record(self, trial: plans.PlannedTrial, *, running: bool) -> TrialRecord:
-        """What the disk says of a trial; `running`: whether the sweep has a live process."""
+        """The record of a trial; `running`: whether the sweep has a live process."""
         result = self.result(trial.id)
         if result is not None:
             return self._finished(trial, result)
@@ -200,7 +200,7 @@ def _status_of(result: Mapping[str, Any]) -> TrialStatus:
 
 
 def with_leakage(metrics: Mapping[str, Any]) -> dict[str, float | None]:
-    """Metrics as they are kept, and the strongest attack among them by its own figures."""
+    """Stored metrics, extended by the figures of the strongest attack."""
     found = {name: metric(value) for name, value in metrics.items()}
     if any(name.startswith(ATTACKS) for name in found):
         from trainables.attacks import strongest  # SciPy, only where attacks ran
@@ -211,10 +211,10 @@ def with_leakage(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def metric(value: Any) -> float | None:
-    """A metric as it is kept: a number, or text for an infinity, or None."""
+    """A metric from its stored form: a number, text for an infinity, or None."""
     return None if value is None else float(value)
 
 
 def to_yaml(document: dict[str, Any]) -> str:
-    """Plain data as people read it."""
+    """Plain data as YAML."""
     return format_yaml(plain(document))

@@ -1,10 +1,10 @@
-"""Trials, fields and values by names that a table has room for. Pure."""
+"""Short names of trials, fields and values for tables. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What a table has room for: the paper's letters, and the usual ones.
+# Short names: the paper's letters, and the usual ones.
 _LABELS = {
     "privacy.max_grad_norm": "C",
     "privacy.noise_multiplier": "z0",
@@ -29,7 +29,7 @@ def label(path: str) -> str:
 
 
 def short(value: Any) -> str:
-    """A value of an axis as a table has room for it.
+    """A short form of an axis' value for tables.
 
     >>> short({"target_epsilon": 8.0}), short({"kind": "linear", "tau": 0.1}), short(1e-5)
     ('ε ≤ 8', 'linear:0.1', '1e-05')

@@ -1,10 +1,10 @@
 """The vault of a private selection: its trials, which no command shows.
 
 $SWEEP_HOME/<sweep>/
-  selected.json     which trial left, once all have ended
-  vault/            the owner's alone (0700), read by `sweep resume` and `sweep unseal`
-    draws/          a sweep folder of its own: every trial that was drawn, and what came of it
-    ledger.jsonl    what each trial has released, which counts should it ever be unsealed
+  selected.json     the released trial, once all have ended
+  vault/            private to its owner (0700), read by `sweep resume` and `sweep unseal`
+    draws/          a separate sweep folder with every drawn trial
+    ledger.jsonl    the releases of each trial, which are charged at unsealing
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Vault:
 
     @property
     def ledger_file(self) -> Path:
-        """What each trial has released."""
+        """The log of the releases of each trial."""
         return self.path / "ledger.jsonl"
 
     @property
@@ -46,21 +46,21 @@ class Vault:
         return SweepFolder(self.path / _DRAWS)
 
     def seal(self, space: SearchSpace, plan: Plan) -> None:
-        """Put the trials in, whole or not at all. No budget of theirs cuts any of them off: what
-        leaves is paid for as a whole.
+        """Write the trials atomically. No budget stops any of them, because the release is
+        charged as a whole.
         """
         mine = space.model_copy(update={"name": _DRAWS, "budget": Budget()})
         store.create(self.path, mine, plan, about={"command": [], "git_commit": None})
 
     def selected(self) -> dict[str, Any] | None:
-        """`trial` that left (None: none was drawn), and its `draw`; None before all have ended."""
+        """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
         return read_object(self._selected, SELECTED) if self.is_over else None
 
     @property
     def is_over(self) -> bool:
-        """Whether all trials have ended and the best has left."""
+        """Whether all trials have ended and the best is released."""
         return self._selected.exists()
 
     def select(self, *, trial: str | None, draw: str | None) -> None:
-        """Write down which trial has left."""
+        """Record the released trial."""
         write_json(self._selected, {"trial": trial, "draw": draw})

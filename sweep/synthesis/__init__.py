@@ -1,1 +1,1 @@
-"""What belongs to generated text alone."""
+"""Commands for generated text."""

@@ -1,5 +1,5 @@
-"""The data card of generated utterances: what they cost, and what was released about the private
-records. Its fields are an allow list; nothing in it follows from the content of a record.
+"""The data card of generated utterances: their epsilon, and the releases about the private records.
+Its fields are an allow list, and none of them depends on the content of a record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOT_COVERED = (
 
 
 class Draws(Document):
-    """How the utterances were drawn; the filters looked at them alone."""
+    """The drawing of the utterances; filters read nothing else."""
 
     number: int
     drawn: int
@@ -44,7 +44,7 @@ class Draws(Document):
 
 
 class UsedFilters(Document):
-    """What was dropped. No filter reads a private record."""
+    """The counts of dropped texts. No filter reads a private record."""
 
     min_words: int
     max_words: int
@@ -54,7 +54,7 @@ class UsedFilters(Document):
 
 
 class Claim(Document):
-    """What the models that were drawn from cost together."""
+    """The composition of the models."""
 
     epsilon: float
     delta: float | None
@@ -65,7 +65,7 @@ class Claim(Document):
 
 
 class DataCard(Claim):
-    """See the module. What a counted number of records would tell is None.
+    """See the module. Fields that would reveal a counted number of records are None.
 
     `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
     positives that the claim allows.
@@ -130,9 +130,9 @@ def data_card(
 
 
 def _claim(homes: list[Trained]) -> Claim:
-    """What the models cost together.
+    """The composition of the models.
 
-    Raises: InvalidInput for models of private selections that are joined: their prices have no sum.
+    Raises: InvalidInput for combined models of private selections, whose prices do not add up.
     """
     selected = [price for home in homes if (price := _selected(home)) is not None]
     if selected and len(homes) > 1:
@@ -164,7 +164,7 @@ def _claim(homes: list[Trained]) -> Claim:
 
 
 def _selected(home: Trained) -> Claim | None:
-    """What the best trial of a private selection costs, which its mechanism alone does not say."""
+    """The selection's claim for its best trial, which the mechanism does not determine."""
     place = home.folder.parent / JSON
     if home.folder.name != "model" or not place.is_file():
         return None

@@ -1,5 +1,5 @@
-"""Drawing from exported models by several processes of this machine: the texts that one process
-draws, sooner. Blocks of texts have seeds of their own, so it does not matter who draws one.
+"""Drawing from exported models by several processes of this machine. Blocks of texts have separate
+seeds, so the texts are those of a single process.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sweep.synthesis.trained_text import models_of, open_trained
 from trainables.config import SynthesisConfig
 from trainables.generation._drawer import BLOCK, ModelDrawer
 
-_held: dict[str, Any] = {}  # of a process of the pool: what it draws from
+_held: dict[str, Any] = {}  # the models of a process of the pool
 
 
 class DrawPool:
-    """Processes that hold the models of two folders (`parses` None: of one)."""
+    """Processes with the models of two folders (`parses` None: of one)."""
 
     def __init__(self, pool: ProcessPoolExecutor) -> None:
         self._pool = pool
@@ -46,7 +46,7 @@ class DrawPool:
 
 @contextmanager
 def draw_pool(folder: Path, parses: Path | None, *, workers: int) -> Iterator[DrawPool]:
-    """`workers` processes for the time of the block, each on one thread."""
+    """`workers` processes during the block, each on one thread."""
     pool = ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),  # threads of torch do not survive a fork

@@ -1,4 +1,4 @@
-"""What `sweep parser train` and `apply` do: a parser from a corpus of pairs, programs of a file."""
+"""`sweep parser train` and `apply`: a parser from a corpus of pairs, programs of a file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def train_on(
 
 
 def parse_file(folder: Path, utterances: Path, to: Path) -> int:
-    """Write utterance and program of every record of a file to the new file `to`; their number.
+    """Write utterance and program of every record of a file to the new file `to`; returns their
+    number.
 
     Raises: InvalidInput for a parser or a file that cannot be read.
     """

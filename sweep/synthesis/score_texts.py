@@ -1,7 +1,7 @@
-"""Files of texts and programs, scored: what `sweep score` computes for generators and parsers.
+"""Metrics of files of texts and programs for `sweep score`.
 
-A record is an object with `utterance` and, where it is known, `lispress`, one a line, plain or
-gzip; official dialogue files are read too. Errors name file and line, never a text.
+A record is an object with `utterance` and, where known, `lispress`, one a line, plain or gzip;
+official dialogue files are read too. Errors name file and line, never a text.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def score_generated(
 ) -> dict[str, Any]:
     """Metrics of generated texts against human ones.
 
-    With `parser`, a folder of `tasks.parsing`, the synthetic utterances' programs are its. Where
-    the human programs are known, `X_ground_truth` is X of its parses of the human utterances, and
-    so what its errors alone do to a figure. `lm`, an exported text model or a folder of a causal
-    LM, judges the synthetic utterances, whatever losses their records state.
+    With `parser`, a folder of `tasks.parsing`, it parses the synthetic utterances. Where the human
+    programs are known, `X_ground_truth` is X of its parses of the human utterances, which shows
+    the effect of its errors alone. `lm`, an exported text model or a folder of a causal LM, scores
+    the synthetic utterances, and losses in their records are ignored.
 
-    Raises: InvalidInput for files that are damaged, or human programs that do not read.
+    Raises: InvalidInput for files that are damaged, or malformed human programs.
     """
     ours, theirs = read_texts(synthetic), read_texts(human, readable=True)
     extra = _fluency(synthetic) if lm is None else _fluency_by(ours.utterances, lm)
@@ -69,8 +69,7 @@ def score_predicted(
 ) -> dict[str, Any]:
     """Metrics of predicted programs; with `function` also on the records with and without it.
 
-    Raises: InvalidInput for files that are damaged or do not belong together, or a gold program
-    that does not read.
+    Raises: InvalidInput for files that are damaged or do not match, or a malformed gold program.
     """
     right, guess = _programs(gold), _programs(predicted)
     if len(right) != len(guess):
@@ -96,9 +95,9 @@ def score_predicted(
 
 
 def read_texts(path: Path, *, readable: bool = False) -> Texts:
-    """Utterances of a file and their programs, None for one that a record lacks or has empty.
+    """Utterances of a file and their programs, None for a missing or empty one.
 
-    Raises: InvalidData naming file and line; with `readable` also for a program that is none.
+    Raises: InvalidData naming file and line; with `readable` also for a malformed program.
     """
     utterances: list[str] = []
     programs: list[str | None] = []
@@ -115,9 +114,9 @@ def read_texts(path: Path, *, readable: bool = False) -> Texts:
 
 
 def _fluency(path: Path) -> dict[str, Any]:
-    """The judgement of `metrics.loss_filter`; nothing where records state no losses.
+    """The result of `metrics.loss_filter`; empty where records have no losses.
 
-    Raises: InvalidData where some do and some do not, or one is no number.
+    Raises: InvalidData where only some have one, or one is no number.
     """
     rows = [(where, row.get("loss"), row.get("num_tokens")) for where, row in read_objects(path)]
     if all(loss is None for _, loss, _ in rows):

@@ -1,8 +1,8 @@
 """Utterances from a trained model's folder, as JSON lines with a data card beside them.
 
-Only the folder is read: what it holds was released by the trial's mechanism, so anything drawn from
-it costs nothing more. The filters look at a drawn text alone; one that compared it with private
-records (a near-duplicate filter, say) would void the guarantee.
+Only the folder is read. Its content was released by the trial's mechanism, so drawing from it costs
+no further epsilon. Filters read only the drawn text; one that compared it with private records
+(such as a near-duplicate filter) would void the guarantee.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ KNOWN_PATTERNS = {
     "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
 }
 Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
-_ROUNDS = 20  # of drawing anew what the filters dropped
+_ROUNDS = 20  # rounds of drawing replacements for dropped texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What is dropped. `patterns` maps a name to a regular expression that no text may contain."""
+    """The filters. `patterns` maps a name to a regular expression; texts that match are dropped."""
 
     min_words: int = 1
     max_words: int = 60
@@ -59,7 +59,7 @@ class Filters:
                 ) from None
 
     def reason(self, text: str, seen: set[str]) -> str | None:
-        """Why a text is dropped; None: it is kept."""
+        """The reason for dropping a text; None: it is kept."""
         words = len(text.split())
         if not self.min_words <= words <= self.max_words:
             return "length"
@@ -79,13 +79,12 @@ def write_utterances(
     parses: Trained | None = None,
     workers: int = 1,
 ) -> DataCard:
-    """Write `number` utterances to the new file `to`, its card beside it; the card.
+    """Write `number` utterances to the new file `to`, and their card beside it; returns the card.
 
-    `parses` holds the first of two stages where another trial trained it. The texts do not depend
-    on `workers`, the processes that draw them.
+    `parses` has the first of two stages where another trial trained it. The texts do not depend on
+    `workers`, the number of processes.
 
-    Raises: InvalidInput where `to` exists, the folders do not belong together, or the filters
-    leave too little.
+    Raises: InvalidInput where `to` exists, the folders do not match, or the filters drop too much.
     """
     if number < 1:
         raise InvalidInput(f"expected number >= 1, got {number}")
@@ -128,8 +127,8 @@ def _card_file(to: Path) -> Path:
 
 @contextmanager
 def _drawing(trained: Trained, parses: Trained | None, *, workers: int) -> Iterator[Draw]:
-    """What draws from the models of two folders (`parses` None: of one)."""
-    models, tokenizers = models_of(trained, parses)  # also with more processes: it refuses here
+    """A function that draws from the models of two folders (`parses` None: of one)."""
+    models, tokenizers = models_of(trained, parses)  # also with more processes, for its checks
     if workers > 1:
         place = None if parses is None else parses.folder
         with draw_pool(trained.folder, place, workers=workers) as pool:

@@ -1,4 +1,4 @@
-"""What synthesis trials made, as the table of Mireshghallah et al. 2022 (their Table 1)."""
+"""The table of synthesis trials, as Table 1 of Mireshghallah et al. 2022."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.sweeps import TrialRecord
 from trainables import formats
 
-# Metric, what a column has room for, whether human text has a ceiling of it.
+# Metric, its short head, and whether it has a ceiling of human text.
 COLUMNS = (
     ("word_type_overlap", "words", True),
     ("function_type_overlap", "functions", True),

@@ -1,4 +1,4 @@
-"""Folders of trained language models, as an export or a trial of the synthesis task leaves them."""
+"""Folders of trained language models, from an export or a trial of the synthesis task."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism
 
 ABOUT = "synthesis.json"
-_JUDGED = 128  # tokens of a text that a judge reads
+_JUDGED = 128  # most tokens of a text that a scoring model reads
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model folder: its models, what they need to be drawn from, and what they cost."""
+    """A model folder: its models, the data for drawing from them, and their cost."""
 
     folder: Path
     about: dict[str, Any]
@@ -35,12 +35,12 @@ class Trained:
 
     @property
     def synthesis(self) -> SynthesisConfig:
-        """How it was made."""
+        """The config of its generation."""
         return synthesis_config(migrated_part("synthesis", self.about["synthesis"]))
 
 
 def open_trained(folder: Path) -> Trained:
-    """The model folder of an export, a trial or a folder that is one.
+    """The model folder of an export or of a trial, or the folder itself.
 
     Raises: InvalidInput where there is none, InvalidData where it differs from its manifest.
     """
@@ -58,9 +58,9 @@ def open_trained(folder: Path) -> Trained:
             if not {"stages", "frequencies", "corpus", "provenance"} <= about.keys():
                 raise KeyError
             lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
-            if fields["unit"] == "group":  # what an earlier version called a couple
+            if fields["unit"] == "group":  # an earlier version's name of a couple
                 fields = {**fields, "unit": "couple"}
-            # A number of records that was counted is not handed on; no epsilon is finite without.
+            # A counted number of records is not published; without it no epsilon is finite.
             hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
             unknown = {name: hidden[name] for name in hidden if fields[name] is None}
             mechanism = Mechanism(**{**fields, **lists, **unknown})
@@ -78,7 +78,7 @@ def open_trained(folder: Path) -> Trained:
 def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Model and tokenizer of each stage.
 
-    Raises: InvalidInput where the folders do not belong together.
+    Raises: InvalidInput where the folders do not match.
     """
     own = tuple(trained.about["stages"])
     method = catalogue.entry("generation", trained.synthesis.method, kind="method")
@@ -113,10 +113,10 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
 
 
 def judge_of(folder: Path) -> tuple[Any, Any, int]:
-    """A language model that judges utterances, its tokenizer and the most tokens that it reads: an
+    """A language model that scores utterances, its tokenizer and its largest number of tokens: an
     exported synthesis trial of one stage, or a folder of a causal LM of `transformers`.
 
-    Raises: InvalidInput where the folder is neither, or the model reads utterances behind prompts.
+    Raises: InvalidInput where the folder is neither, or the model needs prompts.
     """
     places = (folder / "model", folder)
     if not any((place / ABOUT).is_file() for place in places):

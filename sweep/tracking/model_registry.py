@@ -1,4 +1,4 @@
-"""An exported folder as a version of a model in MLflow's registry: an option, nothing needs it."""
+"""An exported folder as a version of a model in MLflow's registry (optional)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Registry:
     """Model `name` in the registry of the settings' tracking store."""
 
     def __init__(self, name: str, settings: Settings) -> None:
-        """Ask the registry whether it would take the name; nothing is written.
+        """Check that the registry would accept the name; nothing is written.
 
         Raises: InvalidInput where the store does not answer or refuses the name.
         """
@@ -43,8 +43,8 @@ class Registry:
         The version points to the folder and to the trial's run, and carries its epsilon as a tag.
         The folder stays where it is.
 
-        Raises: InvalidInput where the registry refuses it after all; the folder is then removed,
-        so that the export can be repeated.
+        Raises: InvalidInput where the registry refuses it; the folder is then removed, so that the
+        export can be repeated.
         """
         run = self._tracker.run_of(folder, record.plan.id)
         try:
