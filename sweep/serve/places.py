@@ -42,8 +42,9 @@ class Places:
 
     def lines(self) -> list[str]:
         """For people."""
+        newest = next(iter(self.views.values()), {})
         shown = {
-            "MLflow": self.mlflow,
+            "MLflow": next(iter(newest.values()), self.mlflow),  # the newest sweep's table
             "Ray dashboard": f"{', '.join(self.ray)} {_TOKEN}" if self.ray else _NOT_RUNNING,
             "Prometheus": self.prometheus or self.missing.get("prometheus", ""),
             "Grafana": self.grafana or self.missing.get("grafana", ""),

@@ -14,7 +14,7 @@ from sweep.settings import Settings
 from sweep.store.files import number
 from sweep.tracking.connection import note_opened, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
-from sweep.tracking.text import metric_key
+from sweep.tracking.text import grouped, metric_key
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.system import disk
 from trainables.system.locks import alone
@@ -38,7 +38,7 @@ class Batch:
 
         stamp = milliseconds(when)
         self.metrics += [
-            Metric(metric_key(name), value, stamp, step)
+            Metric(grouped(metric_key(name)), value, stamp, step)
             for name, given in metrics.items()
             if (value := number(given)) is not None and math.isfinite(value)
         ]
@@ -109,7 +109,7 @@ class Store:
             self.experiment_id,
             start_time=milliseconds(started),
             run_name=name,
-            tags={**own, **tags},
+            tags={**own, **{key: value for key, value in tags.items() if value}},
         )
         self._runs[sweep_id, trial_id] = str(run.info.run_id)
         return self._runs[sweep_id, trial_id]
@@ -131,7 +131,9 @@ class Store:
         from mlflow.entities import Param, RunTag
 
         params = [Param(key, str(value)[:6000]) for key, value in batch.params.items()]
-        tags = [RunTag(key, str(value)[:5000]) for key, value in batch.tags.items()]
+        # An empty tag would be a line of nothing on the run's page.
+        known = {key: str(value) for key, value in batch.tags.items() if value not in (None, "")}
+        tags = [RunTag(key, value[:5000]) for key, value in known.items()]
         metrics = batch.metrics
         while any(map(len, (params, metrics, tags))):
             # Tags last: they say that all the rest is there.

@@ -11,13 +11,15 @@ Artifacts for the curator lie in the folder `curator_only`, tags begin with `cur
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sweep.results import select
+from sweep.results.importance import importance as importance_of
 from sweep.settings import Settings
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from sweep.store.trial_names import label
 from sweep.tracking.mlflow_client import Batch, Store
 from sweep.tracking.mlflow_trials import TrialRuns
 from sweep.tracking.mlflow_views import View, views
@@ -68,6 +70,8 @@ class Tracker:
         begun = time.monotonic()
         if not running or begun >= self._summary_due:
             self._summary(folder, parent, list(records.values()), running=running)
+            if not running:
+                self._save_views(folder, about, importance=_importance(list(records.values())))
             # It looks at every trial: of ten thousand not after each.
             self._summary_due = time.monotonic() + _REST * (time.monotonic() - begun)
         return parent
@@ -140,11 +144,19 @@ class Tracker:
         self._save_views(folder, about)
         return run_id
 
-    def _save_views(self, folder: SweepFolder, about: dict[str, Any]) -> None:
-        """Put the sweep's prepared views into MLflow's list of views, once."""
-        if about["id"] in self._viewed:
+    def _save_views(
+        self,
+        folder: SweepFolder,
+        about: dict[str, Any],
+        *,
+        importance: Mapping[str, float] | None = None,
+    ) -> None:
+        """Put the sweep's prepared views into MLflow's list of views: once, and again when it is
+        known which setting mattered.
+        """
+        if about["id"] in self._viewed and not importance:
             return
-        for view in views(folder.name, about["id"]):
+        for view in views(folder.name, about["id"], importance=importance):
             key, text = view.tag(created=float(about["created"]))
             self._client.set_experiment_tag(self.experiment_id, key, text)
         self._viewed.add(about["id"])
@@ -180,7 +192,8 @@ class Tracker:
         if status == "RUNNING":
             self._client.update_run(parent, status=status)
         else:
-            self._store.end(parent, status, when=when)
+            worked = sum(record.seconds for record in records)
+            self._store.end(parent, status, when=float(folder.about()["created"]) + worked)
         self._summarised = state
 
 
@@ -199,6 +212,15 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
         for name in (main, figures.LEAKAGE, "epsilon", "epsilon_paper", "seconds"):
             found[f"best_{name}"] = select.value(best, name)
     return found
+
+
+def _importance(records: Sequence[TrialRecord]) -> dict[str, float]:
+    """The share of each setting, by its short name; empty where too little is known."""
+    try:
+        found = importance_of(records)
+    except InvalidInput:  # no figure that all have
+        return {}
+    return {} if found is None else {label(path): share for path, share in found.shares.items()}
 
 
 def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:

@@ -20,28 +20,34 @@ from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.trial_files import with_leakage
 from sweep.tracking.mlflow_client import Batch, Store
+from sweep.tracking.note import trial_note
 from sweep.tracking.text import (
     CURATOR,
+    MARKER,
+    NUMBER,
     epoch_table,
     logarithms,
     params_of,
+    run_name,
     tags_of,
     violation_text,
 )
 from trainables.cards.page import to_markdown
 from trainables.figures import LEAKAGE, is_public
 
-MARKER = "epochs_done"  # its greatest value: the epochs that have been delivered
+_OVER = " after "  # in the state of a trial that has ended
 _DELIVERED = "delivered"  # written last: what the run says of the trial's end
 
 
 @dataclass
 class _Run:
-    """What a run holds. `epochs`: so many have been delivered; `state`: what the disk said then;
-    `is_described`: it has its parameters and its config.
+    """What a run holds. `started`: when, in seconds since the Unix epoch. `epochs`: so many have
+    been delivered; `state`: what the disk said then; `is_described`: it has its parameters and its
+    config.
     """
 
     id: str
+    started: float
     epochs: int = 0
     state: str = ""
     is_described: bool = False
@@ -76,23 +82,36 @@ class TrialRuns:
         if not run.is_described:
             batch.params = params_of(plan)
             batch.tags |= tags_of(plan, about)
+            order = [trial.id for trial in folder.plan().trials]
+            batch.add({NUMBER: order.index(plan.id) + 1}, step=0, when=run.started)
         for row in new:
             step = int(row["epochs_done"])
             noise = noise_at(plan, step)
             known = {**row["metrics"], **noise, "epoch_seconds": row["seconds"], MARKER: step}
             batch.add(known, step=step, when=row["time"])
+        if not run.is_described or record.status.is_over:
+            batch.tags["mlflow.note.content"] = trial_note(record)
         if record.status.is_over:
             self._end(folder, run, record, rows, panel=panel, batch=batch)
             batch.tags[_DELIVERED] = state
         elif state != run.state:
             is_running = record.status is TrialStatus.RUNNING
             self._client.update_run(run.id, status="RUNNING" if is_running else "KILLED")
-            batch.tags["status"] = record.status.value
+            batch.tags |= {"status": record.status.value, "reason": ""}
         if not run.is_described and not record.status.is_over:
             self._artifacts(folder, run, record, rows=[])
+        if _OVER in run.state and state != run.state:
+            self._forget(run, batch)
         self._store.log(run.id, batch)
         run.epochs = max([run.epochs, *(int(row["epochs_done"]) for row in new)])
         run.state, run.is_described = state, True
+
+    def _forget(self, run: _Run, batch: Batch) -> None:
+        """Remove the tags of an earlier end that are empty now, such as why the trial failed."""
+        kept = self._client.get_run(run.id).data.tags
+        for key, value in batch.tags.items():
+            if value in (None, "") and key in kept:
+                self._client.delete_tag(run.id, key)
 
     def _of_sweep(self, sweep_id: str) -> dict[str, _Run]:
         """The runs of a sweep's trials, read from the store the first time."""
@@ -100,6 +119,7 @@ class TrialRuns:
             self._runs[sweep_id] = {
                 str(run.data.tags["trial"]): _Run(
                     id=str(run.info.run_id),
+                    started=run.info.start_time / 1000,
                     epochs=int(run.data.metrics.get(MARKER, 0)),
                     state=str(run.data.tags.get(_DELIVERED, "")),
                 )
@@ -115,12 +135,11 @@ class TrialRuns:
         record: TrialRecord,
         rows: list[dict[str, Any]],
     ) -> _Run:
-        started = rows[0]["time"] - rows[0]["seconds"] if rows else time.time()
+        started = rows[0]["time"] - rows[0]["seconds"] if rows else time.time() - record.seconds
         tags = {"sweep": folder.name, "mlflow.parentRunId": parent}
-        name = record.plan.name
-        return _Run(
-            self._store.create(about["id"], record.plan.id, name=name, started=started, tags=tags)
-        )
+        name = run_name(record.plan)
+        run = self._store.create(about["id"], record.plan.id, name=name, started=started, tags=tags)
+        return _Run(run, started)
 
     def _end(
         self,
@@ -141,7 +160,9 @@ class TrialRuns:
         batch.tags |= _result_tags(record, names={*seen, *record.metrics})
         self._artifacts(folder, run, record, rows)
         status = "FAILED" if record.status is TrialStatus.FAILED else "FINISHED"
-        self._store.end(run.id, status, when=when)
+        # MLflow's duration is that of the work: a paused trial has not worked while it waited.
+        worked = record.seconds or sum(float(row["seconds"]) for row in rows)
+        self._store.end(run.id, status, when=run.started + worked)
 
     def _artifacts(
         self, folder: SweepFolder, run: _Run, record: TrialRecord, rows: list[dict[str, Any]]
@@ -172,7 +193,7 @@ def _state(record: TrialRecord, panel: dict[str, Any]) -> str:
     if not record.status.is_over:
         return record.status.value
     compared = f", compared at {panel['time']}" if panel else ""
-    return f"{record.status} after {record.epochs_done} epochs{compared}"
+    return f"{record.status}{_OVER}{record.epochs_done} epochs{compared}"
 
 
 def _add_final(

@@ -14,33 +14,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweep.tracking.text import metric_key
+from sweep.tracking.text import NUMBER, grouped, metric_key
 from trainables import goals
 from trainables.figures import LEAKAGE
 
 TAG = "mlflow.sharedViewState."
-_SER, _AUC = goals.headline(goals.default_task()), metric_key(LEAKAGE)
+_SER, _AUC = (grouped(metric_key(name)) for name in (goals.headline(goals.default_task()), LEAKAGE))
+_VALIDATED = grouped(goals.quality(goals.default_task())[0])
 # What people look at first, in this order; params of trials come after the figures.
 COLUMNS = (
-    "metrics.`ser`",
+    f"metrics.`{_SER}`",
     f"metrics.`{_AUC}`",
-    "metrics.`epsilon`",
-    "metrics.`epsilon_paper`",
+    *(f"metrics.`{grouped(name)}`" for name in ("epsilon", "epsilon_paper")),
     "params.`C`",
     "params.`z0`",
     "params.`decay`",
     "params.`tau`",
-    "metrics.`seconds_epoch`",
+    f"metrics.`{grouped('seconds_epoch')}`",
     "tags.`engine`",
     "tags.`status`",
 )
 _BY_EPOCH = (
-    ("validation_ser", "Validation SER by epoch", "linear"),
-    ("epsilon_spent", "epsilon spent by epoch", "log"),
-    ("noise_multiplier", "Noise multiplier by epoch", "log"),
+    (_VALIDATED, "Validation SER by epoch", "linear"),
+    (grouped("epsilon_spent"), "epsilon spent by epoch", "log"),
+    (grouped("noise_multiplier"), "Noise multiplier by epoch", "log"),
     (metric_key("clip_fraction"), "Clip fraction by epoch (curator only)", "linear"),
 )
 _SETTINGS = ("C", "z0", "tau")
+_LOG = grouped("log10_epsilon")
+_BEST = grouped(f"best_{goals.quality(goals.default_task())[0]}")  # of the epoch that was kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +74,13 @@ class View:
         )
 
 
-def views(sweep: str, sweep_id: str) -> tuple[View, ...]:
-    """The table of a sweep's trials, its curves by epoch, its settings against what came out."""
+def views(
+    sweep: str, sweep_id: str, *, importance: Mapping[str, float] | None = None
+) -> tuple[View, ...]:
+    """The table of a sweep's trials, its curves by epoch, its settings against what came out.
+
+    `importance` has the share of each setting in what moved the error, where that is known.
+    """
     mine = f"tags.sweep_id = '{sweep_id}' and tags.trial != ''"
     facets = {
         "searchFilter": mine,
@@ -84,6 +91,7 @@ def views(sweep: str, sweep_id: str) -> tuple[View, ...]:
         "runsHiddenMode": "FIRST_20_RUNS",
     }
     section = _id(sweep_id, "section")
+    compared = _comparisons(sweep_id, section, importance or {})
     return (
         View(key=_id(sweep_id, "trials"), name=f"{sweep}: trials", mode="TABLE", state=facets),
         View(
@@ -97,8 +105,7 @@ def views(sweep: str, sweep_id: str) -> tuple[View, ...]:
             key=_id(sweep_id, "settings"),
             name=f"{sweep}: C, z0, tau against SER and leakage",
             mode="CHART",
-            state=facets
-            | _charts("Settings against results", section, _comparisons(sweep_id, section)),
+            state=facets | _charts("Settings against results", section, compared),
         ),
     )
 
@@ -121,7 +128,9 @@ def _curves(sweep_id: str, section: str) -> list[dict[str, Any]]:
     ]
 
 
-def _comparisons(sweep_id: str, section: str) -> list[dict[str, Any]]:
+def _comparisons(
+    sweep_id: str, section: str, importance: Mapping[str, float]
+) -> list[dict[str, Any]]:
     def scatter(name: str, title: str, x: str, y: str) -> dict[str, Any]:
         return {
             **_card("SCATTER", _id(sweep_id, name), section, title),
@@ -132,14 +141,21 @@ def _comparisons(sweep_id: str, section: str) -> list[dict[str, Any]]:
 
     return [
         {
-            **_card("PARALLEL", _id(sweep_id, "parallel"), section, "C, z0, tau, SER, leakage"),
+            **_card("PARALLEL", _id(sweep_id, "parallel"), section, _parallel(importance)),
             "selectedParams": list(_SETTINGS),
             "selectedMetrics": [_SER, _AUC],
             "showAllRuns": True,
         },
-        scatter("ser", "SER over log10 epsilon", "log10_epsilon", _SER),
-        scatter("auc", "Leakage over log10 epsilon (curator only)", "log10_epsilon", _AUC),
+        scatter("history", "History: validation SER by number of the trial", NUMBER, _BEST),
+        scatter("ser", "SER over log10 epsilon", _LOG, _SER),
+        scatter("auc", "Leakage over log10 epsilon (curator only)", _LOG, _AUC),
     ]
+
+
+def _parallel(importance: Mapping[str, float]) -> str:
+    """The title of the parallel coordinates, with what mattered."""
+    shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in importance.items())
+    return f"C, z0, tau, SER, leakage{f' (what mattered: {shares})' if shares else ''}"
 
 
 def _card(kind: str, uuid: str, section: str, title: str) -> dict[str, Any]:

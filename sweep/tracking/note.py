@@ -44,6 +44,26 @@ def note(
     return _fitting([part for part in parts if part])
 
 
+def trial_note(record: TrialRecord) -> str:
+    """What a trial's run says of itself: what it is, what came out, what its epsilon is worth."""
+    plan = record.plan
+    kind = "the baseline" if plan.baseline else f"variant {escaped(plan.variant)}"
+    parts = [f"**{escaped(plan.name)}**, {kind}, engine {escaped(plan.engine)}: {record.status}."]
+    if record.reason:
+        parts.append(f"Why: {escaped(record.reason)}.")
+    main = select.headline([record])
+    names = [name for name in (main, *_COLUMNS) if select.value(record, name) is not None]
+    if record.status.is_finished:
+        parts.append(
+            " · ".join(
+                f"{figures.label(name)} **{formats.figure(name, select.value(record, name))}**"
+                for name in names
+            )
+        )
+    parts += [f"* {escaped(warning)}" for warning in plan.warnings]
+    return _fitting([*parts, _READING])
+
+
 def _best(finished: Sequence[TrialRecord]) -> list[str]:
     """One line for each step of the front, from the smallest epsilon on."""
     front = [r for r in select.front(finished) if not r.plan.baseline]

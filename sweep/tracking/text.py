@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweep.store.plans import PlannedTrial
+from sweep.store.trial_names import setting
 from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
@@ -17,6 +18,9 @@ CURATOR = "curator_only"  # the folder of artifacts, and how names begin, that a
 CURATOR_PREFIX = f"{CURATOR}/"
 # Counts of a sweep's own run; every other metric is a trial's figure.
 OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_done"})
+MARKER = "epochs_done"  # its greatest value: the epochs that have been delivered
+NUMBER = "trial_number"  # in the order of the plan, from 1
+UNGROUPED = frozenset({MARKER, NUMBER})
 
 
 def escaped(text: str) -> str:
@@ -40,6 +44,32 @@ def metric_key(name: str) -> str:
     alone = name.removeprefix("best_").removeprefix("log10_")
     public = name in OF_A_SWEEP or is_public(name) or is_public(alone)
     return name if public else f"{CURATOR_PREFIX}{name}"
+
+
+def grouped(key: str) -> str:
+    """A metric's key under the name of its group, by which MLflow's charts are sorted.
+
+    >>> grouped("ser"), grouped("validation_ser"), grouped("epsilon"), grouped("best_ser")
+    ('test/ser', 'validation/ser', 'privacy/epsilon', 'best/ser')
+    >>> grouped("seconds_epoch"), grouped("trials_done"), grouped("curator_only/leakage")
+    ('time/seconds_epoch', 'sweep/trials_done', 'curator_only/leakage')
+    """
+    if "/" in key or key in UNGROUPED:
+        return key
+    if key in OF_A_SWEEP:
+        return f"sweep/{key}"
+    for prefix in ("best", "validation"):
+        if key.startswith(f"{prefix}_"):
+            return f"{prefix}/{key.removeprefix(f'{prefix}_')}"
+    words = set(key.split("_"))
+    if words & {"epsilon", "delta", "noise"}:
+        return f"privacy/{key}"
+    return f"time/{key}" if words & {"seconds", "second"} else f"test/{key}"
+
+
+def run_name(plan: PlannedTrial) -> str:
+    """A trial's name with its axes first: what a narrow column cuts off is the variant."""
+    return ", ".join([*(setting(path, v) for path, v in plan.values.items()), plan.variant])
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

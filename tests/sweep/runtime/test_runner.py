@@ -35,6 +35,7 @@ from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking import delivery
 from sweep.tracking.mlflow_client import EXPERIMENT
+from sweep.tracking.text import escaped
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -140,7 +141,7 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     children = runs.find(f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
     assert {run.data.tags["trial"] for run in children} == {t.id for t in toy.plan().trials}
     assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
-    assert parent.data.metrics["trials_done"] == 3
+    assert parent.data.metrics["sweep/trials_done"] == 3
     assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
     (child,) = runs.find("tags.engine = 'edp_sgd' and params.noise_multiplier = '1.0'")
     assert child.data.params["privacy.max_grad_norm"] == "1.0"
@@ -148,6 +149,13 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     tags = child.data.tags
     assert (tags["dataset"], tags["model"], tags["baseline"]) == ("json_lines", "clc", "false")
     assert tags["version.torch"]
+    assert not any(value == "" for run in children for value in run.data.tags.values())
+    assert "z0=1, edp" in {run.info.run_name for run in children}  # axes first
+    for run in children:
+        record = next(r for r in toy.records() if r.plan.id == run.data.tags["trial"])
+        worked = (run.info.end_time - run.info.start_time) / 1000
+        assert worked == pytest.approx(record.seconds, abs=0.01)  # work, not the calendar
+        assert escaped(record.plan.name) in run.data.tags["mlflow.note.content"]
     paths = {item.path for item in runs.client.list_artifacts(child.info.run_id)}
     assert {"config.yaml", "epochs.csv"} <= paths
 
@@ -156,8 +164,8 @@ def test_mlflow_says_what_the_disk_says(done: Path, toy: SweepFolder) -> None:
     runs = Runs(done)
     for record in toy.records():
         (run,) = runs.find(f"tags.trial = '{record.plan.id}'")
-        assert run.data.metrics["ser"] == record.metrics["ser"]
-        history = runs.client.get_metric_history(run.info.run_id, "validation_ser")
+        assert run.data.metrics["test/ser"] == record.metrics["ser"]
+        history = runs.client.get_metric_history(run.info.run_id, "validation/ser")
         rows = toy.epochs(record.plan.id)
         assert [(m.step, m.value) for m in history] == [
             (row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows
@@ -166,7 +174,7 @@ def test_mlflow_says_what_the_disk_says(done: Path, toy: SweepFolder) -> None:
 
 def test_an_infinite_epsilon_is_no_metric(done: Path) -> None:
     (run,) = Runs(done).find("tags.baseline = 'true'")
-    assert "epsilon_spent" not in run.data.metrics
+    assert "privacy/epsilon_spent" not in run.data.metrics
     assert not any(name.startswith("privacy.") for name in run.data.params)
 
 

@@ -15,7 +15,7 @@ import pytest
 from dashboards import report
 from sweep.results.report_data import gather
 from sweep.serve.places import looking
-from sweep.tracking.text import metric_key
+from sweep.tracking.text import grouped, metric_key, run_name
 from tests.dashboards.browser import MISSING, browser
 from tests.sweep.commands.test_report_command import Cells
 from tests.sweep.sweeps import run_toy, settings_in
@@ -48,7 +48,7 @@ def test_the_prepared_view_shows_trials_and_the_report_equals_the_store(tmp_path
         assert list(found.views) == ["toy"]
         window.resize(1900, 1000)
         window.open(found.views["toy"]["trials"])
-        names = [record.plan.name for record in folder.records()]
+        names = [run_name(record.plan) for record in folder.records()]
         cells = "document.body.innerText"
         for name in names:
             window.wait_for(f"{cells}.includes({name!r})", seconds=120)
@@ -58,7 +58,8 @@ def test_the_prepared_view_shows_trials_and_the_report_equals_the_store(tmp_path
             "[...document.querySelectorAll('[role=columnheader]')].map(e => e.innerText.trim())"
         )
         # What came out, then the paper's letters (the toy measures neither attack nor epsilon).
-        order = [headers.index(title) for title in ("Run Name", "ser", "C", "z0", "decay", "tau")]
+        titles = ("Run Name", "test/ser", "C", "z0", "decay", "tau")
+        order = [headers.index(title) for title in titles]
         assert order == sorted(order)
         assert "3 matching runs" in window.run(f"return {cells}").replace("\n", " ")
         window.open(found.views["toy"]["epoch by epoch"])
@@ -75,7 +76,7 @@ def test_the_prepared_view_shows_trials_and_the_report_equals_the_store(tmp_path
     shown = Cells(report.html(gather(folder, epsilon_max=1e9))).found
     compared = 0
     for (trial, metric), value in shown.items():
-        kept = stored[trial].get(metric_key(metric))
+        kept = stored[trial].get(grouped(metric_key(metric)))
         if kept is not None:
             assert kept == value, (trial, metric)
             compared += 1

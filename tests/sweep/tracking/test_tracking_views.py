@@ -12,8 +12,8 @@ from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.mlflow_views import COLUMNS, TAG, views
-from sweep.tracking.note import LONGEST, note
-from sweep.tracking.text import params_of
+from sweep.tracking.note import LONGEST, note, trial_note
+from sweep.tracking.text import params_of, run_name
 from tests.sweep.untracked import run_untracked
 
 STORE_LIMIT = 5_000  # characters of an experiment's tag
@@ -45,6 +45,32 @@ def test_views_are_envelopes_that_mlflow_reads_and_that_fit_into_a_tag() -> None
         cards = state.get("compareRunCharts", [])
         assert {card["metricSectionId"] for card in cards} <= sections
         assert bool(cards) == (view.mode == "CHART")
+
+
+def test_what_mattered_stands_over_the_parallel_coordinates_and_history_beside_them() -> None:
+    view = views("s", "id", importance={"z0": 0.82, "C": 0.05})[-1]
+    titles = [card["displayName"] for card in view.state["compareRunCharts"]]
+    assert titles[0] == "C, z0, tau, SER, leakage (what mattered: z0 82 %, C 5 %)"
+    assert titles[1].startswith("History")
+    assert len(view.tag(created=0.0)[1]) < STORE_LIMIT
+
+
+def test_a_trial_says_what_it_is_and_escapes_what_people_wrote(toy: SweepFolder) -> None:
+    record = records(toy)[1]
+    named = replace(record.plan, name="z0=*1* <img src=x>", warnings=("a|b",))
+    text = trial_note(replace(record, plan=named))
+    assert "<img" not in text
+    assert "z0=\\*1\\*" in text
+    assert "epsilon **" in text
+    assert "* a/b" in text
+    failed = replace(record, status=TrialStatus.FAILED, reason="no *room*")
+    assert "Why: no \\*room\\*." in trial_note(failed)
+
+
+def test_a_cut_off_name_still_says_which_trial_it_is(toy: SweepFolder) -> None:
+    names = [run_name(record.plan) for record in records(toy)]
+    assert names == ["sgd", "z0=0.5, edp", "z0=1, edp"]
+    assert len({name[:6] for name in names}) == 3
 
 
 def test_views_of_two_sweeps_do_not_share_a_key() -> None:
