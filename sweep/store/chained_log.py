@@ -200,10 +200,11 @@ class ChainedLog:
             content = self._head.read_bytes()
         except FileNotFoundError:
             return None
-        fields = _fields(content.rstrip(b"\n"))
-        if fields is None or not fields.keys() >= {"lines", "digest"}:
-            raise InvalidData(f"expected the head of a log in {self._head}: {_ADVICE}")
-        return int(fields["lines"]), str(fields["digest"])
+        fields = _fields(content.rstrip(b"\n")) or {}
+        try:
+            return int(fields["lines"]), str(fields["digest"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise InvalidData(f"expected the head of a log in {self._head}: {_ADVICE}") from None
 
     def _write_head(self) -> None:
         """Not flushed: a head that is behind is no damage, and a flush takes as long as another

@@ -56,7 +56,6 @@ class Store:
         # A server that goes away must not hold the sweep up: few retries, the rest is caught up.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from mlflow.exceptions import MlflowException

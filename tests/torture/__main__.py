@@ -1,8 +1,9 @@
-"""`python -m tests.torture --minutes 10 --seed 1`: bad input and damage without end, counted.
+"""`python -m tests.torture --minutes 10 --seed 1`: bad input, damage and kills, counted.
 
 It prints a line of counts for each part, and what reproduces everything that must never be: a
-traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not one line. Exit code
-1 where there is one. A part ends after its share of the minutes, or at the number that is given.
+traceback, an answer over 10 s of processor time or 1 GB, a refusal that is not one line, a figure
+that damage changed in silence, anything that a kill lost. Exit code 1 where there is one. A part
+ends after its share of the minutes, or at the number that is given.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from sweep.runtime import runner
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from tests.sweep.untracked import without_mlflow
-from tests.torture import bad_input, damage
+from tests.torture import bad_input, damage, kills
 from tests.torture.outcome import Tally
 
 Tallies = dict[str, Tally]
 Rounds = Iterator[Callable[[Tallies], None]]
-PARTS = ("bad-input", "damage")
+PARTS = ("bad-input", "damage", "kills")
 
 
 def main() -> int:
@@ -46,6 +47,8 @@ def main() -> int:
 
 
 def _rounds(part: str, work: Path, seed: int) -> Rounds:
+    if part == "kills":
+        return kills.rounds(work, seed)
     home = damage.Home(finished_sweep(work / "made"), work)
     if part == "damage":
         return damage.rounds(home, seed)
@@ -72,7 +75,7 @@ def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> 
         one(tallies)
         done += 1
         shown = _show_new(tallies, shown)
-        if done % 500 == 0:
+        if done % (5 if part == "kills" else 500) == 0:
             print(f"{part}: {done} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
         if time.monotonic() > begun + seconds or done == number:
             break

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
 import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -16,6 +19,8 @@ from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
 from sweep.runtime.execute import require_executor
 from trainables.errors import InvalidInput, SweepError
+
+ROOT = Path(__file__).parents[3]
 
 
 def starts(monkeypatch: pytest.MonkeyPatch, failures: list[Exception]) -> list[Any]:
@@ -102,6 +107,31 @@ def test_an_address_that_answers_is_tried(silent_port: int) -> None:
     with socket.create_server(("127.0.0.1", silent_port)):
         ray_session.require_answer(f"127.0.0.1:{silent_port}")
     ray_session.require_answer("auto")  # Ray looks for it
+
+
+@pytest.mark.slow
+def test_a_dashboard_that_does_not_come_up_costs_no_training(tmp_path: Path) -> None:
+    """Ray's process of the dashboard ends at once; a trial trains all the same."""
+    program = f"""
+from pathlib import Path
+from ray._private import ray_constants, services
+start = services.start_ray_process
+tried = []
+def start_all_but_the_dashboard(command, kind, *args, **named):
+    if kind == ray_constants.PROCESS_TYPE_DASHBOARD:
+        tried.append(kind)
+        command = ["false"]
+    return start(command, kind, *args, **named)
+services.start_ray_process = start_all_but_the_dashboard
+from tests.sweep.sweeps import run_toy
+done = run_toy(Path({str(tmp_path)!r}), resources={{"executor": "gang"}})
+print(tried, {{record.status.value for record in done.folder.records()}})
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "['dashboard'] {'done'}\n", done.stderr[-3_000:]
 
 
 def test_a_local_ray_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,11 @@ def test_a_lost_or_damaged_head_is_refused(path: Path) -> None:
     head.write_bytes(content[:20])
     with pytest.raises(InvalidData, match="expected the head of a log"):
         numbers(path)
+    for fields in ({"lines": "three", "digest": ""}, {"lines": [3], "digest": ""}, {"lines": 3}):
+        body = json.dumps(fields).encode()  # whole, but no head
+        head.write_bytes(b"%08x %d %b\n" % (zlib.crc32(body), len(body), body))
+        with pytest.raises(InvalidData, match="expected the head of a log"):
+            numbers(path)
     head.unlink()
     with pytest.raises(InvalidData, match=r"log.head is gone"):
         numbers(path)

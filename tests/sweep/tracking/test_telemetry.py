@@ -1,0 +1,44 @@
+"""MLflow sends nothing home, from no process of ours: it asks as it is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# MLflow sends nothing from a test or a CI run anyway; a user's process has none of these.
+_QUIET = ("MLFLOW_", "PYTEST_", "CI", "GITHUB_", "BUILDKITE", "DO_NOT_TRACK", "RUNBOT_")
+_CLIENT = "from mlflow.telemetry import get_telemetry_client\nassert get_telemetry_client() is None"
+_STORE = """
+from sweep.settings import from_environment
+from sweep.tracking.model_registry import Registry
+Registry("mine", from_environment())
+"""
+
+
+def run(program: str, home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_QUIET)}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**environment, "SWEEP_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_registry_and_the_store_send_nothing(tmp_path: Path) -> None:
+    done = run(_STORE + _CLIENT, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["sweep.runtime.start_up", "sweep.runtime.runner"])
+def test_what_a_sweep_starts_inherits_it(module: str, tmp_path: Path) -> None:
+    """Workers and Ray's processes are started by a process that has imported this."""
+    program = f"import os, {module}; print(os.environ.get('MLFLOW_DISABLE_TELEMETRY'))"
+    assert run(program, tmp_path).stdout == "true\n"

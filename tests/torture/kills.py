@@ -1,0 +1,229 @@
+"""Kills with signal 9 at random moments of small sweeps: driver, workers, broker, Ray's daemons.
+
+After each one the sweep goes on by itself or says in one line how; then it is resumed. In the end
+all trials are whole, each epoch is there and paid for, and a trial without noise has the same bits
+as in a sweep that nobody killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from sweep.spending.ledger import FILE
+from tests.torture.interrupts import EXECUTORS, ROOT, SPACE, write_space
+from tests.torture.outcome import Tally
+
+Figures = list[dict[str, Any]]
+EPOCHS = 8
+VICTIMS = {
+    "local": {"driver": ""},
+    "gang": {
+        "driver": "",
+        "worker": "ray::RayTrainWorker",
+        "Tune trial": "ray::ImplicitFunc",
+        "broker": "ray::Broker",
+        "raylet": "raylet",
+        "GCS": "gcs_server",
+    },
+}
+_MOST_KILLS = 4  # of one sweep, before it is let go on to its end
+_PATIENCE_SECONDS = 400.0
+_WAY_ON = f"`sweep resume {SPACE}`"
+_ANEW = "the same command"
+
+
+class Killed:
+    """A sweep in `folder`, through the installed command."""
+
+    def __init__(self, folder: Path, *, executor: str, tally: Tally, how: str) -> None:
+        folder.mkdir()
+        self.folder, self.executor, self.tally, self.how = folder, executor, tally, how
+        self.kills = 0
+        self._space = write_space(folder, executor=executor)
+        self._mark = f"KILLED_{os.getpid()}_{time.monotonic_ns()}"
+
+    @property
+    def home(self) -> Path:
+        """The home of this sweep alone."""
+        return self.folder / "home"
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """`sweep run`, or `sweep resume` where there is something to resume."""
+        begun = (self.home / SPACE / "sweep.json").exists()
+        words = ["resume", SPACE] if begun else ["run", str(self._space)]
+        environment = {
+            **os.environ,
+            "SWEEP_HOME": str(self.home),
+            "SWEEP_DATA_DIR": str(self.folder),
+            "PYTHONPATH": str(ROOT),
+            self._mark: "1",
+        }
+        with (self.folder / "stderr").open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-m", "sweep", *words],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=err,
+            )
+
+    def kill(self, victim: str, *, delay: float) -> None:
+        """Kill the victim so long after the start, and see how the command ends."""
+        process = self.start()
+        time.sleep(delay)
+        hit = self._send(victim, process)
+        self.kills += hit
+        self.tally.add(f"kills of the {victim}" if hit else "kills that found nothing to kill")
+        code = self._end(process)
+        err = (self.folder / "stderr").read_text(errors="replace")
+        if victim == "driver" and hit:
+            self._end_rest()
+        elif code == 1:
+            last = err.strip().splitlines()[-1:] or [""]
+            if not last[0].startswith("error:") or (_WAY_ON not in err and _ANEW not in err):
+                self.wrong(f"after a kill of the {victim}: {err[-1_500:]!r}")
+        elif code != 0:
+            self.wrong(f"exit code {code} after a kill of the {victim}: {err[-1_500:]!r}")
+        if "Traceback" in err:
+            self.wrong(f"a traceback after a kill of the {victim}: {err[-3_000:]}")
+
+    def finish(self) -> None:
+        """Let it go on to its end."""
+        code = self._end(self.start())
+        if code != 0:
+            err = (self.folder / "stderr").read_text(errors="replace")
+            self.wrong(f"exit code {code} of the last resume: {err[-1_500:]!r}")
+
+    def wrong(self, detail: str) -> None:
+        """What must never be."""
+        self.tally.add("wrong", how=self.how, detail=detail)
+
+    def figures(self) -> Figures:
+        """What the trials measured that train without noise."""
+        found = []
+        for path in sorted(self.home.glob(f"{SPACE}/trials/*/result.json")):
+            config = yaml.safe_load((path.parent / "config.yaml").read_text())
+            if config["engine"] == "sgd":
+                metrics = json.loads(path.read_text())["metrics"].items()
+                found.append({k: v for k, v in metrics if "seconds" not in k})
+        return found
+
+    def check(self, expected: Figures) -> None:
+        """Every epoch is there once, all are paid for, and the figures are the same ones."""
+        epochs = {
+            path.parent.name: [json.loads(line)["epochs_done"] for line in path.open()]
+            for path in self.home.glob(f"{SPACE}/trials/*/epochs.jsonl")
+        }
+        whole = list(range(1, EPOCHS + 1))
+        if len(epochs) != 3 or any(found != whole for found in epochs.values()):
+            self.wrong(f"epochs on disk: {epochs}")
+        paid = _paid(self.home / FILE)
+        owed = {(trial, epoch - 1) for trial, found in epochs.items() for epoch in found}
+        if not owed <= paid.keys():
+            self.wrong(f"not paid for: {sorted(owed - paid.keys())}")
+        repeated = sum(paid.values()) - len(paid)
+        if repeated > 3 * self.kills:  # an epoch of each trial that was under way
+            self.wrong(f"{repeated} epochs are charged twice after {self.kills} kills")
+        self.tally.counts["epochs on disk"] += len(owed)
+        self.tally.counts["epochs charged again"] += repeated
+        if self.figures() != expected:
+            self.wrong(f"figures differ: {self.figures()} and {expected}")
+
+    def _send(self, victim: str, process: subprocess.Popen[bytes]) -> bool:
+        name = VICTIMS[self.executor][victim]
+        if victim == "driver":
+            alive = process.poll() is None
+            process.kill()
+            return alive
+        with suppress(psutil.Error):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    if any(name in word for word in [child.name(), *child.cmdline()[:1]]):
+                        child.send_signal(signal.SIGKILL)
+                        return True
+        return False
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        try:
+            return process.wait(_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            self.wrong(f"no end within {_PATIENCE_SECONDS:.0f} s")
+            return process.wait()
+
+    def _end_rest(self) -> None:
+        """What a killed driver leaves ends by itself; it is only waited for."""
+        deadline = time.monotonic() + 60
+        while (left := self._left()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        if left:
+            self.wrong(f"processes left a minute after their driver: {[p.name() for p in left]}")
+            for process in left:
+                with suppress(psutil.Error):
+                    process.kill()
+
+    def _left(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if self._mark in process.environ():
+                    found.append(process)
+        return found
+
+
+def _paid(ledger: Path) -> Counter[tuple[str, int]]:
+    """How often each epoch of a trial was charged."""
+    furthest: dict[tuple[str, int, int], int] = {}
+    for line in ledger.open():
+        entry = json.loads(line.split(" ", 2)[2])
+        key = (entry["trial"], entry["attempt"], entry["first_epoch"])
+        furthest[key] = max(furthest.get(key, 0), entry["epochs"])
+    return Counter(
+        (trial, epoch)
+        for (trial, _, first), epochs in furthest.items()
+        for epoch in range(first, epochs)
+    )
+
+
+def rounds(work: Path, seed: int) -> Iterator[Callable[[dict[str, Tally]], None]]:
+    """Sweeps that are killed, without end; three on one machine alone for one on Ray."""
+    expected: dict[str, Figures] = {}
+    number = 0
+    while True:
+        executor = "gang" if number % 4 == 3 else "local"
+        number += 1
+        own = seed * 1_000_003 + number
+        yield lambda tallies, e=executor, s=own: one(work, e, s, tallies[e], expected)  # type: ignore[misc]
+
+
+def one(work: Path, executor: str, seed: int, tally: Tally, expected: dict[str, Figures]) -> None:
+    """A sweep that is killed a few times. `expected` keeps the figures of one that is not."""
+    how = f"{executor}, seed {seed}"
+    if executor not in expected:
+        whole = Killed(work / f"whole-{executor}", executor=executor, tally=tally, how=how)
+        whole.finish()
+        expected[executor] = whole.figures()
+    draw = random.Random(seed)
+    killed = Killed(work / f"{executor}-{seed}", executor=executor, tally=tally, how=how)
+    for _ in range(draw.randint(1, _MOST_KILLS)):
+        killed.kill(
+            draw.choice(sorted(VICTIMS[executor])), delay=draw.uniform(0.5, EXECUTORS[executor])
+        )
+    killed.finish()
+    killed.check(expected[executor])
+    tally.add("sweeps")
