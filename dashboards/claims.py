@@ -1,4 +1,4 @@
-"""What a privacy card's claim allows a membership test, beside what attacks reached."""
+"""The largest true-positive rates that a privacy card's claim allows, beside those of attacks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ClaimRow:
 
 
 def claims(card: PrivacyCard, metrics: Mapping[str, float | None]) -> list[ClaimRow]:
-    """What the claim allows, beside what the attacks of `metrics` reached; empty for a card of an
-    earlier version.
+    """The bounds of the claim, beside the results of the attacks in `metrics`; empty for a card of
+    an earlier version.
     """
     found = []
     for words, name in _RATES:

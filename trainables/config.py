@@ -1,6 +1,6 @@
-"""What a trial is: one frozen, fully typed configuration. `TrialConfig.id` names its outcome.
+"""The configuration of a trial, frozen and fully typed. `TrialConfig.id` names its outcome.
 
-Pure data: no torch, no disk. Its sections stand in `sections`, the entries that own them in
+Pure data: no torch, no disk. Its sections are in `sections`, the entries that own them in
 `entries`.
 """
 
@@ -134,7 +134,7 @@ class TrialConfig(Frozen):
                 " `sweep audit-release`)"
             )
         if self.privacy.noise_decay != NoiseDecay() or self.privacy.group_scale != "none":
-            # A stage starts at its own first epoch: a decay would begin anew in each.
+            # Epochs of a stage are counted from its start, so a decay would restart in each.
             raise ValueError(
                 "expected privacy.noise_decay none and privacy.group_scale none with"
                 f" task=synthesis, got {self.privacy.noise_decay.kind} and"
@@ -234,7 +234,7 @@ class TrialConfig(Frozen):
             if attack not in catalogue.names("attacks"):
                 allowed = ", ".join(catalogue.names("attacks"))
                 raise ValueError(f"expected evaluation.attacks from {allowed}, got {attack!r}")
-            # Each entry says what it needs; a fixed split has no coin for each record.
+            # Each entry lists its needs; a fixed split has no coin for each record.
             coins = self.data.split in SPLITS_WITH_COINS
             if not coins and catalogue.entry("attacks", attack).NEEDS & {"coins", "references"}:
                 raise ValueError(
@@ -245,8 +245,8 @@ class TrialConfig(Frozen):
 
     @model_serializer(mode="wrap")
     def _of_its_task(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the fields of another task: what is kept of a trial does not go by defaults that
-        it never reads, and that may be others tomorrow.
+        """Dump without the fields of another task, so that stored configs do not depend on defaults
+        that the task never reads and that may change.
         """
         fields: dict[str, Any] = dump(self)
         if not self.generates:
@@ -260,7 +260,7 @@ class TrialConfig(Frozen):
 
     @property
     def generates(self) -> bool:
-        """Whether its task generates text, so that it has a section `synthesis`."""
+        """Whether its task generates text and uses the section `synthesis`."""
         return kind_for(self.task, "generation") is not None
 
     # The digest of its fields, and the id that a trial of an earlier version has on disk.
@@ -276,8 +276,8 @@ class TrialConfig(Frozen):
         return self._planned[1] if self._planned and self._planned[0] == digest else digest
 
     def planned_as(self, trial_id: str) -> TrialConfig:
-        """The same config under the id of its sweep: its files, its split and its noise streams go
-        by it. A copy with another field has the id of its own fields again.
+        """The same config under the id of its sweep, which names its files, its split and its noise
+        streams. A copy with a changed field has the id of its fields again.
         """
         found = self.model_copy()
         digest = self._digest()
@@ -286,7 +286,7 @@ class TrialConfig(Frozen):
 
     def _digest(self) -> str:
         fields = self.model_dump(mode="json")
-        # How the work is cut into pieces changes memory, not the outcome.
+        # The size of physical batches changes memory, not the outcome.
         fields["training"].pop("physical_batch_size")
         for section, part in fields.items():  # an id from before there was a choice stays
             own = getattr(self, section)
@@ -300,7 +300,7 @@ class TrialConfig(Frozen):
 def parse(fields: dict[str, Any]) -> TrialConfig:
     """A config from plain data.
 
-    Raises: InvalidInput, one sentence for the first thing that is wrong.
+    Raises: InvalidInput, one sentence for the first problem.
     """
     try:
         return TrialConfig.model_validate(fields)

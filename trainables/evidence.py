@@ -1,11 +1,11 @@
-"""What a trial leaves in its folder for comparisons with other trials; for the curator only.
+"""The evidence of a trial for comparisons with other trials; for the curator only.
 
-test_counts.npz     what was right and wrong in each test record
-attack_scores.npz   what each attack thought of each row of signals.npz
+test_counts.npz     counts of right and wrong labels of each test record
+attack_scores.npz   the score of each attack for each row of signals.npz
 roc.json            each attack's ROC on logarithmic axes
 before.json         SER before training
 
-Numbers alone, never text; each file appears whole or not at all.
+Numbers alone, never text; files are written atomically.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEFORE = "before.json"
 
 
 def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
-    """Keep the counts [n] of test `records` [n]."""
+    """Write the counts [n] of test `records` [n]."""
     _write_arrays(folder / COUNTS, {"records": records, "counts": table(counts)})
 
 
@@ -47,7 +47,7 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
 
 
 def _completed(counts: NDArray[Any]) -> NDArray[Any]:
-    """With the columns that were added later, of a version in which every record had one intent."""
+    """Add later columns to the counts of a version in which every record had one intent."""
     missing = len(NAMES) - counts.shape[-1] if counts.ndim == 2 else 0
     if missing not in (3, 4):
         return counts
@@ -57,8 +57,8 @@ def _completed(counts: NDArray[Any]) -> NDArray[Any]:
 
 
 def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:
-    """`metrics.compare` of two trials by their folders; None where one kept no counts, or they were
-    tested on other records.
+    """`metrics.compare` of two trials by their folders; None where one has no counts, or their test
+    records differ.
 
     Raises: InvalidData for a damaged file.
     """
@@ -69,7 +69,7 @@ def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:
 
 
 def write_scores(folder: Path, scores: Mapping[str, NDArray[np.float64]]) -> None:
-    """Keep attack scores; those of attacks that are there already are replaced, others kept."""
+    """Write attack scores; earlier scores of the same attacks are replaced, others kept."""
     before = read_scores(folder) if (folder / SCORES).exists() else {}
     _write_arrays(folder / SCORES, {**before, **scores})
 
@@ -83,8 +83,8 @@ def read_scores(folder: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def write_curves(folder: Path, curves: Mapping[str, Any]) -> None:
-    """Keep ROC curves (`attacks.curves`); those that are there already are replaced. They are for
-    pictures: six digits.
+    """Write ROC curves (`attacks.curves`) with six digits, for charts; earlier ones of the same
+    attacks are replaced.
     """
     short = {
         name: {axis: [float(f"{value:.6g}") for value in values] for axis, values in curve.items()}
@@ -97,7 +97,7 @@ def write_curves(folder: Path, curves: Mapping[str, Any]) -> None:
 
 
 def read_curves(folder: Path) -> dict[str, dict[str, list[float]]]:
-    """`fpr` and `tpr` by attack; empty where nothing was kept.
+    """`fpr` and `tpr` by attack; empty without a file.
 
     Raises: InvalidData for a damaged file.
     """

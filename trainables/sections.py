@@ -1,7 +1,7 @@
 """The sections of a trial's config: records, model, mechanism, training, evaluation.
 
-An entry of a shelf adds its own fields to a section, or says which of them it lacks. Field names
-are the glossary's; the paper's letter stands in each description (Dupuy et al. 2021, "P1").
+An entry of a shelf adds fields to a section, or lists those that it lacks. Field names are those of
+the glossary; each description has the paper's letter (Dupuy et al. 2021, "P1").
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPLITS_WITH_COINS: tuple[SplitMode, ...] = ("bernoulli", "paired")  # one for ea
 
 
 class DataConfig(Frozen):
-    """Which records a trial trains, validates and tests on. An entry of datasets adds its own."""
+    """The records for training, validation and test. An entry of datasets adds its fields."""
 
     section = "data"
     name: str = Field(description="entry of trainables/datasets")
@@ -52,7 +52,7 @@ class DataConfig(Frozen):
 
 
 class ModelConfig(Frozen):
-    """Which model. An entry of models adds what it is made of."""
+    """The model. An entry of models adds its fields."""
 
     section = "model"
     name: str = Field(description="entry of trainables/models")
@@ -86,7 +86,7 @@ class NoiseDecay(Frozen):
 
 
 class TargetEpsilon(Frozen):
-    """In place of a noise multiplier: the smallest z0 whose epsilon is at most this."""
+    """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
 
     target_epsilon: PositiveFloat
 
@@ -110,9 +110,9 @@ class StartConfig(Frozen):
 
 
 class PrivacyConfig(Frozen):
-    """The mechanism, in the words of privacy accounting. None means: the engine's default.
+    """The mechanism, in the terms of privacy accounting. None means the engine's default.
 
-    An entry of engines has the defaults, and says which fields it lacks.
+    An entry of engines has the defaults, and lists the fields that it lacks.
     """
 
     section = "privacy"
@@ -162,7 +162,7 @@ class PrivacyConfig(Frozen):
         return f"engine {cls.engine}" if cls.engine else ""
 
     def unread(self) -> frozenset[str]:
-        """Bounds on what is not there: groups of records, alpha_k from public records."""
+        """Bounds that do not apply: of groups of records, and of alpha_k."""
         found = {"max_records_per_group"} if self.unit == "record" else set()
         return frozenset(found | ({"max_group_scale"} if self.group_scale != "public" else set()))
 
@@ -182,17 +182,17 @@ class PrivacyConfig(Frozen):
 
 
 class TotalNoise(Frozen):
-    """In place of a learning rate: the rate at which all steps together add this much noise.
+    """Replaces a learning rate by the one at which all steps together add this much noise.
 
-    The standard deviation of a weight, without momentum (`privacy.learning_rate`). It suits other
-    numbers of records, epsilons and lengths than those it was chosen for.
+    It is the standard deviation of a weight, without momentum (`privacy.learning_rate`), and
+    transfers to other numbers of records, epsilons and steps.
     """
 
     total_noise: PositiveFloat
 
 
 class TrainingConfig(Frozen):
-    """The optimiser's side of a trial."""
+    """The optimisation of a trial."""
 
     later = frozenset({"precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"})
     epochs: int = Field(30, ge=1, le=MAX_EPOCHS, description="E; with full batches a step each")
@@ -244,7 +244,7 @@ class TrainingConfig(Frozen):
     seed: int = Field(0, ge=0, le=MAX_SEED, description="initialisation and dropout; never noise")
 
     def unread(self) -> frozenset[str]:
-        """Steps are counted in place of epochs, or they are not."""
+        """Either steps or epochs are counted."""
         return frozenset({"evaluate_every"} if self.steps is None else {"epochs"})
 
     @model_validator(mode="before")
@@ -277,7 +277,7 @@ class TrainingConfig(Frozen):
 
 
 class EvaluationConfig(Frozen):
-    """What is measured after training."""
+    """The evaluation after training."""
 
     attacks: tuple[str, ...] | None = Field(
         None, description="entries of attacks; default: all that the split allows"

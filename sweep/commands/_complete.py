@@ -1,4 +1,4 @@
-"""What a shell completes: names of sweeps, spaces and fields. Nothing here is an error."""
+"""Shell completion of names of sweeps, spaces and fields; it never raises an error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""How far the best private trial is from the baseline, and what would bring it nearer. Pure.
+"""The gap between the best private trial and the baseline, and advice to reduce it. Pure.
 
-An epsilon above `USABLE` promises little. The best trial of all is no
-answer where it has such a one.
+An epsilon above `USABLE` guarantees little, so a trial with such an epsilon is not recommended.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from trainables.errors import InvalidInput
 from trainables.figures import cost
 from trainables.privacy.mechanism import claims_privacy
 
-USABLE = 10.0  # the largest epsilon that is exported unless somebody wants a larger one
-FAR = 2.0  # times the baseline's error beyond which something should be done
+USABLE = 10.0  # the largest epsilon that is exported by default
+FAR = 2.0  # factor of the baseline's error from which advice is given
 _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
 
 
@@ -28,8 +27,8 @@ _TARGET = "privacy.noise_multiplier: {target_epsilon: 8}"
 class Gap:
     """The best trial with epsilon at most `limit` (chosen as everywhere) beside the baseline, by
     the test figure `figure`. `best` None: there is no such trial, and `least` is the smallest
-    epsilon of all. `factor` is how many times the baseline's error it makes; of a figure where more
-    is better, how many times less it has. None without a baseline.
+    epsilon of all. `factor` is its error relative to the baseline's, or the inverse ratio for a
+    figure where higher is better. None without a baseline.
     """
 
     limit: float
@@ -42,11 +41,11 @@ class Gap:
 
     @property
     def is_far(self) -> bool:
-        """Whether something should be done."""
+        """Whether the gap is large enough for advice."""
         return self.best is None or (self.factor is not None and self.factor > FAR)
 
     def sentences(self) -> list[str]:
-        """What a person must know first, and what would help where it is far."""
+        """The gap in a sentence, and advice where it is large."""
         return [self.sentence(), *(f"what would help: {words}" for words in self.helps())]
 
     def sentence(self) -> str:
@@ -69,7 +68,7 @@ class Gap:
         return f"{text}: {formats.number(self.factor, 3)} times as many errors"
 
     def helps(self) -> list[str]:
-        """What would bring the private trial nearer to the baseline, by what this sweep shows."""
+        """Advice for reducing the gap, from the trials of this sweep."""
         if not self.is_far:
             return []
         if self.best is None:
@@ -115,8 +114,8 @@ class Gap:
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
-    """How far the best trial with epsilon at most `limit` is from the baseline; None without a
-    finished trial that is no baseline, or where they have no figure in common.
+    """The gap between the best trial with epsilon at most `limit` and the baseline; None without a
+    finished trial that is no baseline, or without a common figure.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
@@ -140,7 +139,7 @@ def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
 
 
 def sentences(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[str]:
-    """What `gap` says at `limit`, else at what is usable; empty where there is nothing to say."""
+    """The sentences of `gap` at `limit`, by default `USABLE`; empty without a gap."""
     try:
         found = gap(records, limit=USABLE if limit is None else limit)
     except InvalidInput:  # no figure that every trial has
@@ -149,7 +148,7 @@ def sentences(records: Sequence[TrialRecord], *, limit: float | None = None) -> 
 
 
 def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> str | None:
-    """Why trials are not exported without a limit on epsilon; None: none has a large one."""
+    """Why trials are not exported without a limit on epsilon; None where all are small."""
     over = [record for record in chosen if _epsilon(record) > USABLE]
     if not over:
         return None
@@ -164,7 +163,7 @@ def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> st
 
 
 def _baseline_of(best: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """The trial's own baseline, else the first one on the same data, whatever its model."""
+    """The trial's baseline, else the first one on the same data, whatever its model."""
     own = select.baseline_of(best, found)
     name = _data(best)
     return own or next((group for group in found if _data(group.records[0]) == name), None)
@@ -201,8 +200,8 @@ def _with_larger_epsilon(
 
 
 def _records(record: TrialRecord) -> list[str]:
-    """What more records would do: at the same q and steps epsilon stays, and the noise of a mean
-    gradient is shared by more of them.
+    """The effect of more records: at the same q and number of steps epsilon is unchanged, and the
+    noise of a mean gradient falls.
     """
     mechanism = (record.privacy or {}).get("mechanism") or {}
     number, batch = mechanism.get("num_records"), mechanism.get("expected_batch_size")

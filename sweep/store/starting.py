@@ -1,5 +1,5 @@
-"""Sweeps that a process makes ready: it plans or starts Ray and does not hold the sweep's lock yet.
-It holds the lock of a file of its own in the home's `.starting`, so that it can be asked to stop.
+"""Sweeps that are being started: a process plans or starts Ray and does not hold the sweep's lock
+yet. It holds the lock of a separate file in the home's `.starting`, so that it can be stopped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _STOP = "stop"
 
 @contextmanager
 def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
-    """Be a process that makes the sweep `name` ready, and may run it inside the block; yields
-    whether it was asked to stop. A home that takes no file is left to who needs it.
+    """Mark this process as starting the sweep `name`, which it may run inside the block; yields a
+    function that returns whether a stop was requested. Errors of the home's disk are ignored here.
     """
     place = home / FOLDER
     claim = place / f"{name}.{os.getpid()}-{time.monotonic_ns()}"
@@ -41,12 +41,12 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
 
 
 def is_starting(home: Path, name: str) -> bool:
-    """Whether a process makes the sweep ready."""
+    """Whether a process is starting the sweep."""
     return bool(_held(home, name))
 
 
 def ask_to_stop(home: Path, name: str) -> bool:
-    """Ask every process that makes the sweep ready to stop; whether there was one."""
+    """Request every process that is starting the sweep to stop; returns whether there was one."""
     found = _held(home, name)
     for claim in found:
         (claim.parent / f"{claim.name}.{_STOP}").touch(mode=0o600)
@@ -54,7 +54,7 @@ def ask_to_stop(home: Path, name: str) -> bool:
 
 
 def _held(home: Path, name: str) -> list[Path]:
-    """The files whose process lives. What a killed one has left is removed."""
+    """The files of live processes; those of killed ones are removed."""
     held = []
     for claim in sorted(home.glob(f"{FOLDER}/*")):
         if claim.suffix == f".{_STOP}" or claim.name.rpartition(".")[0] != name:

@@ -1,4 +1,4 @@
-"""What an accountant reads of a mechanism: noise over sensitivity, and how often, as plain data."""
+"""The input of accountants: noise over sensitivity of a mechanism, with counts, as plain data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from trainables.privacy.summary import plain
 
 @dataclass(frozen=True, kw_only=True)
 class BestOf:
-    """Only the best of a secret number of independent trials leaves, each of which draws one of
-    `configurations`. The number is drawn beforehand with this `mean`, from a truncated negative
-    binomial of this `shape` (0 logarithmic, 1 geometric) or, with shape infinity, from a Poisson.
+    """The release of only the best of a secret number of independent trials, each of which draws
+    one of `configurations`. The number is drawn beforehand with this `mean`, from a truncated
+    negative binomial of this `shape` (0 logarithmic, 1 geometric) or, with shape infinity, from a
+    Poisson.
     """
 
     mean: float
@@ -25,7 +26,7 @@ class BestOf:
     configurations: tuple[Release, ...]
 
 
-# What reads the phases of a selection alone finds no noise, and so no finite epsilon.
+# A reader of the phases of a selection alone finds no noise, so no finite epsilon.
 _NO_NOISE = ((0.0, 1),)
 
 
@@ -54,7 +55,7 @@ class Release:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is released: no phase, and no reason for infinity."""
+        """Whether it is empty: no phase, and no reason for infinity."""
         return not (self.phases or self.unsampled or self.unaccounted or self.best_of)
 
     @property
@@ -66,25 +67,25 @@ class Release:
 
     @property
     def steps_in_epoch(self) -> int:
-        """Steps among which random allocation chooses one for each record."""
+        """Number of steps from which random allocation chooses one for each record."""
         return round(1 / self.sample_rate)
 
     @property
     def everything(self) -> tuple[tuple[float, int], ...]:
-        """Phases and what stands beside them: all of it, where nothing is sampled."""
+        """Phases and unsampled phases together, for releases without sampling."""
         return merged((*self.phases, *self.unsampled))
 
     def scaled(self, factor: float) -> Release:
-        """The release with `factor` times the training noise; what stands beside it stays."""
+        """The release with `factor` times the training noise; unsampled phases are unchanged."""
         return replace(self, phases=tuple((sigma * factor, count) for sigma, count in self.phases))
 
     def quieter(self, factor: float) -> Release:
-        """The release with `factor` < 1 times the noise in everything: an upper bound of it."""
+        """The release with `factor` < 1 times the noise of all phases, an upper bound."""
         beside = tuple((sigma * factor, count) for sigma, count in self.unsampled)
         return replace(self.scaled(factor), unsampled=beside)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which `from_dict` makes an equal release again."""
+        """Plain data, from which `from_dict` makes an equal release."""
         beside: dict[str, Any] = {"unsampled": plain(self.unsampled)} if self.unsampled else {}
         if self.best_of is not None:
             beside["best_of"] = {
@@ -175,7 +176,7 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
 def best_of(configurations: Iterable[Release], *, mean: float, shape: float) -> Release:
     """The release of the best of a random number of trials (see `BestOf`).
 
-    Raises: InvalidInput without a configuration, or where they differ in what they protect.
+    Raises: InvalidInput without a configuration, or where relations or units differ.
     """
     distinct = tuple(dict.fromkeys(configurations))
     kinds = {(what.neighboring_relation, what.unit) for what in distinct}
@@ -204,7 +205,7 @@ def _best_of(fields: dict[str, Any] | None) -> BestOf | None:
 
 
 def merged(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Phases with the counts of equal noise added up: composition does not mind the order.
+    """Phases with the counts of equal noise added up; composition does not depend on the order.
 
     >>> merged([(1.0, 2), (0.5, 1), (1.0, 3)])
     ((1.0, 5), (0.5, 1))

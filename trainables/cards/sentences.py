@@ -1,4 +1,4 @@
-"""The sentences of a privacy card: what holds, against whom, and what is left out."""
+"""The sentences of a privacy card: the guarantee, the adversary, and what is not covered."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _RELATIONS = {
 
 
 def neighbours(unit: str, relation: str) -> str:
-    """What one neighbouring data set has and the other one has not."""
+    """The difference between two neighbouring data sets."""
     return _RELATIONS[relation].format(unit=_UNITS[unit])
 
 
 def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
-    """What the mechanism guarantees, or that nothing finite holds."""
+    """The guarantee of the mechanism, or that no finite epsilon holds."""
     change = neighbours(mechanism.unit, mechanism.neighboring_relation)
     if math.isinf(summary.epsilon):
         return f"**No finite epsilon holds** for {change}."
@@ -55,7 +55,7 @@ def _start(mechanism: Mechanism) -> str:
 
 
 def adversary(mechanism: Mechanism) -> str:
-    """Against whom the guarantee holds: what such a person sees, and what is kept from them."""
+    """The adversary of the guarantee: its knowledge, and what is hidden from it."""
     kept = "the noise key"
     if mechanism.sampling in ("poisson", "random_allocation"):
         kept += " and which records took part in a step"
@@ -69,7 +69,7 @@ def adversary(mechanism: Mechanism) -> str:
 
 
 def not_covered(mechanism: Mechanism) -> Sequence[str]:
-    """What the guarantee leaves out."""
+    """The limits of the guarantee."""
     found = [
         "curator-only figures, computed from private records without noise: "
         + ", ".join(curator_only()),
@@ -92,7 +92,7 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
 
 
 def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> list[str]:
-    """Where each kind of randomness comes from, and who may know it."""
+    """The source of each kind of randomness, and whether it is secret."""
     if not mechanism.trains:
         return ["nothing was drawn"]
     if mechanism.reproducible_noise:
@@ -108,7 +108,7 @@ def randomness(mechanism: Mechanism, *, attempt: int, secure_noise: bool) -> lis
 
 
 def workers(mechanism: Mechanism, processes: int) -> str:
-    """Whether the N workers were parties of their own."""
+    """Whether the N workers were separate processes."""
     workers = mechanism.num_workers
     if processes < workers:
         return (

@@ -1,4 +1,4 @@
-"""Families of public encoders, and what an encoder's folder says of itself. No torch, no weights.
+"""Families of public encoders, and the descriptions of encoder folders. No torch, no weights.
 
 `covered` are those whose layers are ours under other names, so that exact clipping by record can
 train them (`model.name: bert`); every family gives frozen features (`model.name: features`).
@@ -55,7 +55,7 @@ FAMILIES: Mapping[str, Family] = {
 
 @dataclass(frozen=True, eq=False)
 class PublicEncoder:
-    """An encoder of the Hugging Face kind: its folder and what its config.json says."""
+    """An encoder of the Hugging Face kind: its folder and its config.json."""
 
     name: str
     place: Path
@@ -69,36 +69,36 @@ class PublicEncoder:
 
     @property
     def num_layers(self) -> int:
-        """How many layers it has; states are of the embeddings and of each layer."""
+        """The number of layers; states are of the embeddings and of each layer."""
         return int(self.config.get("num_hidden_layers", self.config.get("n_layers", 0)))
 
     @property
     def width(self) -> int:
-        """Of a state."""
+        """The width of a state."""
         return int(self.config.get("hidden_size", self.config.get("dim", 0)))
 
     @property
     def positions(self) -> int:
-        """How many pieces it reads at once, those at the ends included."""
+        """The number of pieces that it reads at once, those at the ends included."""
         first = self.first_position if self.family.has_first_positions else 0
         return int(self.config.get("max_position_embeddings", 512)) - first
 
     @property
     def first_position(self) -> int:
-        """The row of the first piece's position in the table of a family that leaves some out."""
-        # MPNet's is fixed, whatever its config says of padding.
+        """The row of the first piece's position, for families that skip some rows of the table."""
+        # MPNet's is fixed, whatever the padding in its config.
         padding = 1 if self.model_type == "mpnet" else self.config.get("pad_token_id", 1)
         return int(padding) + 1
 
     @property
     def default_layers(self) -> tuple[int, ...]:
-        """Whose states are features where nothing is said: the middle one, which knows most of
-        words, and the last."""
+        """Default layers of features: the middle one, with the most information on words, and the
+        last."""
         return tuple(dict.fromkeys(((self.num_layers + 1) // 2, self.num_layers)))
 
     @property
     def licence(self) -> str:
-        """In the words of its README.md; "not stated" without."""
+        """The licence in its README.md; "not stated" without."""
         try:
             text = (self.place / "README.md").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -108,14 +108,14 @@ class PublicEncoder:
 
     @property
     def provenance(self) -> str:
-        """What is public in it, for a card."""
+        """Its provenance, for a card."""
         return (
             f"the public encoder {self.name} ({self.family.name}, {self.num_layers} layers of width"
             f" {self.width}, licence {self.licence}; what it learnt from is not known here)"
         )
 
     def digest(self) -> str:
-        """SHA-256 over the files that it is made of, by name and content."""
+        """SHA-256 over its files, by name and content."""
         return _digest(tuple((f, f.stat().st_mtime_ns) for f in hub.files_of(self.place)))
 
 
@@ -132,7 +132,7 @@ def _digest(files: tuple[tuple[Path, int], ...]) -> str:
 
 
 def read_public(encoder: str) -> PublicEncoder:
-    """What the folder or hub name `encoder` is; weights and tokenizer are there, none is read.
+    """The description of folder or hub name `encoder`; weights and tokenizer exist, unread.
 
     Raises: InvalidData for one that cannot be found or used, or is damaged.
     """
@@ -169,7 +169,7 @@ def _json(file: Path, encoder: str) -> dict[str, Any]:
 
 
 def _refuse_code(place: Path, config: Mapping[str, Any], encoder: str) -> None:
-    """No code that comes with weights is ever run."""
+    """Refuse an encoder that needs its own code, which is never run."""
     tokenizer = place / "tokenizer_config.json"
     own = _json(tokenizer, encoder) if tokenizer.is_file() else {}
     if "auto_map" in config or "auto_map" in own:

@@ -1,8 +1,7 @@
-"""Where an encoder of the Hugging Face kind lies: a folder, or a name of the hub.
+"""Finds an encoder of the Hugging Face kind: a folder, or a name of the hub.
 
-A name is looked for among what this machine has kept of the hub, then fetched: first what says what
-it is, then, once that is known to be of use, its weights. One request shows whether there is a
-network, so that nothing is tried again and again without one.
+A name is searched in the local cache of the hub, then fetched: first its description, then, if it
+is usable, its weights. One request tests the network, so that nothing is retried without one.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _PATIENCE = 10.0  # seconds for the one request
 
 
 def place_of(encoder: str) -> Path:
-    """The folder of an encoder; of one that the hub has, with all but its weights in any case.
+    """The folder of an encoder; that of a hub name may lack its weights.
 
     Raises: InvalidData where there is neither such a folder nor, here or on the hub, such a name.
     """
@@ -68,7 +67,7 @@ def weight_files(place: Path) -> list[Path]:
 
 
 def files_of(place: Path) -> list[Path]:
-    """All files of the encoder in `place`: what says what it is, then the weights."""
+    """All files of the encoder in `place`: its description, then the weights."""
     small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
     return [*small, *weight_files(place)]
 

@@ -1,7 +1,7 @@
-"""A public encoder of any family, as it is: fixed, for features alone.
+"""A fixed public encoder of any family, for features alone.
 
-Records of equal length are read together and nothing is padded, so a record's states are the same
-whatever stands beside it. A record of more pieces than there are positions is read in windows.
+Records of equal length are read together without padding, so a record's states do not depend on the
+other records. A record of more pieces than there are positions is read in windows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HubStates:
 
 
 class HubEncoder:
-    """No module: nothing trains it. Weights are read at the first use: kept rows need none."""
+    """No module: it is not trained. Weights are read at the first use; cached rows need none."""
 
     def __init__(self, public: PublicEncoder) -> None:
         self.public = public
@@ -56,7 +56,7 @@ class HubEncoder:
 
     @torch.no_grad()
     def layer_states(self, batch: PackedBatch) -> HubStates:
-        """A token is its first piece, a record the mean of its pieces."""
+        """The state of a token is its first piece's, that of a record the mean of its pieces'."""
         pieces = batch.inputs["pieces"].numpy()
         lengths = batch.inputs["piece_lengths"].numpy()
         first = batch.inputs["first_piece"].numpy()
@@ -102,8 +102,8 @@ class _Window:
     record: int
     start: int
     stop: int
-    skip: int = 0  # 1 where a begin is put before
-    ends: bool = True  # whether its last piece is the record's own end
+    skip: int = 0  # 1 with a begin piece
+    ends: bool = True  # whether its last piece is the end of the record
 
     @property
     def length(self) -> int:
@@ -115,7 +115,7 @@ class _Window:
 
 
 def _cut(record: int, start: int, stop: int, limit: int) -> Iterator[_Window]:
-    """The record's own windows: one where it fits, else pieces of at most `limit`."""
+    """The windows of a record: one where it fits, else pieces of at most `limit`."""
     if stop - start <= limit:
         yield _Window(record, start, stop)
         return

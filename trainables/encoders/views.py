@@ -1,7 +1,8 @@
-"""Views of a record: its text with the values of its slots swapped for others of public lists.
+"""Views of a record: its text with the values of its slots replaced by others from public lists.
 
-A view is a function of the record, its number and public lists alone, so it keeps what one record
-can change. A value is swapped for one of as many words, so that a view has the record's tags.
+A view is a function of the record, its number and public lists alone, so the sensitivity to one
+record is unchanged. A value is replaced by one with as many words, so that a view has the record's
+tags.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _AT_ONCE = 10_000  # records whose texts are held
 
 
 def kind_of(slot: str) -> str:
-    """What a slot's values are, as far as its name says.
+    """The kind of a slot's values, by its name.
 
     >>> kind_of("toloc.city_name"), kind_of("city"), kind_of("name")
     ('city', 'city', 'name')
@@ -67,12 +68,12 @@ def spans(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
 def swapped(
     tokens: Sequence[str], tags: Sequence[str], values: Values, *, view: int
 ) -> tuple[str, ...]:
-    """View number `view` (from 1) of a record: every value that there is a list for is another."""
+    """View number `view` (from 1) of a record, with every value that has a list replaced."""
     found = list(tokens)
     for number, (slot, start, stop) in enumerate(spans(tags)):
         listed = values.get((kind_of(slot), stop - start), ())
         if listed:
-            # A draw of its own for each record, view and place, from public names.
+            # An independent draw for each record, view and place, from public names.
             text = json.dumps([list(tokens), view, number]).encode()
             draw = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
             found[start:stop] = listed[draw % len(listed)]

@@ -1,8 +1,8 @@
-"""How a tokenizer of the Hugging Face kind cuts the words of an utterance.
+"""Cuts the words of an utterance by a tokenizer of the Hugging Face kind.
 
-Words are cut one by one, each as it is cut in the middle of a text: after a space. A tokenizer of
-whole texts may not put that space there itself (byte-level BPE: "Boston" and " Boston" are other
-pieces), so it is found out by trying which way the words of a text become the pieces of the text.
+Words are cut one by one, each as in the middle of a text, after a space. A tokenizer of whole texts
+may not add that space (byte-level BPE: "Boston" and " Boston" have different pieces), so the way in
+which the words of a text give the pieces of the text is determined by trying.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PROBE = ("of", "the", "day", "Boston", "half")
 
 @dataclass(frozen=True, eq=False)
 class WordCutter:
-    """Pieces of words; `begin` and `end` stand around a record, `unknown` for a word of none."""
+    """Pieces of words; `begin` and `end` enclose a record, `unknown` is a word without pieces."""
 
     tokenizer: Any
     before: str  # put in front of each word
@@ -38,7 +38,7 @@ class WordCutter:
 
 
 def tokenizer_in(place: Path) -> Any:
-    """The tokenizer in a folder; nothing of the folder is run.
+    """The tokenizer in a folder, without running any of its code.
 
     Raises: InvalidData where none loads, or it does not know which word a piece is of.
     """
@@ -56,7 +56,7 @@ def tokenizer_in(place: Path) -> Any:
 
 
 def word_cutter(tokenizer: Any, *, place: str) -> WordCutter:
-    """How `tokenizer` cuts words.
+    """The word cutter of `tokenizer`.
 
     Raises: InvalidData for one that puts other than one piece before and one behind a record, or
         whose words of a text are not cut at its spaces.

@@ -1,12 +1,12 @@
-"""How a step is taken: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD.
+"""Engines take the steps of training: plain SGD, eDP-SGD (Dupuy et al. 2021), per-example DP-SGD.
 
-An entry is a file without torch, so that a plan and a picture read it at no cost:
+An entry is a file without torch, so that plans and charts read it at no cost:
 
     DEFAULT         of one entry: the engine of a config that names none
     BASELINE        of one entry: the engine without privacy that others are measured against
     KIND            private (clips and adds noise) | plain | prior (takes no step)
     TASKS           the tasks that it trains
-    LOOK            how it is shown
+    LOOK            its label, colours and mark in charts
     PAPER_FIGURE    whether the paper's epsilon is of its noise schedule
     AUDITED         fields of the configs whose step `sweep audit` runs
     Config          its fields of `privacy`, with their defaults
@@ -36,7 +36,7 @@ _HOMES = {"audit_step": "_audit", "GradientSource": "_gradient"}
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that reading an entry does not load torch.
+    # Imported late, so that reading an entry does not load torch.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, '_engine')}"), name)

@@ -22,12 +22,12 @@ from trainables.system.communication import Alone
 _WIDTHS = (64, 128, 256)  # groups of different size, so that data-dependent alpha_k differ
 _FALSE_ALARM = 1e-4
 _DELTA = 1e-5
-_HUGE = 1e3  # gradients of this many C leave nothing to the clip but the direction
+_HUGE = 1e3  # gradients of this many C, of which clipping keeps only the direction
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Neighbouring inputs: for each unit that has records, their rows in the table."""
+    """Neighbouring inputs: the rows in the table of each unit with records."""
 
     name: str
     left: tuple[tuple[int, ...], ...]
@@ -83,7 +83,7 @@ def _audit_epoch(
         share = _FALSE_ALARM / (2 * len(pairs))
         found.append(effective_multiplier(left, right, groups=groups, false_alarm=share))
     worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
-    # Fresh calls on the worst pair, so that having chosen it does not count.
+    # New calls on the worst pair, so that its choice causes no bias.
     again = max(2, calls // 4)
     names = seed, len(pairs)
     left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, names, model)
@@ -110,8 +110,8 @@ def _audit_epoch(
 def _inputs(mechanism: Mechanism) -> tuple[torch.Tensor, list[_Pair]]:
     """A table of gradients and the pairs of neighbouring inputs made of its rows.
 
-    Row 0 is harmless. In each group alone, and in all together, rows of opposite huge gradients:
-    the neighbour that turns a clipped gradient around. One row is not finite.
+    Row 0 is harmless. Each group alone, and all together, have rows of opposite huge gradients, for
+    neighbours that reverse a clipped gradient. One row is not finite.
     """
     bound, width = mechanism.max_grad_norm, sum(_WIDTHS)
     rows = [torch.full((width,), 0.1 * bound / math.sqrt(width))]
@@ -154,7 +154,7 @@ def _release(
     names: tuple[int, int],
     model: _Toy = ChosenGradients,
 ) -> tuple[np.ndarray, np.ndarray, list[slice]]:
-    """What `calls` steps on either input release, times M: [calls, D] each, and the groups."""
+    """The releases of `calls` steps on either input, times M: [calls, D] each, and the groups."""
     sides = []
     groups: list[slice] = []
     for units in (pair.left, pair.right):
@@ -175,7 +175,7 @@ def _engine(
     names: tuple[int, int],
     model: _Toy = ChosenGradients,
 ) -> Engine:
-    """The mechanism's engine on this input, its group scales settled on the harmless row."""
+    """The mechanism's engine on this input, its group scales fixed by the harmless row."""
     batch = ChosenBatch(_draw(mechanism, ((0,),)))
     engine: Engine = catalogue.entry("engines", mechanism.engine).make(
         model(_WIDTHS),

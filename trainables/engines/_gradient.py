@@ -1,5 +1,5 @@
-"""Sums of gradients into a flat buffer: by the layers' books where kept, else by `torch.func` where
-a model can be taken apart into records, else by autograd, a pass for each unit."""
+"""Sums of gradients into a flat buffer: by book-keeping where supported, else by `torch.func`
+for models that can be split into records, else by autograd with a pass for each unit."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class GradientSource:
 
 
 class _LossRecorder:
-    """A model that keeps the losses of its last pass: they are reported without a second one."""
+    """A model that keeps the losses of its last pass, so that reporting needs no second one."""
 
     def __init__(self, model: nn.Module, precision: Precision) -> None:
         self._model = model

@@ -1,7 +1,7 @@
 """The step of both private engines: clip each unit, sum, add noise. They differ in the mechanism.
 
-Where a unit is one record this is DP-SGD (Abadi et al. 2016), where it is a worker's batch it is
-eDP-SGD (Dupuy et al. 2021, Algorithm 1); between them lies every micro-batch size.
+With one record a unit this is DP-SGD (Abadi et al. 2016), with a worker's batch it is eDP-SGD
+(Dupuy et al. 2021, Algorithm 1); other micro-batch sizes are between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trainables.privacy.sampling import Draw
 
 
 class PrivateEngine(Engine):
-    """Releases, a step, (sum of clipped units + Gaussian noise) / M as its mechanism says.
+    """Releases (sum of clipped units + Gaussian noise) / M in each step, by its mechanism.
 
     `group_scale` float64[K] is the alpha_k of the next step.
     """
@@ -45,7 +45,7 @@ class PrivateEngine(Engine):
         if keep_draws_secret is not None and mechanism.is_private:
             keep_draws_secret()
         self._buffers = [(name, b, b._version) for name, b in model.named_buffers()]
-        # 1 for all until a data-dependent source has had its first step.
+        # 1 for all before the first step of a data-dependent source.
         self.group_scale: Tensor
         self._set_scale(scaling.fixed(len(self.layout.names)))
         self._scale_is_known = mechanism.group_scale == "none"
@@ -53,7 +53,7 @@ class PrivateEngine(Engine):
             self._take_public_scale(setup.public_batch)
 
     def _divisor(self, draw: Draw) -> float:
-        """M, fixed: dividing by what was drawn would release how much that was."""
+        """M, fixed, because dividing by the drawn number would release it."""
         return float(self._mechanism.num_microbatches)
 
     def _fill(self, draw: Draw, *, epoch: int, index: int) -> StepStats:
@@ -68,26 +68,26 @@ class PrivateEngine(Engine):
         """As `Engine.step`; the first one also settles `first_step_noised`."""
         stats = super().step(epoch, step)
         if not self._scale_is_known:
-            # Read off what the step released: post-processing, so free.
+            # Computed from the step's release; post-processing costs no epsilon.
             self._set_scale(scaling.from_norms(self._flat.group_norms()))
         return stats
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Also alpha_k, and whether it is settled."""
+        """Also alpha_k, and whether it is fixed."""
         return super().state_dict() | {
             "group_scale": self.group_scale.clone(),
             "group_scale_is_known": torch.tensor(self._scale_is_known),
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a `state_dict`."""
         super().load_state_dict(state)
         self._set_scale(state["group_scale"])
         self._scale_is_known = bool(state["group_scale_is_known"])
 
     def _add_clipped(self, draw: Draw) -> tuple[StepStats, float]:
         """The sum of this process' clipped units, in original scale: the flat buffer times the
-        factor returned, which the noise's pass over it takes along.
+        returned factor, which the pass that adds the noise applies.
         """
         bound = self._mechanism.max_grad_norm
         hook = self._hook
@@ -95,7 +95,7 @@ class PrivateEngine(Engine):
         together = source.per_unit or (source.per_record and bool((draw.sizes <= 1).all()))
         plan = list(passes(draw, limit=self._physical, units_apart=not together))
         weights = draw.weights
-        # A lone unit is clipped where it lies; others are summed from a second buffer.
+        # A single unit is clipped in place; several are summed from a second buffer.
         lone = int((draw.sizes > 0).sum()) == 1
         norms = []
         factor = 1.0
@@ -153,7 +153,7 @@ class PrivateEngine(Engine):
             segments = self._segments(std)
         first_worker = self.comm.rank * self._local_workers
         stream = self._key.stream(*self._stream, first_worker, index)
-        # A lone process' sum is complete: its noise and Adam's step are one pass.
+        # The sum of a single process is complete, so noise and Adam's step are one pass.
         alone = self.comm.world_size == 1 and self._local_workers == self._mechanism.num_workers
         self._is_updated = bool(
             add_noise_(
@@ -168,7 +168,7 @@ class PrivateEngine(Engine):
         )
 
     def _noise_stds(self, epoch: int) -> list[float]:
-        """As `_add_noise` puts it in, summed over all workers and divided by M."""
+        """The noise of `_add_noise`, summed over all workers and divided by M."""
         mechanism = self._mechanism
         std = mechanism.worker_noise_std_at(epoch) * math.sqrt(mechanism.num_workers)
         std /= mechanism.num_microbatches
@@ -186,7 +186,7 @@ class PrivateEngine(Engine):
         return merged
 
     def _set_scale(self, alpha: Tensor) -> None:
-        self.group_scale = alpha.cpu()  # settled once, read at every step
+        self.group_scale = alpha.cpu()  # fixed once, read at every step
         self._alphas: list[float] = alpha.tolist()
         self._hook = GradientHook(
             max_grad_norm=self._mechanism.max_grad_norm,
@@ -205,7 +205,7 @@ class PrivateEngine(Engine):
         self._set_scale(scaling.capped(alpha, self._mechanism.max_group_scale))
 
     def _take_raw_scale(self, draw: Draw) -> None:
-        """The paper's alpha_k: norms of the first mean gradient, a release that no noise covers."""
+        """The paper's alpha_k: norms of the first mean gradient, released without noise."""
         self._flat.zero_()
         for part in passes(draw, limit=self._physical, units_apart=False):
             self._add_piece(draw, part, draw.weights, self._flat)

@@ -1,7 +1,7 @@
-"""A tiny real model whose per-record gradient is whatever one chooses: for audits and tests.
+"""A tiny model with chosen per-record gradients, for audits and tests.
 
-loss_i = sum over groups k of W_k x_ik, so record i's gradient in group k is x_ik, wherever the
-weights are.
+loss_i = sum over groups k of W_k x_ik, so record i's gradient in group k is x_ik, whatever the
+weights.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainables.privacy.sampling import Draw
 
 
 class ChosenGradients(nn.Module):
-    """A batch is float32[B, sum of widths]: the gradient each record is to have."""
+    """A batch is float32[B, sum of widths]: the gradient of each record."""
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class ChosenRecords:
 
 
 class ChosenBatch:
-    """A sampler that gives the draw `now`, whatever the step, until it is exchanged."""
+    """A sampler that returns the draw `now` at every step, until it is replaced."""
 
     def __init__(self, draw: Draw) -> None:
         self.now = draw

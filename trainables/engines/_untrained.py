@@ -1,4 +1,4 @@
-"""The engine of a model that is measured as it begins: it has no step."""
+"""The engine of a model that is evaluated without training; it takes no step."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from trainables.privacy.sampling import Draw
 
 
 class UntrainedEngine(Engine):
-    """Reads no record. Its mechanism has no steps, so that its epoch is over at once."""
+    """Reads no record. Its mechanism has no steps, so its epoch ends at once."""
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
-        """Nothing is done, and there is no figure of it."""
+        """Do nothing; returns no figure."""
         return {}
 
     def step(self, epoch: int, step: int) -> StepStats:
-        """Raises: TrialFailed, always: a step would read records that nothing pays for."""
+        """Raises: TrialFailed, always, because a step would read records without a charge."""
         raise TrialFailed("expected no step of a model that is not trained, got one")
 
     def _divisor(self, draw: Draw) -> float:

@@ -1,8 +1,7 @@
-"""No step at all: the model as it begins, from public knowledge alone. Epsilon 0.
+"""No training: the initial model, from public knowledge alone. Epsilon 0.
 
-What labels' names say before any private record is read (`model.prior: names`), as a trial of its
-own: the error that a guarantee of no loss at all would buy, the third denominator beside the same
-model without privacy and the best one of the space.
+Its error is that of the labels' names before any private record is read (`model.prior: names`), a
+third reference beside the same model without privacy and the best trial of the space.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ class Config(PrivacyConfig):
 
 
 def check(mechanism: Mechanism) -> None:
-    """It runs any: nothing is released."""
+    """Accept every mechanism, because nothing is released."""
 
 
 def make(model: nn.Module, mechanism: Mechanism, setup: Setup) -> Engine:
     """An engine that leaves the model as it is.
 
-    Raises: InvalidInput where `mechanism` is another engine's.
+    Raises: InvalidInput where `mechanism` is of another engine.
     """
     from trainables.engines._engine import refuse_other
     from trainables.engines._untrained import UntrainedEngine

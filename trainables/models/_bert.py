@@ -112,7 +112,7 @@ class Bert(NluModel):
         return word_cutter(self.tokenizer, place=self.provenance).table(types)
 
     def keep_pieces(self, count: int) -> None:
-        """Forget all pieces but `count` (see `encoders.vocabulary`) and all but the first
+        """Remove all pieces but `count` (see `encoders.vocabulary`) and all but the first
         positions.
 
         Raises: InvalidInput for an encoder without a vocabulary, or with a smaller one.
@@ -130,14 +130,14 @@ class Bert(NluModel):
         self.sizes = replace(self.sizes, vocabulary=count, positions=positions)
 
     def hidden_states(self, batch: PackedBatch) -> tuple[Tensor, ByLength]:
-        """Top layer's rows [P, width], one a piece."""
+        """The top layer's rows [P, width], one for each piece."""
         layout = by_length(batch.inputs["piece_lengths"])
         *_, top = self._states(batch, layout)
         return top, layout
 
     def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """The embeddings, then each layer. A token is its first piece, a record the mean of its
-        pieces."""
+        """The embeddings, then each layer. The state of a token is that of its first piece, that of
+        a record the mean of its pieces."""
         layout = by_length(batch.inputs["piece_lengths"])
         first = layout.place.index_select(0, batch.inputs["first_piece"])
         states = tuple(self._states(batch, layout))
@@ -167,7 +167,7 @@ class Bert(NluModel):
             yield x
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """A token is its first piece, a record its [CLS]."""
+        """The vector of a token is that of its first piece, that of a record its [CLS]."""
         x, layout = self.hidden_states(batch)
         tokens = time_major(batch.lengths)
         first = batch.inputs["first_piece"].index_select(0, tokens.source)

@@ -1,4 +1,4 @@
-"""Where a BERT's weights come from, and their names in `transformers`, both ways."""
+"""Sources of a BERT's weights, and the mapping to their names in `transformers`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _DISTILBERT = {
 
 @dataclass(frozen=True)
 class BertSizes:
-    """What an encoder is made of."""
+    """The sizes of an encoder."""
 
     vocabulary: int
     width: int
@@ -124,7 +124,7 @@ def load_encoder(public: PublicEncoder, layers: int) -> Source:
 
 
 def _own_weights(place: Path) -> dict[str, Tensor]:
-    """Those that `sweep pretrain` left in `place`."""
+    """The weights written by `sweep pretrain` in `place`."""
     try:
         return tensors.load(place / _FILE)
     except (OSError, ValueError, SafetensorError):

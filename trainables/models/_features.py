@@ -1,4 +1,4 @@
-"""The module of `features`: heads over rows that a fixed encoder gives."""
+"""The module of `features`: heads over rows of a fixed encoder."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _NO_NAMES = (
 
 
 class FixedEncoder:
-    """An encoder from its folder, and how its states become rows. No module: nothing trains it."""
+    """An encoder from its folder, and the recipe of its rows. No module: it is not trained."""
 
     def __init__(self, config: Config) -> None:
         source: FixedSource = source_of(config.encoder)
         self.source = source
         self.encoder = source.encoder
         self.provenance = source.provenance
-        self.cache_dir: Path | None = None  # where moments are kept that the encoder has not
+        self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
         self.layers = _chosen(config, source)
         self.names = source.names if config.prior == "names" else None
@@ -89,7 +89,7 @@ class FixedEncoder:
 
     @cached_property
     def own(self) -> Recipe:
-        """How states become the rows that the heads read."""
+        """The recipe of the rows that the heads read."""
         config = self._config
         if config.whitening is None:  # no moments are read
             return Recipe(self.encoder, self.layers, (None, None), config.neighbors)
@@ -104,7 +104,7 @@ class FixedEncoder:
 
     @cached_property
     def reads_names(self) -> Recipe:
-        """What names score are rows of the default recipe: mostly those that the heads read."""
+        """The recipe of the rows that names score: the default one, mostly that of the heads."""
         config, source = self._config, self.source
         is_default = self.layers == source.layers and (
             (config.whitening, config.components, config.neighbors) == (SHRINKAGE, None, False)
@@ -118,8 +118,8 @@ class FixedEncoder:
     @torch.no_grad()
     def rows(self, batch: PackedBatch) -> dict[str, Tensor]:
         """`tokens` [T, token_width] and `records` [B, record_width] of a batch of the encoder, the
-        constant entry last; with names what they are scored by, `token_names` [T, 3 + N] and
-        `record_names` [B, N]."""
+        constant entry last; with names also the inputs of their scores, `token_names` [T, 3 + N]
+        and `record_names` [B, N]."""
         states = self.encoder.layer_states(batch)
         own = self.own.of_states(states, batch)
         found = {
@@ -134,7 +134,7 @@ class FixedEncoder:
         return found
 
     def name_vectors(self, schema: LabelSchema) -> tuple[Tensor, Tensor] | None:
-        """[intents, N] and [tags, 3 + N] by which rows of names become scores; None without."""
+        """[intents, N] and [tags, 3 + N], which map rows of names to scores; None without."""
         if self.names is None:
             return None
         intents = self.names.vectors(self.reads_names.of_names(schema.intents))
@@ -203,7 +203,7 @@ class Features(NluModel):
 
     @property
     def knows_names(self) -> bool:
-        """Whether it says something of a record before the first step."""
+        """Whether it predicts labels from their names before the first step."""
         return self.tag_names is not None
 
     def feature_table(self, types: Sequence[str]) -> FixedTable:
@@ -211,7 +211,7 @@ class Features(NluModel):
         return FixedTable(self.fixed, self.fixed.encoder.feature_table(types))
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
-        """Rows that were computed once for this corpus, encoder and recipe."""
+        """Batches of the cached rows of this corpus, encoder and recipe."""
         self.fixed.cache_dir = cache_dir
         return Loader(corpus, self._table(corpus, corpus, cache_dir=cache_dir))
 
@@ -244,8 +244,8 @@ class Features(NluModel):
         return cache.CachedTable(rows, corpus.offsets)
 
     def save_public(self, folder: Path) -> None:
-        """Write into `folder` the public moments that an encoder does not bring: with them an
-        exported model gives the same rows without looking for them again."""
+        """Write into `folder` the computed public moments of an encoder without them, so that an
+        exported model gives the same rows without computing them again."""
         fixed = self.fixed
         if fixed.source.has_own_moments or not fixed.whitens:
             return
@@ -253,7 +253,7 @@ class Features(NluModel):
         save_moments(moments, folder / MOMENTS, layers=fixed.layers)
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The rows of a batch; behind each what the names score it."""
+        """The rows of a batch, each followed by its scores of names."""
         layout = time_major(batch.lengths)
         of_tokens, of_records = self._of_names(batch)
         return Encoded(
@@ -270,7 +270,7 @@ class Features(NluModel):
             tokens, records = batch.inputs["tokens"], batch.inputs["records"]
             return tokens.new_zeros(len(tokens), 0), records.new_zeros(len(records), 0)
         of_tokens = batch.inputs["token_names"]
-        # Full batches come again and again, and no step changes what the names score.
+        # Full batches repeat, and no step changes the scores of names.
         if self._last_scores is None or self._last_scores[0] is not of_tokens:
             self._last_scores = (
                 of_tokens,
@@ -315,8 +315,8 @@ class Features(NluModel):
         """[B]: cross-entropy of the intent plus `tag_weight` times the sum of the tokens' own, in
         nats.
 
-        Unlike the models with learnt transitions, tokens are trained one by one. Of several views
-        it is the mean, so that a record's gradient is the mean of its views'.
+        Unlike in models with learnt transitions, the losses of tokens are independent. With several
+        views it is their mean, so that a record's gradient is the mean of its views'.
         """
         number = batch.num_records
         views = len(batch.inputs["records"]) // number

@@ -1,4 +1,4 @@
-"""What every intent-and-slot model has: two heads, a CRF, losses and predictions, one a record.
+"""The base of intent-and-slot models: two heads, a CRF, losses and predictions by record.
 
 A model adds `encode`, from packed inputs to one vector a token and one a record. Nothing in a model
 mixes records (no batch normalisation), so per-record losses and scores do not depend on what else
@@ -45,10 +45,10 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class LayerStates:
-    """What each layer of an encoder makes of a batch, the lowest first.
+    """The states of each layer of an encoder for a batch, the lowest first.
 
-    `tokens[k]` [T, D_k], rows in the batch's own order; `records[k]` [B, E_k], a mean over the
-    record's rows.
+    `tokens[k]` [T, D_k], rows in the batch's order; `records[k]` [B, E_k], a mean over the record's
+    rows.
     """
 
     tokens: tuple[Tensor, ...]
@@ -57,7 +57,7 @@ class LayerStates:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model says of a batch; records and tokens in the batch's order, tokens packed.
+    """A model's predictions for a batch; records and tokens in the batch's order, tokens packed.
 
     `intent_log_probs` [B, K]; `tag_paths` int64[T], the best path of each record; `path_log_prob`
     [B], its posterior log-probability; `token_marginals` [T, L]; `intent_losses` and `tag_losses`
@@ -85,8 +85,8 @@ class BestLabels:
 class NluModel(nn.Module, ABC):
     """An intent classifier and slot tagger over packed batches.
 
-    `provenance` says which pretrained parts went in. Dropout is drawn by record from a public seed:
-    the step's where `begin_step` names one, else a fresh draw of torch's global generator a pass.
+    `provenance` names the pretrained parts. Dropout is drawn by record from a public seed: the
+    step's where `begin_step` sets one, else a new draw of torch's global generator for each pass.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class NluModel(nn.Module, ABC):
 
     @abstractmethod
     def feature_table(self, types: Sequence[str]) -> FeatureTable:
-        """What `encode` needs of each distinct token, ready to be collated by token id."""
+        """The inputs of `encode` for each distinct token, to be collated by token id."""
 
     def loader(self, corpus: Corpus, *, cache_dir: Path) -> Loader:
-        """Batches of a corpus for this model; what is derived of the corpus lies in `cache_dir`."""
+        """Batches of a corpus for this model; derived data are kept in `cache_dir`."""
         return Loader(corpus, self.feature_table(corpus.types))
 
     @abstractmethod
@@ -117,8 +117,8 @@ class NluModel(nn.Module, ABC):
 
     @abstractmethod
     def layer_states(self, batch: PackedBatch) -> LayerStates:
-        """What every layer makes of tokens and records: features for heads that are trained on a
-        fixed encoder, and for pretraining."""
+        """The states of every layer for tokens and records, as features of a fixed encoder and for
+        pretraining."""
 
     def training_loader(self, corpus: Corpus, loader: Loader, *, cache_dir: Path) -> Loader:
         """Where the records of a step come from: `loader`, which has those that are measured."""
@@ -139,7 +139,7 @@ class NluModel(nn.Module, ABC):
     def losses(self, batch: PackedBatch) -> Tensor:
         """[B]: cross-entropy of the intent plus negative log-likelihood of the tags, in nats.
 
-        A label that the schema lacks (-1) teaches nothing: its part of the loss is 0.
+        The part of the loss of a label that the schema lacks (-1) is 0.
         """
         encoded = self.encode(batch)
         intent, emissions = self._heads(encoded)

@@ -64,15 +64,15 @@ class Config(EncoderConfig):
     lora_alpha: PositiveFloat = Field(16.0, description="lora: what they add is times alpha / rank")
 
     def unread(self) -> frozenset[str]:
-        """A loaded encoder has sizes of its own; a frozen one no tables to train."""
+        """Sizes defined by a loaded encoder, and the tables of a frozen one."""
         found = super().unread() | (frozenset() if self.encoder == "scratch" else _OF_SCRATCH)
         found |= frozenset() if self.trained == "lora" else _OF_LORA
         return found if self.trained == "all" else found | {"freeze_embeddings"}
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Refuse an encoder of `sweep pretrain` that has learnt from the records themselves, and one
-    that cannot be trained, before any trial starts.
+    """Refuse an encoder of `sweep pretrain` that was trained on the trial's records, and one that
+    cannot be trained.
 
     Raises: InvalidInput for such an encoder.
     """

@@ -1,4 +1,4 @@
-"""Linear heads on the features of a fixed encoder: for few records and a strong guarantee.
+"""Linear heads on the features of a fixed encoder, for few records and a strong guarantee.
 
 The encoder is public and never trained here; its features are computed once for a corpus. A tag
 head reads a token's row, an intent head the record's. The noise of a logit then grows with the norm
@@ -113,10 +113,10 @@ def _is_made(name: str) -> bool:
 
 
 def require_usable(config: Config, data: DataConfig) -> None:
-    """Refuse an encoder that has learnt from the records themselves: no epsilon would cover it; and
-    one that cannot be used, before any trial starts.
+    """Refuse an encoder that was trained on the trial's records, which no epsilon would cover, and
+    one that cannot be used.
 
-    Raises: InvalidInput for such an encoder, and for one that is not there.
+    Raises: InvalidInput for such an encoder, and for one that does not exist.
     """
     if config.views > 1 and data.name in config.view_corpora:
         raise InvalidInput(
@@ -141,10 +141,10 @@ def require_usable(config: Config, data: DataConfig) -> None:
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Features:
-    """Heads that start at 0; nothing is drawn from `seed`.
+    """Heads with initial weights 0; nothing is drawn from `seed`.
 
     Raises: InvalidInput where the encoder cannot be found, a layer does not exist or whitening is
-        wanted of an encoder without moments; InvalidData where its folder is damaged.
+        selected for an encoder without moments; InvalidData where its folder is damaged.
     """
     from trainables.models._features import Features
 

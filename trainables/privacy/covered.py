@@ -1,4 +1,4 @@
-"""What no mechanism is, and what no theorem covers: refused however a mechanism is made."""
+"""Checks of every mechanism: values out of range, and combinations that no theorem covers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def refuse_out_of_range(mechanism: Mechanism) -> None:
-    """Raises: InvalidInput for a number that no mechanism has."""
+    """Raises: InvalidInput for a number out of range."""
     if not 0 < mechanism.delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={mechanism.delta}")
     for name in (

@@ -1,4 +1,4 @@
-"""From a config to its mechanism, the one object that is planned, run and accounted."""
+"""From a config to its mechanism, which planning, training and accounting share."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def _of_synthesis(
 ) -> Mechanism:
     """Stages on the same records, and the histogram that their prompts are drawn from.
 
-    Shuffled pairs: the programs of two records are exchanged, so each record is in two pairs, and
-    both records are in the same two. The couple is the unit: it is drawn, clipped and counted as
-    one. A record that is replaced replaces its couple, so `epsilon_replace_one` covers a record;
-    one more or less would couple the others anew, which nothing here covers.
+    With shuffled pairs the programs of two records are exchanged, so each record is in two pairs,
+    and both records are in the same two. The couple is the unit, which is drawn, clipped and
+    counted as one. Replacing a record replaces its couple, so `epsilon_replace_one` covers a
+    record; adding or removing one would change other couples, which is not covered.
     """
     synthesis, privacy, training = config.synthesis, config.privacy, config.training
     if synthesis.shuffle_pairs:
@@ -108,8 +108,8 @@ def with_noise(config: TrialConfig, z: float) -> TrialConfig:
 
 
 def with_other_stage(mechanism: Mechanism, config: TrialConfig) -> Mechanism:
-    """What one noise multiplier pays for: this trial's stage and, where another trial trains the
-    other one, that one too.
+    """The config of all stages that one noise multiplier covers: this trial's and, where another
+    trial trains the other one, that one too.
     """
     other = config.synthesis.other_epochs
     if not config.generates or other is None:
@@ -169,9 +169,9 @@ def build_from(
 
 
 def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int, num_records: int) -> int:
-    """How many records are clipped as one: what is set, or a worker's whole batch.
+    """The number of records clipped as one: the configured one, or a worker's whole batch.
 
-    Raises: InvalidInput for a batch that the records, the workers or micro-batches cannot make up.
+    Raises: InvalidInput for a batch that does not fit the records, the workers or micro-batches.
     """
     if batch > num_records:
         raise InvalidInput(

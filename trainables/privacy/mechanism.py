@@ -1,5 +1,5 @@
-"""The mechanism of a trial as one frozen object: built from the config, read by the training step
-and by every accountant, so that what runs and what is accounted cannot differ.
+"""The mechanism of a trial as one frozen object, built from the config and read by the training
+step and by every accountant, so that training and accounting cannot differ.
 
 Let u_j be the clipped micro-batch gradients of a step (in the space scaled by alpha_k). The step
 releases sum_j u_j + noise and the update is that divided by the fixed number M. With s * C the
@@ -25,12 +25,12 @@ from trainables.privacy.covered import refuse_out_of_range, refuse_uncovered
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """What one trial releases about its training records.
+    """The releases of one trial about its training records.
 
     `num_records` (n), `expected_batch_size` (B) and everything derived from them are declared,
     public values. `noise_multiplier` is z0, `max_grad_norm` is C, `num_workers` is N and
-    `num_microbatches` is M, over all workers of a step. `physical` properties (how many processes
-    run, how large a pass is) are no part of a mechanism.
+    `num_microbatches` is M, over all workers of a step. Physical properties (number of processes,
+    size of a pass) are no part of a mechanism.
 
     With unit "group" everything that counts records counts groups: n groups, B groups a step,
     `microbatch_size` groups clipped as one. A group's records (at most `max_records_per_group` of
@@ -72,7 +72,7 @@ class Mechanism:
     unit: str = "record"
     max_records_per_group: int = 1
     reproducible_noise: bool = False
-    undeclared: tuple[str, ...] = ()  # things read from private records that no noise covers
+    undeclared: tuple[str, ...] = ()  # inputs read from private records without noise
     stages: tuple[int, ...] = ()
     histogram_noise_multiplier: float = 0.0
     num_steps: int = 0
@@ -125,7 +125,7 @@ class Mechanism:
 
     @property
     def claims_privacy(self) -> bool:
-        """Whether its engine clips and adds noise, however little."""
+        """Whether its engine clips and adds noise of any size."""
         return claims_privacy(self.engine)
 
     @property
@@ -157,10 +157,10 @@ class Mechanism:
     def sensitivity(self) -> float:
         """Largest L2 change of sum_j u_j between neighbouring data sets, in units of C.
 
-        2 where a micro-batch holds several records (one of them can turn the clipped mean around)
-        or where a record is replaced; 1 for one record a micro-batch under add-or-remove, which
-        then means each drawn record by itself, not bins of expected size one. A group is clipped
-        as one record is, whatever its size.
+        2 where a micro-batch has several records (one of them can reverse the clipped mean) or
+        where a record is replaced; 1 for one record a micro-batch under add-or-remove, which means
+        each drawn record separately, not bins of expected size one. A group is clipped like one
+        record, whatever its size.
         """
         one = self.microbatch_size == 1 and self.neighboring_relation == "add_or_remove_one"
         return 1.0 if one else 2.0
@@ -177,8 +177,8 @@ class Mechanism:
         return z / (math.sqrt(self.num_workers) * worst_group)
 
     def worker_noise_std_at(self, epoch: int) -> float:
-        """Standard deviation, per coordinate, of what each of the N workers adds to its own sum
-        of clipped micro-batch gradients.
+        """Standard deviation, per coordinate, of the noise that each of the N workers adds to its
+        sum of clipped micro-batch gradients.
 
         `paper`: C z / N, after the rescale by alpha_k. `central`: C z / sqrt(N), in scaled space,
         so that the N independent draws sum to C z.
@@ -189,7 +189,7 @@ class Mechanism:
         return z / math.sqrt(self.num_workers)
 
     def effective_noise_multiplier_at(self, epoch: int) -> float:
-        """sigma_eff,t: noise over sensitivity, what an accountant is given for epoch t."""
+        """sigma_eff,t: noise over sensitivity in epoch t, the input of accountants."""
         if not self.is_private:
             return 0.0
         return self.noise_on_sum_at(epoch) / self.sensitivity
@@ -234,12 +234,12 @@ class Mechanism:
         return (*reasons, *self.undeclared)
 
     def first(self, epochs: int) -> Mechanism:
-        """The mechanism of the first `epochs` epochs: what a trial stopped there has spent."""
+        """The mechanism of the first `epochs` epochs, for a trial stopped there."""
         return replace(self, epochs=epochs)
 
 
 def claims_privacy(engine: str) -> bool:
-    """Whether an engine clips and adds noise; one that is not installed here is taken to.
+    """Whether an engine clips and adds noise; True for one that is not installed.
 
     >>> claims_privacy("not installed")
     True

@@ -1,8 +1,8 @@
 """Clipped sums of per-record gradients of any module, by `torch.func`.
 
-For models whose layers keep no books: each record's whole gradient is formed (functional_call, grad
-and vmap), so memory is a model's size times the records of a pass, and a step is slower than by the
-books. In a pass a record is alone: nothing of another reaches its gradient.
+For models whose layers do not support book-keeping. Each record's whole gradient is formed
+(functional_call, grad and vmap), so memory is a model's size times the records of a pass, and a
+step is slower than with book-keeping. Gradients of records are independent of each other.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Places = Tensor  # int64[n]: records of a batch
 
 @runtime_checkable
 class ByRecord(Protocol):
-    """A module whose `forward(*inputs)` is one loss a record, [n], for inputs that `record_groups`
-    cuts out of a batch: (records, tensors whose first size is theirs)."""
+    """A module whose `forward(*inputs)` is one loss a record, [n], for the inputs of
+    `record_groups`: (records, tensors whose first size is the number of records)."""
 
     def record_groups(self, batch: Any) -> Iterator[tuple[Places, tuple[Tensor, ...]]]:
         """Every record of the batch once."""
@@ -32,7 +32,7 @@ class ByRecord(Protocol):
 def gradients(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[dict[str, Tensor], Tensor]:
     """The gradient of each record by parameter, [n, ...], and the losses [n], detached.
 
-    Raises: RuntimeError where `vmap` does not know what the module does.
+    Raises: RuntimeError for operations that `vmap` does not support.
     """
     trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
@@ -40,7 +40,7 @@ def gradients(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[dict[str, T
         losses: Tensor = functional_call(model, parameters, tuple(x.unsqueeze(0) for x in one))
         return losses.squeeze(0)
 
-    # Dropout is drawn for each record by itself.
+    # Dropout is drawn independently for each record.
     by_record = vmap(
         grad_and_value(loss_of), in_dims=(None, *(0 for _ in inputs)), randomness="different"
     )
@@ -95,7 +95,7 @@ def _squares(
     scales: dict[str, float],
     rule: ClipRule,
 ) -> Tensor:
-    """float64 [groups, n]: squared norms in scaled space, each group of the rule's own."""
+    """float64 [groups, n]: squared norms in scaled space, by group of the rule."""
     count = len(next(iter(found.values())))
     device = next(iter(found.values())).device
     squares = torch.zeros(rule.num_groups, count, dtype=torch.float64, device=device)

@@ -1,8 +1,8 @@
-"""Private releases that weights start from: counts of labels, and means of classes. Pure.
+"""Private releases for initialising weights: counts of labels, and means of classes. Pure.
 
-Each is a sum over records of a vector whose norm is at most 1, plus Gaussian noise: adding or
-removing a record changes the sum by at most 1, so that noise of standard deviation sigma is a
-Gaussian mechanism of that multiplier. What is made of it afterwards is free.
+Each is a sum over records of a vector with norm at most 1, plus Gaussian noise. Adding or removing
+a record changes the sum by at most 1, so noise of standard deviation sigma is a Gaussian mechanism
+of that multiplier. Post-processing costs no epsilon.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from torch import Tensor
 
 from trainables.privacy.noise import SecretKey, add_noise_
 
-_HALF = math.sqrt(0.5)  # of a record's bound for its intent, and of it for its tags
+_HALF = math.sqrt(0.5)  # shares of a record's bound for its intent and for its tags
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """B records of `num_labels` = (I, K) intents and tags: `intents` int64[B] and `tags` int64[T]
-    (-1: outside the schema, in no class), `record` int64[T] whose token each is; `records` [B, E]
-    and `tokens` [T, D] are their rows.
+    (-1: outside the schema, in no class), `record` int64[T] the record of each token; `records`
+    [B, E] and `tokens` [T, D] are their rows.
     """
 
     intents: Tensor
@@ -43,7 +43,7 @@ class Labelled:
 
 
 def counts_of(batch: Labelled) -> Tensor:
-    """float64[B, I + K]: what each record adds to the counts, of norm at most 1."""
+    """float64[B, I + K]: the contribution of each record to the counts, of norm at most 1."""
     intents = torch.zeros(len(batch.intents), batch.num_labels[0], dtype=torch.float64)
     known = batch.intents >= 0
     intents[known, batch.intents[known]] = 1.0
@@ -51,11 +51,11 @@ def counts_of(batch: Labelled) -> Tensor:
 
 
 def sums_of_means(batch: Labelled) -> tuple[Tensor, Tensor]:
-    """[I, E] and [K, D]: what the records of a batch add to the sums of their classes.
+    """[I, E] and [K, D]: the contributions of the records of a batch to the sums of their classes.
 
-    A record adds its row to its intent and, for each tag that it has, the mean of its tokens' rows
-    to that tag, over the root of their number. Rows are brought to norm 1 before where they are
-    longer, so that all that a record adds has norm at most 1.
+    A record adds its row to its intent and, for each of its tags, the mean of its tokens' rows to
+    that tag, over the root of their number. Longer rows are first scaled to norm 1, so that the
+    contribution of a record has norm at most 1.
     """
     intents = torch.zeros(batch.num_labels[0], batch.records.shape[1], dtype=torch.float64)
     known = batch.intents >= 0
@@ -73,7 +73,7 @@ def sums_of_means(batch: Labelled) -> tuple[Tensor, Tensor]:
 
 
 def _of_norm_one(rows: Tensor) -> Tensor:
-    """Rows [n, D], those longer than 1 brought to norm 1; a row that is not finite is 0."""
+    """Rows [n, D], longer ones scaled to norm 1; a row that is not finite is 0."""
     norms = rows.double().norm(dim=1, keepdim=True)
     kept = (rows.double() / norms.clamp(min=1.0)).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     return torch.where(norms.isfinite(), kept, 0.0)
@@ -90,8 +90,8 @@ def noised(total: Tensor, *, std: float, key: SecretKey, name: str, trial_id: st
 
 
 def log_shares(counts: Tensor, *, std: float) -> Tensor:
-    """Noised counts [n] -> logarithms of shares, of mean 0. A count is taken for no less than the
-    noise: below it nothing is known.
+    """Noised counts [n] -> logarithms of shares, of mean 0. Counts are at least the noise, below
+    which they carry no information.
 
     >>> log_shares(torch.tensor([2.0, 2.0]), std=0.1).tolist()
     [0.0, 0.0]

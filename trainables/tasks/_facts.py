@@ -1,4 +1,4 @@
-"""What a privacy card says of any trial, whatever its task."""
+"""The facts of a privacy card that all tasks share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def privacy_facts(
     comm: Communicator,
     by_record: bool = False,
 ) -> dict[str, Any]:
-    """Mechanism and processes as plain data; a task adds what is known of its corpus and model.
+    """Mechanism and processes as plain data; a task adds the facts of its corpus and model.
 
     `by_record`: its model is clipped by `torch.func`.
     """
@@ -40,12 +40,12 @@ def privacy_facts(
 def step_audit(
     mechanism: Mechanism, *, comm: Communicator, by_record: bool = False
 ) -> dict[str, Any] | None:
-    """The audit of this trial's own step on adversarial inputs, no record of which is real; None
-    where nothing is claimed or, on all ranks but 0, nobody asks.
+    """The audit of this trial's step on adversarial inputs without real records; None without a
+    claim, and on all ranks but 0.
     """
     if comm.rank != 0 or not mechanism.is_private:
         return None
-    # One stage's step: stages differ in nothing that the audit looks at.
+    # The step of one stage, because stages do not differ in the audited properties.
     own = replace(mechanism, stages=(), histogram_noise_multiplier=0.0)
     found = engines.audit_step(own, calls=_AUDIT_CALLS, by_record=by_record)
     return {

@@ -15,7 +15,7 @@ from trainables.data.records import Frame, LabelSchema
 from trainables.models._nlu import NluModel
 from trainables.system.communication import Communicator
 
-# Tokens of one pass: bounds memory, changes no figure.
+# Tokens of one pass, which bound memory and change no figure.
 _MAX_TOKENS = 4_096
 
 
@@ -87,9 +87,9 @@ def best_labels(
 def infer(
     model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
 ) -> Inference:
-    """The model's word on `ids`; each process does its share and gets the whole.
+    """The model's predictions for `ids`; each process computes a share and gets the whole.
 
-    A record's figures do not depend on which process or batch it fell into (to float rounding).
+    A record's figures do not depend on its process or batch (up to float rounding).
     """
     model.eval()
     device = next(model.parameters()).device

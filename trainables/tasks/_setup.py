@@ -1,4 +1,4 @@
-"""What an intent-and-slot trial is before its first step: data, split, model, mechanism, engine."""
+"""The setup of an intent-and-slot trial: data, split, model, mechanism, engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trainables.tasks._start import set_start
 
 @dataclass
 class Setup:
-    """Everything that is fixed before the first step of a trial, and the model it trains.
+    """Everything that is fixed before the first step of a trial, and its model.
 
     `start` holds the trained weights as they begin, where a part of the encoder is trained; `key`
     is the attempt's.
@@ -76,12 +76,12 @@ class Setup:
         )
 
     def refuse_unmoved(self, *, epochs: int) -> None:
-        """A part of the encoder that was chosen to be trained must be reached by the loss.
+        """Check that training has changed every trained part of the encoder.
 
-        Raises: TrialFailed for one that `epochs` epochs of training left as it was.
+        Raises: TrialFailed for one that is unchanged after `epochs` epochs.
         """
         if self.mechanism.first(epochs).steps < 2:
-            return  # what is behind adapters that begin at 0 has its first gradient then
+            return  # weights behind adapters that start at 0 get their first gradient then
         now = dict(self.model.named_parameters())
         still = [name for name, begin in self.start.items() if torch.equal(now[name], begin)]
         if still:
@@ -92,7 +92,7 @@ class Setup:
             )
 
     def validate(self) -> dict[str, float]:
-        """SER and companions on the validation part, equal on every process."""
+        """The metrics of the validation part, equal on every process."""
         found = self.label_scores(self.split.validation)
         return {
             name: found[own]
@@ -110,7 +110,7 @@ class Setup:
         )
 
     def counts(self, ids: np.ndarray, said: Labels) -> Counts:
-        """What is right and wrong in each of `ids`."""
+        """The counts of right and wrong labels of each of `ids`."""
         evaluation = self.config.evaluation
         schema = self.corpus.schema
         return count_frames(
@@ -132,7 +132,7 @@ def prepare(
     data_dir: Path,
     cache_dir: Path,
 ) -> Setup:
-    """As `assemble`, for a model that starts from nothing that the records have formed.
+    """As `assemble`, for a model whose initial weights do not depend on the records.
 
     Raises: InvalidInput for data, a start or a mechanism that cannot be used.
     """
@@ -154,7 +154,7 @@ def assemble(
     Raises: InvalidInput for data or a mechanism that cannot be used.
     """
     corpus = shared_corpus(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    # An independent coin for each record and trial, or the one fixed split: the split's own affair.
+    # An independent coin for each record and trial, or the fixed split, by the split mode.
     split = make_split(
         config.data,
         corpus=corpus,
@@ -172,7 +172,7 @@ def assemble(
         model.to("cuda")
     train_ids = trainable_ids(corpus, split.train)
     if mechanism.sampling == "full":
-        # Norms are found by length: in this order no step has to move a row.
+        # Norms are computed by length; in this order no step needs to move rows.
         lengths = corpus.offsets[train_ids + 1] - corpus.offsets[train_ids]
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
     by_group = mechanism.unit == "group"
@@ -201,9 +201,9 @@ def assemble(
 
 
 def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> PackedBatch:
-    """Records that are nobody's, for alpha_k: made utterances with labels drawn from the schema.
+    """Artificial records for alpha_k: made utterances with labels drawn from the schema.
 
-    Only the relative size of the groups' gradients is read off them.
+    They determine only the relative size of the groups' gradients.
     """
     made = catalogue.entry("datasets", "communication")
     texts = [
@@ -226,9 +226,9 @@ def public_batch(model: NluModel, schema: LabelSchema, *, size: int = 64) -> Pac
 
 
 def groups_of(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
-    """Whose record each of `ids` is.
+    """The group of each of `ids`.
 
-    Raises: InvalidInput where the corpus does not say.
+    Raises: InvalidInput for a corpus without groups.
     """
     if corpus.groups is None:
         raise InvalidInput(
@@ -239,9 +239,9 @@ def groups_of(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
 
 
 def trainable_ids(corpus: Corpus, ids: np.ndarray) -> np.ndarray:
-    """Those of `ids` whose labels are all in the schema; a rule that looks at one record alone.
+    """Those of `ids` whose labels are all in the schema, decided for each record alone.
 
-    Raises: InvalidInput where none is left.
+    Raises: InvalidInput without any.
     """
     known: np.ndarray = ids[~corpus.outside[ids]]
     if len(known) == 0:

@@ -1,4 +1,4 @@
-"""What weights start from where `privacy.start` says so: released once, with noise."""
+"""Initial weights from noised releases, where `privacy.start` selects them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from trainables.privacy.population import Ids
 from trainables.system import checkpoint
 from trainables.system.communication import Communicator
 
-_STEEPNESS = 3.0  # of the first rows over the means of classes; chosen on SNIPS
-_MAX_TOKENS = 4_096  # of one pass: bounds memory, changes no figure
+_STEEPNESS = 3.0  # scale of the initial rows over the means of classes; chosen on SNIPS
+_MAX_TOKENS = 4_096  # of one pass, which bounds memory and changes no figure
 
 
 @runtime_checkable
 class StartsFromClasses(Protocol):
-    """A model whose heads can start from sums over the classes of its labels."""
+    """A model whose heads can be initialised from sums over the classes of its labels."""
 
     @property
     def constant(self) -> float:
@@ -31,7 +31,7 @@ class StartsFromClasses(Protocol):
         """The rows of a batch and their classes."""
 
     def start_from(self, intents: torch.Tensor, tags: torch.Tensor) -> None:
-        """Set the weights so that they score rows as `intents` [I, E] and `tags` [K, D] do."""
+        """Set the weights so that scores are those of `intents` [I, E] and `tags` [K, D]."""
 
 
 def set_start(
@@ -45,15 +45,15 @@ def set_start(
     folder: Path,
     comm: Communicator,
 ) -> None:
-    """Release what the mechanism says of the training records `ids` and set the weights from it.
+    """Release the mechanism's sums over the training records `ids` and set the weights from them.
 
-    Nothing is done where training goes on from a checkpoint: what was paid for is in its weights.
+    Does nothing where training resumes from a checkpoint, whose weights include the release.
     """
     noise = mechanism.start_noise
     if not noise or comm.broadcast(checkpoint.is_there(folder) if comm.rank == 0 else None):
         return
     assert isinstance(model, StartsFromClasses)
-    # One process reads and draws, so that all start from the same weights.
+    # One process reads and draws, so that all have the same initial weights.
     found = None
     if comm.rank == 0:
         found = _rows(model, noise, loader=loader, ids=ids, key=key, trial_id=trial_id)
@@ -70,7 +70,7 @@ def _rows(
     key: SecretKey,
     trial_id: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """[intents, E] and [tags, D]: the rows that the noised sums make."""
+    """[intents, E] and [tags, D]: the rows from the noised sums."""
     counts, sums = _sums(model, noise, loader=loader, ids=ids)
     num_intents = len(sums[0])
     rows = [torch.zeros_like(part) for part in sums]

@@ -36,7 +36,7 @@ BEST_BY = "validation_ser"
 OTHERWISE_BY = "ser"
 AFTER_AN_EPOCH = "validation_ser"
 HEADLINE = "ser"
-_PROBED = 512  # records whose inference stands for that of all
+_PROBED = 512  # number of records inferred to estimate the cost of all
 
 
 def run(
@@ -109,8 +109,8 @@ def _begin(setup: Setup, folder: Path) -> dict[str, float]:
 
 
 def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
-    """SER of a model that starts from what the names of the labels say: epsilon 0. A trial that is
-    taken up again reads what it found at first.
+    """SER of a model that predicts from the names of the labels before training: epsilon 0. A
+    resumed trial reads its first result.
     """
     if not (setup.config.trains and setup.config.model.has_prior):
         return {}
@@ -126,8 +126,8 @@ def _before_training(setup: Setup, folder: Path) -> dict[str, float]:
 def _measure(
     setup: Setup, *, folder: Path, data_dir: Path, cache_dir: Path, clock: Clock
 ) -> tuple[Counts, _leakage.Leakage]:
-    """Right and wrong on the test part, and what the attacks find, from one pass over the records
-    of both: most of the attacked non-members are test records.
+    """The test counts and the results of attacks, from one pass over the records of both, because
+    most of the attacked non-members are test records.
     """
     test = setup.split.test
     if not setup.config.trains:
@@ -152,7 +152,7 @@ def _measure(
 
 
 def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path) -> Probe:
-    """The pieces of a trial of one process; `folder` is for what they leave behind."""
+    """The pieces of a trial of one process; `folder` is for the files that they write."""
     setup = prepare(config, comm=Alone(), data_dir=data_dir, cache_dir=cache_dir)
     measured = np.union1d(setup.split.test, _leakage.targets(setup).records)
     return Probe(
@@ -168,7 +168,7 @@ def _inference(ids: np.ndarray, work: Callable[[np.ndarray], Labels]) -> Piece:
 
 
 def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
-    """What a privacy card is made of: mechanism, data and processes as plain data."""
+    """The facts of a privacy card: mechanism, data and processes as plain data."""
     public_data = bool(catalogue.entry("datasets", setup.corpus.name).PUBLIC)
     return {
         **_facts.privacy_facts(
@@ -189,7 +189,7 @@ def privacy_facts(setup: Setup, epochs_done: int) -> dict[str, Any]:
 
 
 def _public(setup: Setup) -> list[str]:
-    """What was taken for public, a sentence each."""
+    """The inputs that were taken as public, a sentence each."""
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
     if getattr(setup.model, "knows_names", False):
@@ -203,7 +203,7 @@ def _public(setup: Setup) -> list[str]:
 
 
 def save_model(setup: Setup, folder: Path) -> None:
-    """Weights as safetensors and what is needed to build the model again, as JSON."""
+    """Write weights as safetensors and the description for building the model, as JSON."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tensors = {
         name: tensor.detach().cpu().contiguous().clone()

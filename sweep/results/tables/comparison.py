@@ -1,4 +1,4 @@
-"""Two sides of a comparison as a table, and what it comes to in sentences."""
+"""The two sides of a comparison as a table, and its result in sentences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def comparison_table(found: Comparison) -> FittedTable:
 
 
 def sentences(found: Comparison) -> list[str]:
-    """What the paired figures say."""
+    """The paired figures in sentences."""
     said = []
     if found.paired is not None:
         change, low, high = found.paired

@@ -1,4 +1,4 @@
-"""A user's module is tried on made words before it meets a record. What is refused is one line."""
+"""Checks of a user's module on made words before it reads a record. Errors are one line."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _RECORDS, _LENGTH = 3, 4
 
 
 def require_sound(model: OwnModel) -> None:
-    """Refuse a module that cannot be trained record by record; its weights stay as they are.
+    """Refuse a module that cannot be trained record by record; its weights are unchanged.
 
-    Raises: InvalidInput naming what is asked of it.
+    Raises: InvalidInput naming the unmet requirement.
     """
     was_training = model.training
     with torch.random.fork_rng(devices=[]):
@@ -75,8 +75,8 @@ def _require_shapes(model: OwnModel, records: Tensor) -> None:
 def _require_no_mixing(
     model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor], others: Tensor
 ) -> None:
-    """The first record's loss and its gradient, with other records beside it: also in training
-    mode, where statistics of a batch are taken."""
+    """Compare the first record's loss and gradient with and without other records, also in
+    training mode, which may use statistics of a batch."""
     records, tags, intents = inputs
     parameters = [p for p in model.module.parameters() if p.requires_grad]
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
@@ -115,7 +115,7 @@ def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
 
 
 def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
-    """`torch.func` forms the gradients that a backward pass for each record does."""
+    """Compare the gradients of `torch.func` with a backward pass for each record."""
     with _in_mode(model, training=True):
         try:
             per_record.gradients(model, inputs)

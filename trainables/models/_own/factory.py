@@ -1,4 +1,4 @@
-"""The function that makes a user's module, found by its name; its source file read, not run.
+"""The factory function of a user's module, found by name; its source file is read and not run.
 
 The working directory is importable, as with `python -m`. No torch.
 """
@@ -22,9 +22,9 @@ _FORM = "package.module:function"
 
 
 def digest_of(factory: str) -> str:
-    """SHA-256 of the factory's source file. Nothing of it is run.
+    """SHA-256 of the factory's source file, without running it.
 
-    Raises: InvalidInput where the name is none or has no source file.
+    Raises: InvalidInput where the name is invalid or has no source file.
     """
     module, _ = _parts(factory)
     _with_working_directory()
@@ -39,7 +39,7 @@ def digest_of(factory: str) -> str:
 
 
 def require_source(factory: str, source: str | None) -> None:
-    """Refuse code that is no longer what a trial was planned with.
+    """Refuse code that has changed since the trial was planned.
 
     Raises: InvalidInput.
     """
@@ -52,9 +52,9 @@ def require_source(factory: str, source: str | None) -> None:
 
 
 def load(factory: str) -> Callable[..., Any]:
-    """The function itself; its module is imported, which runs it.
+    """Import and return the function, which runs its module.
 
-    Raises: InvalidInput where it cannot be imported or is nothing that can be called.
+    Raises: InvalidInput where it cannot be imported or is not callable.
     """
     digest_of(factory)
     module, name = _parts(factory)
@@ -85,7 +85,7 @@ def _parts(factory: str) -> tuple[str, str]:
 
 
 def _find(module: str) -> ModuleSpec | None:
-    """The spec of a module. Packages on the way are looked into and not imported."""
+    """The spec of a module, without importing its parent packages."""
     path: list[str] | None = None
     spec = None
     names = module.split(".")
@@ -98,7 +98,7 @@ def _find(module: str) -> ModuleSpec | None:
 
 
 def _with_working_directory() -> None:
-    """For good: what is imported may import more later."""
+    """Add the working directory permanently, because imported code may import more later."""
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)

@@ -1,7 +1,7 @@
 """A user's module as a model of intents and slots.
 
-Records of equal length go through it together: there is no padding, hence no mask, and nothing of
-another record reaches a score. Tags are trained one by one and decoded by the BIO rules.
+Records of equal length are processed together, so there is no padding and no mask, and scores do
+not depend on other records. The losses of tags are independent; decoding follows the BIO rules.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def made(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
-    """What the factory makes, its random weights drawn from `seed`.
+    """The factory's module, its random weights drawn from `seed`.
 
-    Raises: InvalidInput where it fails or makes no module with float32 weights to train.
+    Raises: InvalidInput where it fails or returns no module with trainable float32 weights.
     """
     call = factories.load(config.factory)
     with torch.random.fork_rng(devices=[]):
@@ -80,7 +80,7 @@ class OwnModel(NluModel):
         self._passes = 0
 
     def feature_table(self, types: Sequence[str]) -> WordTable:
-        """What the module's `encode_word` makes of each distinct word, or its bucket."""
+        """The module's `encode_word` of each distinct word, or its hash bucket."""
         own = getattr(self.module, "encode_word", None)
         if own is None:
             size = self.word_buckets
@@ -94,12 +94,12 @@ class OwnModel(NluModel):
             ) from None
 
     def keep_draws_secret(self) -> None:
-        """Draw dropout from a seed that nobody knows. A mask hangs on a record's place in its pass,
-        which other records move: only as long as it is unknown are the places alike."""
+        """Draw dropout from a secret seed. A mask depends on a record's place in its pass, which
+        other records change, so masks must be unknown for the places to be exchangeable."""
         self._is_secret = True
 
     def begin_step(self, *names: str | int) -> None:
-        """Pin dropout to the step, where it need not be secret."""
+        """Pin dropout to the step, unless it must be secret."""
         super().begin_step(*names)
         self._passes = 0
 
@@ -113,7 +113,7 @@ class OwnModel(NluModel):
         return whole.masked_fill(intents < 0, 0.0) + each.sum(1)
 
     def scores(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """The module's own: [n, T, tags] and [n, intents]."""
+        """The module's scores: [n, T, tags] and [n, intents]."""
         of_tags, of_intents = self.module(words)
         return of_tags, of_intents
 
@@ -124,8 +124,8 @@ class OwnModel(NluModel):
                 yield places, (words, tags, batch.intents.index_select(0, places))
 
     def losses(self, batch: PackedBatch) -> Tensor:
-        """[B]: cross-entropy of the intent plus the sum of the tokens' own, in nats. A label that
-        the schema lacks (-1) adds nothing."""
+        """[B]: cross-entropy of the intent plus the sum over tokens of theirs, in nats. A label
+        that the schema lacks (-1) adds nothing."""
         found, order = [], []
         for places, inputs in self.record_groups(batch):
             found.append(self(*inputs))
@@ -133,7 +133,7 @@ class OwnModel(NluModel):
         return torch.cat(found).index_select(0, torch.cat(order).argsort())
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The scores themselves: tokens' in time-major order, records' in the batch's."""
+        """The scores: of tokens in time-major order, of records in the batch's order."""
         of_tags, of_intents, order = [], [], []
         layout: ByLength = by_length(batch.lengths)
         for places, (words,) in self._groups(batch, batch.inputs["words"]):
@@ -169,7 +169,7 @@ class OwnModel(NluModel):
 
     @contextmanager
     def _draws(self) -> Iterator[None]:
-        """What is drawn inside is of this step and pass."""
+        """A context in which random draws depend on this step and pass."""
         if not self.training:
             yield
             return
@@ -185,7 +185,7 @@ class OwnModel(NluModel):
 
 @dataclass(frozen=True, eq=False)
 class WordTable:
-    """What a module reads of each distinct word: `words` [V] or [V, F]."""
+    """A module's inputs for each distinct word: `words` [V] or [V, F]."""
 
     words: Tensor
 
