@@ -44,6 +44,10 @@ def attack(
         float | None, typer.Option(min=0, help="With --scores: a claim to compare with.")
     ] = None,
     p: Annotated[float, typer.Option(help="Error of the certified bound.")] = 0.05,
+    factory: Annotated[
+        str | None,
+        typer.Option(metavar="PACKAGE.MODULE:FUNCTION", help="With RUN of own code: the code."),
+    ] = None,
     roc: Annotated[bool, typer.Option(help="With --scores or RUN: the ROC's points too.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -53,7 +57,7 @@ def attack(
     if run is not None:
         from sweep.results.attack_model import attack_run
 
-        found = attack_run(run, members, non_members, delta=delta, roc=roc)
+        found = attack_run(run, members, non_members, delta=delta, roc=roc, factory=factory)
     elif one_run is not None:
         from sweep.results.score_files import one_run_figures
 

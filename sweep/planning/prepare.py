@@ -24,6 +24,7 @@ from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder
+from trainables import catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
 
@@ -109,6 +110,7 @@ def prepare_space(
     if plan.merged:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
     notes += sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
+    notes += _of_models(plan)
     return Prepared(space=space, plan=plan, notes=tuple(notes))
 
 
@@ -120,6 +122,14 @@ def _with_noise(space: SearchSpace, settings: Settings) -> SearchSpace:
     plan = planning.make(at_noise(space, 1.0), account=account)
     require_trials(plan)
     return with_noise(space, plan.to_run, account=account)
+
+
+def _of_models(plan: Plan) -> list[str]:
+    """What models of the plan have to say of themselves."""
+    names = {str(trial.fields.get("model", {}).get("name")) for trial in plan.to_run}
+    known = sorted(names & set(catalogue.names("models")))
+    notes = (getattr(catalogue.entry("models", name), "NOTE", None) for name in known)
+    return [note for note in notes if note is not None]
 
 
 def _with_price(

@@ -37,7 +37,13 @@ def folder_of(run: str, settings: Settings) -> Path:
 
 
 def attack_run(
-    run: str, members: Path | None, non_members: Path | None, *, delta: float | None, roc: bool
+    run: str,
+    members: Path | None,
+    non_members: Path | None,
+    *,
+    delta: float | None,
+    roc: bool,
+    factory: str | None = None,
 ) -> dict[str, Any]:
     """The attacks on a saved model; without files, what the sweep has found of that trial.
 
@@ -49,7 +55,11 @@ def attack_run(
         raise InvalidInput("expected both --members FILE and --non-members FILE, got one")
     if members is not None and non_members is not None:
         figures, curves, notes = measure(
-            folder, members=members, non_members=non_members, delta=delta or 1e-5
+            folder,
+            members=members,
+            non_members=non_members,
+            delta=delta or 1e-5,
+            factory=factory,
         )
         found: dict[str, Any] = {**figures}
         if notes:
@@ -69,7 +79,12 @@ def attack_run(
 
 
 def measure(
-    folder: Path, *, members: Path, non_members: Path, delta: float
+    folder: Path,
+    *,
+    members: Path,
+    non_members: Path,
+    delta: float,
+    factory: str | None = None,
 ) -> tuple[dict[str, float], dict[str, Any], tuple[str, ...]]:
     """Figures, ROC curves and notes of the attacks that need nothing but the model.
 
@@ -77,7 +92,7 @@ def measure(
 
     Raises: InvalidInput for files that cannot be used; fewer than 5 records on a side.
     """
-    model = saved.load(folder)
+    model = saved.load(folder, factory=factory)
     sides = [_read(path) for path in (members, non_members)]
     both = {each.tokens for each in sides[0]} & {each.tokens for each in sides[1]}
     kept = [[each for each in side if each.tokens not in both] for side in sides]

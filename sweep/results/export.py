@@ -23,6 +23,7 @@ from sweep.spending.filter import total_of
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import manifest
 from sweep.store.files import write_json, write_text
+from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.accountants import SweepSpend
 from trainables.cards import card as cards
@@ -36,7 +37,7 @@ from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
 
 _MODEL = "model"
-_PREDICT = "sweep predict . < utterances"
+_PREDICT = "sweep predict .{} < utterances"
 _GENERATE = "sweep synthesize . --to utterances.jsonl"
 
 
@@ -215,10 +216,18 @@ def _about(
         name=record.plan.name,
         chosen_by=chosen_by,
         repeat="sweep run config.yaml",
-        predict=_PREDICT if kind_for(record.plan.task, "generation") is None else _GENERATE,
+        predict=_command(record.plan),
         command=tuple(str(word) for word in about["command"]),
         git_commit=about["git_commit"],
         versions=about["versions"],
         epochs_done=record.epochs_done,
         notes=tuple(notes),
     )
+
+
+def _command(trial: PlannedTrial) -> str:
+    """What uses the exported model; code of its own is named, for nothing imports it by itself."""
+    if kind_for(trial.task, "generation") is not None:
+        return _GENERATE
+    factory = trial.fields["model"].get("factory")
+    return _PREDICT.format(f" --factory {factory}" if factory else "")

@@ -154,6 +154,17 @@ KINDS: dict[str, Kind] = {
             "max_relative_positions": -1,
         },
     ),
+    "deberta": Kind(
+        lambda: byte_level(_BERT_MARKS),
+        "DebertaTokenizer",
+        _SIZES
+        | {
+            "relative_attention": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "position_biased_input": False,
+            "max_relative_positions": -1,
+        },
+    ),
     "modernbert": Kind(
         lambda: byte_level(_BERT_MARKS),
         "PreTrainedTokenizerFast",

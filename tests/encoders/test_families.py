@@ -67,7 +67,7 @@ def test_pieces_and_first_pieces_are_those_of_the_whole_text(encoder: HubEncoder
     whole = AutoTokenizer.from_pretrained(encoder.public.place).backend_tokenizer
     whole.no_padding()
     whole.no_truncation()
-    is_byte_level = encoder.public.model_type in ("modernbert", "roberta")
+    is_byte_level = encoder.public.model_type in ("deberta", "modernbert", "roberta")
     assert encoder.cutter.before == (" " if is_byte_level else "")
     if is_byte_level:
         whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)

@@ -15,7 +15,11 @@ import torch
 import yaml
 from torch import Tensor
 
+from search_spaces import space as spaces
+from search_spaces.expansion import expand
+from sweep.planning.prepare import prepare_space
 from tests.models._builds import SCHEMA, random_batch
+from tests.sweep.sweeps import settings_in
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import catalogue, saved
 from trainables.config import model_part, parse
@@ -268,10 +272,15 @@ def test_a_trial_of_own_code(here: Path, place: Path, engine: str) -> None:
 
 
 def test_the_guides_space_is_one(here: Path) -> None:
-    from search_spaces import space as spaces
-    from search_spaces.expansion import expand
-
     points = expand(spaces.parse(yaml.safe_load(SPACE))).points
     widths = [point.config.model.options.get("width") for point in points]
     assert widths == [None, 16, 32]
     assert len({point.config.id for point in points}) == 3
+
+
+def test_the_plan_says_that_it_is_slower(here: Path) -> None:
+    fields = yaml.safe_load(SPACE)
+    fields["base"]["data"] = {"name": "communication", "num_utterances": 1_000}
+    found = prepare_space(spaces.parse(fields), settings=settings_in(here))
+    assert len(found.plan.to_run) == 3
+    assert any("torch.func: exact, and slower" in note for note in found.notes)

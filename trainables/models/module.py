@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 KIND = "frames"
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+NOTE = (
+    "Own code (model.name=module) is clipped record by record with torch.func: exact, and slower"
+    " than the layers of the other models. Each process must be able to import the factory."
+)
 
 
 class Config(ModelConfig):

@@ -1,0 +1,132 @@
+"""What is fetched of the hub, from a small one of our own on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import huggingface_hub.constants as hub_constants
+import pytest
+
+from tests.encoders import family_folders
+from trainables.encoders.families import read_public
+from trainables.encoders.hub_encoder import HubEncoder
+from trainables.errors import InvalidData
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub:
+    """Serves the files of a folder as the encoder `lab/encoder`; `fetched` has their names."""
+
+    def __init__(self, place: Path) -> None:
+        self.fetched: list[str] = []
+        self.requests = 0
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_HEAD(self) -> None:
+                self._answer(body=False)
+
+            def do_GET(self) -> None:
+                self._answer(body=True)
+
+            def _answer(self, *, body: bool) -> None:
+                hub.requests += 1
+                path = self.path.partition("?")[0]
+                if path.startswith("/api/models/lab/encoder/tree/"):
+                    tree = [
+                        {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": f.name}
+                        for f in sorted(place.iterdir())
+                    ]
+                    return self._send(200, json.dumps(tree).encode(), "application/json", body=body)
+                if path.startswith("/api/models/lab/encoder"):
+                    names = sorted(file.name for file in place.iterdir())
+                    content = json.dumps(
+                        {
+                            "id": "lab/encoder",
+                            "sha": COMMIT,
+                            "siblings": [{"rfilename": name} for name in names],
+                        }
+                    ).encode()
+                    return self._send(200, content, "application/json", body=body)
+                file = place / path.rpartition("/")[2]
+                if not path.startswith("/lab/encoder/resolve/") or not file.is_file():
+                    return self._send(404, b"", "text/plain", body=body)
+                if body:
+                    hub.fetched.append(file.name)
+                return self._send(200, file.read_bytes(), "application/octet-stream", body=body)
+
+            def _send(self, status: int, content: bytes, kind: str, *, body: bool) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.send_header("X-Repo-Commit", COMMIT)
+                self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+                if status == 404:
+                    self.send_header("X-Error-Code", "RepoNotFound")
+                self.end_headers()
+                if body:
+                    self.wfile.write(content)
+
+            def log_message(self, *parts: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    family_folders.write(tmp_path / "there", "roberta")
+    (tmp_path / "there" / "modeling_own.py").write_text("raise SystemExit", encoding="utf-8")
+    (tmp_path / "there" / "pytorch_model.bin").write_bytes(b"no")
+    served = Hub(tmp_path / "there")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setattr(hub_constants, "ENDPOINT", served.address)
+    monkeypatch.setattr(
+        hub_constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        served.address + "/{repo_id}/resolve/{revision}/{filename}",
+    )
+    monkeypatch.setattr(hub_constants, "HF_HUB_CACHE", str(tmp_path / "kept"))
+    yield served
+    served.server.shutdown()
+    served.server.server_close()
+
+
+def test_an_encoder_is_fetched_once_and_without_its_code(hub: Hub, tmp_path: Path) -> None:
+    found = read_public("lab/encoder")
+    assert found.name == "lab/encoder"
+    assert str(found.place).startswith(str(tmp_path / "kept"))
+    assert found.digest() == read_public(str(tmp_path / "there")).digest()
+    assert {"config.json", "tokenizer.json", "model.safetensors"} <= set(hub.fetched)
+    assert not {"modeling_own.py", "pytorch_model.bin"} & set(hub.fetched)
+    assert hub.fetched.index("model.safetensors") == len(hub.fetched) - 1
+    before = hub.requests
+    again = read_public("lab/encoder")
+    assert HubEncoder(again).model.config.model_type == "roberta"
+    assert hub.requests == before
+
+
+def test_weights_of_another_family_are_not_fetched(hub: Hub, tmp_path: Path) -> None:
+    about = json.loads((tmp_path / "there" / "config.json").read_text())
+    (tmp_path / "there" / "config.json").write_text(json.dumps(about | {"model_type": "t5"}))
+    with pytest.raises(InvalidData, match="of type 't5'"):
+        read_public("lab/encoder")
+    assert "config.json" in hub.fetched
+    assert "model.safetensors" not in hub.fetched
+
+
+def test_a_name_that_the_hub_lacks_is_refused_in_a_line(hub: Hub) -> None:
+    with pytest.raises(InvalidData, match="the hub answers 404") as caught:
+        read_public("lab/another")
+    assert "\n" not in str(caught.value)
+    assert hub.requests == 1
