@@ -183,8 +183,8 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
     if baselines:
         found.append(
             f"{len(baselines)} baseline{'s' if len(baselines) > 1 else ''} of the sweep, exempt"
-            " from its budgets: whoever sees what such a trial released has its epsilon beside this"
-            " one, without noise infinity"
+            " from its budgets: who sees such a trial learns from it what its own epsilon allows,"
+            " which without noise is anything"
         )
     if changes := folder.about().get("changes"):
         found.append(

@@ -91,7 +91,7 @@ def views(
         "runsHiddenMode": "FIRST_20_RUNS",
     }
     section = _id(sweep_id, "section")
-    compared = _comparisons(sweep_id, section, importance or {})
+    compared = _comparisons(sweep_id, section)
     return (
         View(key=_id(sweep_id, "trials"), name=f"{sweep}: trials", mode="TABLE", state=facets),
         View(
@@ -105,7 +105,7 @@ def views(
             key=_id(sweep_id, "settings"),
             name=f"{sweep}: C, z0, tau against SER and leakage",
             mode="CHART",
-            state=facets | _charts("Settings against results", section, compared),
+            state=facets | _charts(_title(importance or {}), section, compared),
         ),
     )
 
@@ -128,9 +128,7 @@ def _curves(sweep_id: str, section: str) -> list[dict[str, Any]]:
     ]
 
 
-def _comparisons(
-    sweep_id: str, section: str, importance: Mapping[str, float]
-) -> list[dict[str, Any]]:
+def _comparisons(sweep_id: str, section: str) -> list[dict[str, Any]]:
     def scatter(name: str, title: str, x: str, y: str) -> dict[str, Any]:
         return {
             **_card("SCATTER", _id(sweep_id, name), section, title),
@@ -141,7 +139,7 @@ def _comparisons(
 
     return [
         {
-            **_card("PARALLEL", _id(sweep_id, "parallel"), section, _parallel(importance)),
+            **_card("PARALLEL", _id(sweep_id, "parallel"), section, "C, z0, tau, SER, leakage"),
             "selectedParams": list(_SETTINGS),
             "selectedMetrics": [_SER, _AUC],
             "showAllRuns": True,
@@ -152,10 +150,10 @@ def _comparisons(
     ]
 
 
-def _parallel(importance: Mapping[str, float]) -> str:
-    """The title of the parallel coordinates, with what mattered."""
+def _title(importance: Mapping[str, float]) -> str:
+    """Of the settings' charts, with what mattered: MLflow shows no other words of ours there."""
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in importance.items())
-    return f"C, z0, tau, SER, leakage{f' (what mattered: {shares})' if shares else ''}"
+    return f"Settings against results{f'. What mattered: {shares}' if shares else ''}"
 
 
 def _card(kind: str, uuid: str, section: str, title: str) -> dict[str, Any]:

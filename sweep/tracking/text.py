@@ -42,7 +42,7 @@ def metric_key(name: str) -> str:
     ('ser', 'curator_only/mia_shadow_auc', 'curator_only/best_mia_shadow_auc')
     """
     alone = name.removeprefix("best_").removeprefix("log10_")
-    public = name in OF_A_SWEEP or is_public(name) or is_public(alone)
+    public = name in OF_A_SWEEP | UNGROUPED or is_public(name) or is_public(alone)
     return name if public else f"{CURATOR_PREFIX}{name}"
 
 

@@ -151,6 +151,7 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     assert tags["version.torch"]
     assert not any(value == "" for run in children for value in run.data.tags.values())
     assert "z0=1, edp" in {run.info.run_name for run in children}  # axes first
+    assert {run.data.metrics["trial_number"] for run in children} == {1, 2, 3}
     for run in children:
         record = next(r for r in toy.records() if r.plan.id == run.data.tags["trial"])
         worked = (run.info.end_time - run.info.start_time) / 1000

@@ -13,7 +13,7 @@ from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.tracking.mlflow_views import COLUMNS, TAG, views
 from sweep.tracking.note import LONGEST, note, trial_note
-from sweep.tracking.text import params_of, run_name
+from sweep.tracking.text import NUMBER, metric_key, params_of, run_name
 from tests.sweep.untracked import run_untracked
 
 STORE_LIMIT = 5_000  # characters of an experiment's tag
@@ -49,9 +49,12 @@ def test_views_are_envelopes_that_mlflow_reads_and_that_fit_into_a_tag() -> None
 
 def test_what_mattered_stands_over_the_parallel_coordinates_and_history_beside_them() -> None:
     view = views("s", "id", importance={"z0": 0.82, "C": 0.05})[-1]
-    titles = [card["displayName"] for card in view.state["compareRunCharts"]]
-    assert titles[0] == "C, z0, tau, SER, leakage (what mattered: z0 82 %, C 5 %)"
-    assert titles[1].startswith("History")
+    title = "Settings against results. What mattered: z0 82 %, C 5 %"
+    assert view.state["compareRunSections"][0]["name"] == title
+    parallel, history, *_ = view.state["compareRunCharts"]
+    assert parallel["type"] == "PARALLEL"
+    assert [history[axis]["key"] for axis in ("xaxis", "yaxis")] == [NUMBER, "best/validation_ser"]
+    assert metric_key(NUMBER) == NUMBER
     assert len(view.tag(created=0.0)[1]) < STORE_LIMIT
 
 
