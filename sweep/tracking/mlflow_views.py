@@ -151,9 +151,11 @@ def _comparisons(sweep_id: str, section: str) -> list[dict[str, Any]]:
 
 
 def _title(importance: Mapping[str, float]) -> str:
-    """Of the settings' charts, with what mattered: MLflow shows no other words of ours there."""
+    """Of the settings' charts: what mattered, most first, as a long title is cut off. MLflow shows
+    no other words of ours there.
+    """
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in importance.items())
-    return f"Settings against results{f'. What mattered: {shares}' if shares else ''}"
+    return f"{shares} mattered" if shares else "Settings against results"
 
 
 def _card(kind: str, uuid: str, section: str, title: str) -> dict[str, Any]:

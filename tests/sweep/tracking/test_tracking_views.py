@@ -49,7 +49,7 @@ def test_views_are_envelopes_that_mlflow_reads_and_that_fit_into_a_tag() -> None
 
 def test_what_mattered_stands_over_the_parallel_coordinates_and_history_beside_them() -> None:
     view = views("s", "id", importance={"z0": 0.82, "C": 0.05})[-1]
-    title = "Settings against results. What mattered: z0 82 %, C 5 %"
+    title = "z0 82 %, C 5 % mattered"
     assert view.state["compareRunSections"][0]["name"] == title
     parallel, history, *_ = view.state["compareRunCharts"]
     assert parallel["type"] == "PARALLEL"
