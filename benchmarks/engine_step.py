@@ -25,7 +25,7 @@ from trainables.data.batches import Loader
 from trainables.engines import _private
 from trainables.layers import bookkeeping
 from trainables.layers.char_cnn import CharCnnEntry
-from trainables.layers.crf import CrfEntry
+from trainables.layers.crf.layer import CrfEntry
 from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import LinearEntry

@@ -21,7 +21,7 @@ from tests.models._builds import (
 from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
 from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported
-from trainables.layers.crf_statistics import within_range
+from trainables.layers.crf.statistics import within_range
 from trainables.layers.embedding import Embedding
 from trainables.layers.gram import gram_norms
 from trainables.layers.linear import Linear

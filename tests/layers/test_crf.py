@@ -8,9 +8,9 @@ import pytest
 import torch
 from torchcrf import CRF
 
-from trainables.layers import crf_statistics
-from trainables.layers.crf import LinearChainCrf
-from trainables.layers.crf_statistics import Scores, forward_backward
+from trainables.layers.crf import statistics as crf_statistics
+from trainables.layers.crf.layer import LinearChainCrf
+from trainables.layers.crf.statistics import Scores, forward_backward
 from trainables.layers.packing import TimeMajor, time_major
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from trainables.layers.char_cnn import CharCnn, CharCnnEntry
-from trainables.layers.crf import CrfEntry, LinearChainCrf
-from trainables.layers.crf_statistics import LogPairs
+from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
+from trainables.layers.crf.statistics import LogPairs
 from trainables.layers.embedding import EmbeddingEntry
 from trainables.layers.layer_norm import LayerNorm, LayerNormEntry
 from trainables.layers.linear import LinearEntry

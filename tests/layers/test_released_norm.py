@@ -17,8 +17,8 @@ from trainables import catalogue
 from trainables.layers import gram
 from trainables.layers.bookkeeping import add_clipped
 from trainables.layers.char_cnn import NUM_CHARS, CharCnn, CharCnnEntry
-from trainables.layers.crf import CrfEntry, LinearChainCrf
-from trainables.layers.crf_statistics import LogPairs, ProductPairs
+from trainables.layers.crf.layer import CrfEntry, LinearChainCrf
+from trainables.layers.crf.statistics import LogPairs, ProductPairs
 from trainables.layers.embedding import Embedding, EmbeddingEntry
 from trainables.layers.factored import FactoredEntry, FactoredLinear
 from trainables.layers.layer_norm import LayerNorm, LayerNormEntry

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
 from trainables.layers.char_cnn import CharCnn
-from trainables.layers.crf import LinearChainCrf
+from trainables.layers.crf.layer import LinearChainCrf
 from trainables.layers.embedding import Embedding
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.layer_norm import LayerNorm

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from trainables.data.batches import Loader
 from trainables.encoders.tags import bio_scores
-from trainables.layers.crf import LinearChainCrf
-from trainables.layers.crf_statistics import forward_backward, path_scores
+from trainables.layers.crf.layer import LinearChainCrf
+from trainables.layers.crf.statistics import forward_backward, path_scores
 from trainables.layers.dropout import Masks
 from trainables.layers.linear import Linear
 from trainables.layers.packing import ByLength, TimeMajor, one_row_each

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from trainables.layers.crf_statistics import (
+from trainables.layers.crf.statistics import (
     Pairs,
     Scores,
     forward_backward,
     path_scores,
 )
+from trainables.layers.crf.viterbi import best_paths
 from trainables.layers.packing import Rows, TimeMajor
 from trainables.layers.rounding import Size, row_norms, sum_of_norms
 from trainables.layers.tape import (
@@ -32,7 +33,6 @@ from trainables.layers.tape import (
     trainable,
 )
 from trainables.layers.units import UnitRows, Units
-from trainables.layers.viterbi import best_paths
 
 _CHUNK = 1 << 22  # numbers of per-unit transition gradients that are held at once
 

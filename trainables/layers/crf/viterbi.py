@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainables.layers.crf_statistics import Scores
+from trainables.layers.crf.statistics import Scores
 from trainables.layers.packing import TimeMajor
 
 _IN_CACHE = 1 << 18  # numbers of the sums of (record, tag, tag before) that are held at once

@@ -1,0 +1,1 @@
+"""A linear-chain CRF over packed rows: its layer, posteriors and best paths."""
