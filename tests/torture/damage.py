@@ -115,7 +115,7 @@ class Home:
             ("ledger", "--check"),
             ("compare", self.name, self.name),
             ("report", self.name, "--output", str(out)),
-            ("export", self.name, "--to", str(out)),
+            ("export", self.name, "--any-epsilon", "--to", str(out)),
             ("predict", str(export), "--json"),
             ("plan", "quick", "--json"),
         ]

@@ -99,7 +99,8 @@ def test_a_taken_port_of_prometheus_is_said(tmp_path: Path) -> None:
 def test_addresses_are_printed_with_each_sweeps_views() -> None:
     found = Places(mlflow="http://m", ray=["http://r"], views={"s": {"trials": "http://m/#/x"}})
     text = "\n".join(found.lines())
-    assert "MLflow         http://m" in text
+    assert found.lines()[0] == "MLflow         http://m/#/x"  # the table, not MLflow's home
+    assert Places(mlflow="http://m").lines()[0] == "MLflow         http://m"
     assert "ray get-auth-token" in text
     assert "`sweep report s`" in text
     assert "  trials: http://m/#/x" in text
