@@ -1,4 +1,4 @@
-"""The charts of a report: each is defined here, once, as data (`chart.Chart`)."""
+"""The charts of a report, each defined once as data (`chart.Chart`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainables.attacks import auc_of
 from trainables.figures import LEAKAGE
 
 STRONGEST = "strongest"
-MOST_POINTS, MOST_LINES = 150, 60  # that a chart can carry
+MOST_POINTS, MOST_LINES = 150, 60  # in a chart
 EPSILONS: dict[str, Callable[[Trial], float | None]] = {
     "epsilon": lambda trial: math.inf if trial.baseline else trial.epsilon,
     "epsilon_paper": lambda trial: math.inf if trial.baseline else trial.epsilon_paper,
@@ -96,7 +96,7 @@ def leakage(sweep: Sweep, attack: str, epsilon: str = "epsilon") -> Chart:
 
 
 def epochs(sweep: Sweep) -> list[Chart]:
-    """What changes with an epoch, one line a trial that has it."""
+    """Figures by epoch, one line a trial."""
     return [
         _by_epoch(sweep, name, label, is_log=is_log)
         for name, label, is_log in _EPOCHS

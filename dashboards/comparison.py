@@ -1,9 +1,9 @@
-"""Trials against the baseline, as Dupuy et al. 2021 compare them (their Tables 1 and 2). Pure.
+"""Trials compared with the baseline as in Dupuy et al. 2021 (Tables 1 and 2). Pure.
 
-A trial's own paired comparison with the baseline is taken where there is one. Without it a change
-counts as significant where it is further from 0 than 1.96 standard errors of the difference, the
-two measurements taken as independent. They share their test records, so the true error of the
-difference is smaller: what is called significant then is so, more may be.
+A trial's paired comparison with the baseline is used where there is one. Otherwise a change counts
+as significant where it exceeds 1.96 standard errors of the difference of independent measurements.
+They share their test records, so the true error of the difference is smaller and this test is
+conservative.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TimeRow:
 
 
 def change(mine: Estimate | None, reference: Estimate | None) -> Change | None:
-    """How far `mine` is from `reference`, relative to it; None without both, or over zero.
+    """The relative change from `reference` to `mine`; None without both, or for a reference of 0.
 
     >>> change(Estimate(value=5.49), Estimate(value=6.3)).relative.__round__(3)
     -0.129
@@ -107,8 +107,8 @@ def against(trial: Trial, base: Trial | None, metric: str) -> Change | None:
 
 
 def decays(sweep: Sweep) -> list[DecayRow]:
-    """The private trials: one row for each decay of an engine whose decays are told apart, for any
-    other engine one for each decay and epsilon that it was run at.
+    """The private trials: one row for each decay of an engine with separate decays, for any other
+    engine one for each decay and epsilon.
     """
     base = sweep.baseline
     rows = []
@@ -201,7 +201,7 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
-    """By validation SER where all have it: a choice by test error makes the test error too good."""
+    """The best by validation SER where all have it, since a choice by test error is optimistic."""
     name = "validation_ser" if all(t.figure("validation_ser") for t in trials) else "ser"
 
     def key(trial: Trial) -> float:

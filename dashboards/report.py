@@ -1,7 +1,7 @@
-"""One page to hand on: everything about a sweep in a self-contained HTML file, the answer first.
+"""The report of a sweep as a self-contained HTML page, the recommendation first.
 
-The page asks the network for nothing (its content security policy forbids it), is readable without
-scripts, and holds its data as CSV.
+The page makes no network requests (its content security policy forbids them), is readable without
+scripts, and includes its data as CSV.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from trainables.cards.card import PrivacyCard, Selection
 from trainables.figures import LEAKAGE, label
 
 _TEMPLATES = Path(__file__).parent / "templates"
-# So that a page of any sweep stays small: rows of its tables, characters of a file within it.
+# Limits that keep a page small: rows of its tables, characters of an included file.
 MOST_ROWS, MOST_ATTACKED, MOST_EMBEDDED = 300, 60, 150_000
 
 
 def html(sweep: Sweep, *, public: bool = False) -> str:
-    """The page. `public` says in words that curator-only figures have been left out already."""
+    """The page. `public` adds a note that curator-only figures are left out."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -42,7 +42,7 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
 
 
 def sentence(sweep: Sweep) -> str:
-    """What the chosen trial is worth and what it costs, in words; empty where there is none."""
+    """Error and cost of the chosen trial in words; empty without one."""
     trial, base = sweep.chosen, sweep.baseline
     ser = trial.figure("ser") if trial is not None else None
     if trial is None or ser is None:
@@ -67,7 +67,7 @@ def time_factor(sweep: Sweep) -> float | None:
 
 
 def _selection(card: PrivacyCard | None) -> Selection | None:
-    """What the card says of a private selection whose best trial this is; None where it is none."""
+    """The private selection whose best trial this is, from the card; None for other sweeps."""
     found = None if card is None else card.selection
     return None if found is None or found.law is None else found
 
@@ -128,7 +128,7 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
 
 
 def _words() -> dict[str, Any]:
-    """What the template calls."""
+    """The functions of the template."""
     return {
         "show": formats.number,
         "named": label,
@@ -151,7 +151,7 @@ def _words() -> dict[str, Any]:
 
 
 def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
-    """Each trial's certified bound beside what it claims, and whether they contradict."""
+    """Each trial's certified bound and claim, and whether the bound violates the claim."""
     found = []
     for trial in sweep.finished:
         bound = trial.metrics.get("epsilon_lower_bound")

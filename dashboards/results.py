@@ -1,4 +1,4 @@
-"""What a report is made of: plain frozen data about a finished sweep, whoever measured it."""
+"""The input of a report: plain frozen data about a finished sweep."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Roc:
-    """The ROC of one attack on one trial, on a grid of FPRs even in log; curator-only."""
+    """The ROC of one attack on one trial, on a logarithmic grid of FPRs; curator-only."""
 
     attack: str
     fpr: tuple[float, ...]
@@ -46,7 +46,7 @@ class Trial:
     """One trial of a sweep.
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
-    infinity where nothing is promised, None where it is not known. `metrics` holds every figure by
+    infinity without a guarantee, None where unknown. `metrics` holds every figure by
     name; `rocs` and every figure that `curator_only` names are for the curator alone.
     """
 
@@ -73,7 +73,7 @@ class Trial:
 
     @property
     def finished(self) -> bool:
-        """Whether it was trained to an end and measured."""
+        """Whether it has ended and was measured."""
         return self.status in ("done", "stopped")
 
     @property
@@ -117,7 +117,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep as a report shows it. `card` holds the fields of the chosen trial's privacy card,
+    """A sweep in a report. `card` has the fields of the chosen trial's privacy card,
     `config` and `space` are YAML, `helps` says what would bring the answer nearer to the baseline.
     """
 
@@ -145,7 +145,7 @@ class Sweep:
 
     @property
     def baseline(self) -> Trial | None:
-        """What others are compared with: the first finished baseline."""
+        """The baseline of comparisons: the first finished one."""
         return next((trial for trial in self.finished if trial.baseline), None)
 
     def shown(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:

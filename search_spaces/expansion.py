@@ -1,7 +1,7 @@
-"""From a space to its points: frozen data, the same for the same space.
+"""From a space to its points: frozen data, a function of the space.
 
-A point that a constraint or a validator refuses is a point with a reason. A value that no point can
-have, such as a negative clip norm, is a mistake in the space and is raised.
+A point that a constraint or a validator refuses has a reason. A value that is invalid in every
+point, such as a negative clip norm, is an error of the space and is raised.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainables.config import SHELVES, TrialConfig
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 
-# Names that a constraint may use and that only the plan knows; it checks those constraints.
+# Names in constraints that only the plan knows, which checks those constraints.
 PLANNED_NAMES = frozenset({"epsilon", "epsilon_paper", "steps", "delta", "num_records"})
 
 
@@ -68,7 +68,7 @@ def expand(space: SearchSpace) -> Expansion:
             key = point.config.id if point.config is not None else repr(point.fields)
             if key in kept:
                 merged += 1
-                # A baseline stays one, whichever variant named the point first.
+                # A point of a baseline is one, whichever variant named it first.
                 kept[key] = replace(kept[key], baseline=kept[key].baseline or point.baseline)
             else:
                 kept[key] = point
@@ -86,7 +86,7 @@ def check_fields(space: SearchSpace) -> None:
 
 
 def searched(space: SearchSpace) -> tuple[Variant, ...]:
-    """The variants that an adaptive search chooses from: all but the baselines."""
+    """The variants of an adaptive search: all but the baselines."""
     return tuple(variant for variant in _variants(space) if not variant.baseline)
 
 
@@ -108,7 +108,7 @@ def _variants(space: SearchSpace) -> tuple[Variant, ...]:
 
 
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
-    """The axes of a variant: the space's, less those it drops or fixes, and its own."""
+    """The axes of a variant: the space's without those it drops or fixes, and its additional ones."""
     fixed = (*variant.fixed, *space.override)
     shared = {} if variant.drop_axes == "all" else space.axes
     axes = {**{p: a for p, a in shared.items() if p not in variant.drop_axes}, **variant.axes}
@@ -174,8 +174,8 @@ def _read(config: TrialConfig, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def broken_of(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:
-    """The constraints that do not hold of `names`, in order. One over a field that other entries
-    have and this config does not, such as the noise of an engine without any, says nothing of it.
+    """The constraints that do not hold for `names`, in order. One over a field that this config's
+    entries lack, such as the noise of an engine without any, does not apply.
 
     Raises: InvalidInput as `constraints.holds`, unless an earlier one is broken already.
     """
@@ -187,14 +187,14 @@ def broken_of(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constr
             if not constraints.holds(constraint.require, names):
                 broken.append(constraint)
         except InvalidInput:
-            # A constraint may rest on those before it, such as one that a field is no null.
+            # A constraint may depend on earlier ones, such as one that a field is not null.
             if not broken:
                 raise
     return broken
 
 
 def _refuse_hopeless(points: list[Point]) -> None:
-    """Raise where a variant, or one value of an axis, is wrong in every point that has it."""
+    """Raise where a variant, or one value of an axis, is invalid in every point that has it."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         groups.setdefault(("variant", point.variant), []).append(point)

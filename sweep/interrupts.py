@@ -55,7 +55,7 @@ class Interrupts:
         return self._asked
 
     def install(self) -> None:
-        """Handle signals from now on, but for those that this process was started to ignore."""
+        """Handle signals from now on, except those that this process was started to ignore."""
         self.reinstall()
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=self._forget)
@@ -63,19 +63,19 @@ class Interrupts:
         threading.Thread(target=self._watch, name="interrupts", daemon=True).start()
 
     def _ignore(self) -> None:
-        """All is done and the interpreter gives its handlers up: a signal would seem a kill."""
+        """Ignore signals at exit, when the interpreter drops its handlers and one would kill."""
         for number in SIGNALS:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_IGN)
 
     def reinstall(self) -> None:
-        """Take the signals back from a library that has set handlers of its own."""
+        """Reinstall the handlers after a library has replaced them."""
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._handle)
 
     def run(self, work: Callable[[], int]) -> int:
-        """The exit code that `work` returns; once this process was asked to end, it ends here."""
+        """The exit code of `work`; after an interrupt the process ends here."""
         try:
             self._may_raise = True
             if self._asked:
@@ -95,7 +95,7 @@ class Interrupts:
         return code
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """In the main thread, once it comes to it; `_watch` hears of the signal by itself."""
+        """The handler in the main thread; `_watch` notices the signal independently."""
         if self._expected is not None:
             return
         self._asked = True
@@ -111,7 +111,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _watch(self) -> None:
-        """Print the line at the first signal; end at the second, or where the process does not."""
+        """Print the line at the first signal; end at the second, or after the grace period."""
         first = self._first_signal()
         self._number = first
         if self._expected is not None:
@@ -132,7 +132,7 @@ class Interrupts:
             if heard:
                 return heard[0]
             if self._is_stopped():
-                # To that thread, so that it wakes from what it waits for.
+                # Sent to that thread, so that it wakes up.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
     def _is_stopped(self) -> bool:
@@ -148,7 +148,7 @@ class Interrupts:
             line = self._explanations[-1]() if self._explanations else line
         words = f"interrupted: {line}\n".encode()
         with suppress(OSError):
-            if os.isatty(2):  # a live table may be there, its cursor hidden in the last line
+            if os.isatty(2):  # a live table may be shown, with the cursor hidden in the last line
                 words = b"\r\n" + _SHOW_CURSOR + words
             screen = os.dup(2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -156,20 +156,20 @@ class Interrupts:
             os.write(screen, words)
 
     def _wait_for_line(self) -> None:
-        """The line comes first, and by what was known at the signal."""
+        """Wait until the line is printed, with the state at the signal."""
         deadline = time.monotonic() + _LINE_SECONDS
         while not self._printed and time.monotonic() < deadline:
             time.sleep(0.005)
 
     def _end(self) -> NoReturn:
-        """End this process and all that it started."""
+        """End this process and all processes that it started."""
         try:
             _kill_children()
         finally:
             os._exit(128 + self._number)
 
     def _forget(self) -> None:
-        """In a process that was forked off: its signals are not this one's."""
+        """Forget the signals in a forked process."""
         with suppress(ValueError):
             signal.set_wakeup_fd(-1)
             for number in SIGNALS:
@@ -180,7 +180,7 @@ class Interrupts:
 
     @contextmanager
     def explained(self, explain: Callable[[], str]) -> Iterator[None]:
-        """What an interrupt inside the block says: what is saved, and how to go on."""
+        """Set the message of an interrupt inside the block: what is saved, and how to resume."""
         self._explanations.append(explain)
         try:
             yield
@@ -189,8 +189,8 @@ class Interrupts:
 
     @contextmanager
     def stopped_by(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-        """As SIGTERM, once `asked` says so inside the block; it is called twice a second. Yields
-        whether this process was asked to end, by whatever.
+        """Interrupt as by SIGTERM once `asked`, called twice a second in the block, returns True.
+        Yields a function for whether an interrupt has come.
         """
         self._stops.append(asked)
         try:
@@ -200,7 +200,7 @@ class Interrupts:
 
     @contextmanager
     def postponed(self) -> Iterator[Callable[[], bool]]:
-        """No exception inside the block: it looks for itself, by what this yields, and soon."""
+        """Raise no exception inside the block, which must poll the yielded function often."""
         self._num_postponing += 1
         try:
             yield lambda: self._asked
@@ -211,7 +211,7 @@ class Interrupts:
 
     @contextmanager
     def expected(self) -> Iterator[threading.Event]:
-        """An event that a signal sets: it is how the rest of this process is meant to end."""
+        """An event that a signal sets, as the normal end of the rest of this process."""
         self._expected = threading.Event()
         yield self._expected
 
@@ -250,7 +250,7 @@ def explained(explain: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def stopped_by(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    """As `Interrupts.stopped_by`; in a library the block looks by itself, by `asked`."""
+    """As `Interrupts.stopped_by`; in a library the block must poll `asked`."""
     if _installed is None:
         yield asked
         return
@@ -280,8 +280,8 @@ def expected() -> Iterator[threading.Event]:
 
 @contextmanager
 def _flagged() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, in place of what they did before. Outside the main
-    thread Python lets nobody handle signals.
+    """An event that SIGINT and SIGTERM set instead of their earlier effect. Outside the main
+    thread Python allows no signal handlers.
     """
     asked = threading.Event()
 
@@ -302,7 +302,7 @@ def _flagged() -> Iterator[threading.Event]:
 
 
 def _kill_children(*, patience: float = 5.0) -> None:
-    """Kill every process below this one, also what they start meanwhile."""
+    """Kill every descendant of this process, including new ones."""
     import psutil
 
     _adopt_orphans()
@@ -321,7 +321,7 @@ def _kill_children(*, patience: float = 5.0) -> None:
 
 
 def _adopt_orphans() -> None:
-    """Have the children of a child that dies become this process' own (Linux)."""
+    """Adopt the children of dead children (Linux)."""
     import ctypes
 
     with suppress(OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Types of arguments and options that more than one command has, and how `--set` reads."""
+"""Types of arguments and options that several commands share, and the parser of `--set`."""
 
 from __future__ import annotations
 

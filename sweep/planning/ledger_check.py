@@ -1,7 +1,7 @@
-"""Whether the ledger has all that the sweeps of a home have released, and adding what it lacks.
+"""Checks that the ledger has all releases of the sweeps of a home, and adds missing ones.
 
-What a trial has on disk (its epochs) was paid for before it was released, so the ledger must have
-an entry for each. Sweeps that were deleted cannot be compared.
+Every epoch of a trial on disk was charged before its release, so the ledger must have an entry for
+each. Deleted sweeps cannot be compared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trainables.errors import InvalidData, InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that the ledger lacks. `epochs`: numbers, from 1, of the epochs of a `trial` of a
-    `sweep` that have no entry; none where `problem` says all.
+    """A problem of the ledger. `epochs`: numbers, from 1, of the epochs of a `trial` of a `sweep`
+    without an entry; empty where `problem` is complete.
     """
 
     problem: str
@@ -34,7 +34,7 @@ class Finding:
 
 
 def check(settings: Settings) -> list[Finding]:
-    """What is missing or damaged, nothing where all is well. Nothing is changed."""
+    """Missing or damaged entries; empty where there are none. Changes nothing."""
     ledger = Ledger(settings.home / FILE)
     try:
         ledger.datasets()
@@ -50,7 +50,7 @@ def check(settings: Settings) -> list[Finding]:
 
 
 def repair(settings: Settings) -> list[Finding]:
-    """Add what is missing, and take a damaged ledger as it stands; what is left then. No entry is
+    """Add missing entries and accept a damaged ledger; returns the remaining problems. No entry is
     removed or changed.
     """
     ledger = Ledger(settings.home / FILE)
@@ -65,7 +65,7 @@ def repair(settings: Settings) -> list[Finding]:
             try:
                 _charge(folder, finding, ledger, settings)
             except InvalidInput:
-                continue  # its data are not at hand, say: it is found again below
+                continue  # for example, its data are unavailable: reported again below
     return check(settings)
 
 
@@ -104,7 +104,7 @@ def _epochs_done(folder: SweepFolder, trial: PlannedTrial) -> int:
 
 
 def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Settings) -> None:
-    """Charge the missing epochs of a trial as a further attempt at it."""
+    """Charge the missing epochs of a trial as a further attempt."""
     sweep = folder.ledger_name
     known = [e.attempt for e in ledger.of_sweep(sweep) if e.trial == finding.trial]
     trials = [trial for trial in folder.plan().trials if trial.id == finding.trial]
@@ -126,7 +126,7 @@ def _charge(folder: SweepFolder, finding: Finding, ledger: Ledger, settings: Set
 
 
 def _runs(numbers: tuple[int, ...]) -> list[tuple[int, int]]:
-    """First and last of each run of numbers that follow each other.
+    """First and last of each run of consecutive numbers.
 
     >>> _runs((1, 2, 3, 6))
     [(1, 3), (6, 6)]

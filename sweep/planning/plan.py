@@ -1,7 +1,8 @@
-"""What a sweep will run and what it refuses, with every epsilon, before anything starts. Pure.
+"""The plan of a sweep: its trials and the refused ones, with every epsilon, fixed before it starts.
+Pure.
 
-How a config is accounted for and how long its trials take are arguments, so that the plan itself
-needs neither disk nor an accounting library.
+The accounting of a config and the duration of its trials are arguments, so that the plan needs
+neither disk nor an accounting library.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def make(
 
     `seconds_of(config, steps)` estimates a trial's duration.
 
-    Raises: InvalidInput for a space that is wrong in itself (see `expansion.expand`), InvalidData
-    where a size must be read from data that cannot be.
+    Raises: InvalidInput for an invalid space (see `expansion.expand`), InvalidData where a size
+    must be read from unreadable data.
     """
     expansion = expand(space)
     trials = plan_points(space, expansion.points, account=account, seconds_of=seconds_of)
@@ -54,8 +55,8 @@ def plan_points(
     account: Account,
     seconds_of: Callable[[TrialConfig, int], float | None] = lambda config, steps: None,
 ) -> list[PlannedTrial]:
-    """Each point as a trial. Where none may run but baselines, each is checked against every
-    limit, so that the plan can say which of them refuses most.
+    """Each point as a trial. Where only baselines may run, each point is checked against every
+    limit, so that the plan can name the one that refuses most.
     """
     planned = partial(plan_point, space, account=account, seconds_of=seconds_of)
     trials = [planned(point) for point in points]
@@ -89,7 +90,7 @@ def plan_point(
             accounted = account(config, accountant=None, careful=True)
         budgeted = _budgeted(space, config, accounted=accounted, account=account)
     except InvalidData:
-        raise  # a damaged file is no property of a point
+        raise  # a damaged file is not the fault of a point
     except InvalidInput as problem:
         return _refused(trial, [*broken, ("mechanism", str(problem))])
     summary = accounted.summary
@@ -152,7 +153,7 @@ def _near_limit(space: SearchSpace, point: Point, *, accounted: Accounted) -> bo
 def _budgeted(
     space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Account
 ) -> float | None:
-    """The figure that the budget goes by; None where it is the paper's and that is undefined."""
+    """The figure compared with the budget; None where it is the paper's and undefined."""
     by = space.budget.accountant
     if by == "sound" or space.budget.epsilon is None or accounted.mechanism.is_free:
         return accounted.summary.epsilon
@@ -162,14 +163,14 @@ def _budgeted(
 
 
 def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
-    """The reasons of the broken constraints over what only the plan knows."""
+    """The reasons of broken constraints over values that only the plan has."""
     mine = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
     known = {name: getattr(trial, name) for name in PLANNED_NAMES}
     return [constraint.why for constraint in broken_of(mine, {**trial.fields, **known})]
 
 
 def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:
-    """Why a trial's epsilon is too much, where it is."""
+    """The reason why a trial's epsilon exceeds its budget, or None."""
     limit, by = space.budget.epsilon, space.budget.accountant
     if limit is None or trial.baseline:
         return None

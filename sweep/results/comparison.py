@@ -1,4 +1,4 @@
-"""Two sweeps, or two trials, side by side: paired over the same test utterances, with intervals."""
+"""Comparison of two sweeps or trials, paired over the same test utterances, with intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One side of a comparison: the trial that stands for it, and its sweep."""
+    """One side of a comparison: its representing trial and its sweep."""
 
     folder: SweepFolder
     record: TrialRecord
@@ -94,7 +94,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
 
 
 def shown() -> tuple[str, ...]:
-    """Figures that are put side by side, and the AUC of each attack."""
+    """The compared figures, and the AUC of each attack."""
     return (*figures.listed(), *attacks.every_auc())
 
 
@@ -122,7 +122,7 @@ def compare(first: Side, second: Side) -> Comparison:
 
 
 def standing_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> Standing | None:
-    """Where a sweep's trials stand, paired by what they kept of their test records.
+    """The standing of a sweep's trials, paired by their stored test counts.
 
     Raises: as `standing.standing`, and InvalidData for a damaged file.
     """

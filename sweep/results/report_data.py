@@ -1,4 +1,4 @@
-"""A sweep on disk as the frozen data that a report takes."""
+"""A sweep on disk as the frozen data of a report."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _trial(
 
 
 def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
-    """The ROC of every attack that the trial's folder keeps, thinned for a picture."""
+    """The ROC of every attack in the trial's folder, thinned for a chart."""
     found = []
     for name, curve in sorted(evidence.read_curves(folder.trial_folder(trial_id)).items()):
         stride = math.ceil(len(curve["fpr"]) / _CURVE_POINTS)
@@ -167,7 +167,7 @@ def _helps(records: Sequence[TrialRecord], epsilon_max: float) -> tuple[str, ...
 
 
 def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | None:
-    """The card as an export has it: with what the sweep as a whole has spent."""
+    """The card as in an export, with the total of the sweep."""
     from sweep.results.export import card_of
 
     card = None if chosen is None else card_of(folder, chosen.plan.id)

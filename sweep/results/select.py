@@ -1,9 +1,9 @@
-"""Which trials are best: groups over seeds, ratios to the baseline, the Pareto front. Pure.
+"""Selection of the best trials: groups over seeds, ratios to the baseline, the Pareto front. Pure.
 
-Trials that differ by their seed alone are one group and are compared by the group's mean, so that
-no lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by what was measured
-on validation records where that is known (`validation_ser`), because a choice by test error makes
-the test error optimistic. Trials that generate text are chosen by MAUVE (`trainables.goals`).
+Trials that differ by their seed only are one group and are compared by the group's mean, so that no
+lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by its validation figure
+where known (`validation_ser`), because a choice by test error makes the test error optimistic.
+Trials that generate text are chosen by MAUVE (`trainables.goals`).
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Group:
         return Spread(mean=statistics.fmean(values), std=std, count=len(values))
 
     def middle(self, metric: str) -> TrialRecord:
-        """The trial in the middle by `metric`: neither the lucky seed nor the unlucky one."""
+        """The median trial by `metric`."""
         order = sorted(self.records, key=lambda record: _cost(record, metric) or 0.0)
         return order[(len(order) - 1) // 2]
 
 
 def value(record: TrialRecord, metric: str) -> float | None:
-    """A figure of a trial: a metric, what its privacy card or the plan says, or its seconds."""
+    """A figure of a trial: a metric, a figure of its privacy card or the plan, or its seconds."""
     if metric == "seconds":
         return record.seconds
     if metric in record.metrics:
@@ -95,7 +95,7 @@ def baselines(records: Sequence[TrialRecord]) -> list[Group]:
 
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """The baseline to compare a trial with: of its data and model where there is one."""
+    """The baseline for comparing a trial: of the same data and model where there is one."""
     candidates = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
 
     if not record.plan.is_config:
@@ -163,7 +163,7 @@ def headline(records: Sequence[TrialRecord]) -> str:
 def front(
     records: Sequence[TrialRecord], metrics: Sequence[str] | None = None
 ) -> list[TrialRecord]:
-    """Finished trials that no other beats in one of `metrics` without losing in another.
+    """The Pareto front of finished trials in `metrics`.
 
     `metrics` None: the headline figure and epsilon. Better is as `goals` has it; infinity is the
     worst value, a trial without a metric is left out.
@@ -177,7 +177,7 @@ def front(
     known = [(record, tuple(v for v in p if v is not None)) for record, p in points]
     known = [(record, p) for record, p in known if len(p) == len(names)]
     unbeaten: list[tuple[float, ...]] = []
-    # What beats a point comes before it in this order, and so does something unbeaten that does.
+    # A point that dominates another comes before it in this order, and so does one on the front.
     for mine in sorted({point for _, point in known}):
         if not any(all(map(operator.le, theirs, mine)) for theirs in unbeaten):
             unbeaten.append(mine)
@@ -186,7 +186,7 @@ def front(
 
 
 def chosen_by(records: Sequence[TrialRecord], best: str | None = None) -> str:
-    """The metric that a choice goes by: the first in order that every candidate has.
+    """The metric of a choice: the first in order that every candidate has.
 
     `best`: one of `WAYS` or a metric; None: the headline figure.
 
@@ -215,7 +215,7 @@ def choose(
     `best` as in `chosen_by`; `ranked` says which of several. With `epsilon_max` only trials whose
     sound epsilon is at most that.
 
-    Raises: InvalidInput where nothing qualifies, saying what there is.
+    Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:

@@ -1,4 +1,4 @@
-"""A whole sweep as plain data: what `sweep show --json` and `sweep run --json` print."""
+"""A whole sweep as plain data, for `sweep show --json` and `sweep run --json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting and ending Ray for one sweep: quiet, without telemetry, with our own packages."""
+"""Starts and ends Ray for one sweep: quiet, without telemetry, with this project's packages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sweep.planning.resources import ClusterSize, choose_slots, machine_cpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError
 
-# A Tune trial holds one of these and nothing else: it only speaks for its workers, so it can never
-# keep the CPUs that those workers wait for.
+# A Tune trial holds one of these only: it represents its workers, so it must never keep the CPUs
+# that those workers wait for.
 TRIAL_SLOT = "trial_slot"
 NAMESPACE = "dp-nlu-sweep"
 _TRIAL_SLOTS = 10_000  # places are limited by workers
@@ -33,7 +33,7 @@ _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no dat
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_TRAIN_V2_ENABLED": "1",
-    # A call that comes after the end must not start another cluster.
+    # A late call must not start another cluster.
     "RAY_ENABLE_AUTO_CONNECT": "0",
     # How soon the death of a worker is noticed.
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
@@ -44,14 +44,14 @@ _ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
-    # Its handler of SIGTERM prints a stack and ends the process before ours is called.
+    # Its SIGTERM handler prints a stack and ends the process before ours is called.
     "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
 }
-# A cluster of this machine is for its owner alone: every port on loopback, every call with a token.
+# A cluster of this machine is private to its owner: ports on loopback, calls with a token.
 _LOOPBACK = "127.0.0.1"
 _LOCAL_ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
-    # Ray takes loopback for its address where it is told that it can have no other nodes.
+    # Ray uses loopback as its address where it can have no other nodes.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it would go with us
@@ -111,8 +111,8 @@ def session(settings: RunSettings) -> Iterator[None]:
 
 
 def before_end(act: Callable[[], None]) -> None:
-    """Have something done before this process shuts Ray down, which need not wait for it until
-    then; at once where a session that is not of this process, or none, goes on.
+    """Defer a call until this process shuts Ray down; it runs at once where the session is not of
+    this process, or there is none.
     """
     if _last_acts is None:
         act()
@@ -121,7 +121,7 @@ def before_end(act: Callable[[], None]) -> None:
 
 
 def finish_acts() -> None:
-    """Do now what was left to the end."""
+    """Run the deferred calls now."""
     while _last_acts:
         _last_acts.pop(0)()
 
@@ -149,7 +149,7 @@ def _end(ray: Any) -> None:
 
 
 def _restore_excepthook() -> None:
-    """Ray's own hook tells its GCS of an uncaught error, and waits a minute for a dead one."""
+    """Restore the hook: Ray's reports errors to its GCS and waits a minute for a dead one."""
     from ray._private import worker
 
     if sys.excepthook is getattr(worker, "custom_excepthook", None):
@@ -167,10 +167,10 @@ def _leave() -> None:
 
 
 def _keep_off_stdout() -> None:
-    """Keep what Ray's daemons say of dead processes off stdout, where our JSON goes."""
+    """Keep messages of Ray's daemons on dead processes off stdout, which is for JSON."""
     from ray._private import worker
 
-    # No option of `ray.init` does it; a Ray without this function prints as it likes.
+    # `ray.init` has no option for it; a Ray without this function prints them.
     if hasattr(worker, "listen_error_messages"):
         worker.listen_error_messages = lambda *args, **named: None
 
@@ -185,7 +185,7 @@ def _start_own(settings: RunSettings, ours: str) -> None:
         _raylet.Config.initialize("")
     ray_constants.ENABLE_RAY_CLUSTER = False
     before = os.environ.get("PYTHONPATH")
-    # Workers inherit it: they must import this `sweep`, not a stranger's of the same name.
+    # Workers inherit it: they must import this `sweep`, not another package of the same name.
     os.environ["PYTHONPATH"] = ours if not before else f"{ours}{os.pathsep}{before}"
     cpus = settings.cpus or machine_cpus()
     try:
@@ -193,7 +193,7 @@ def _start_own(settings: RunSettings, ours: str) -> None:
             num_cpus=cpus,
             resources={TRIAL_SLOT: _TRIAL_SLOTS},
             namespace=NAMESPACE,
-            # None: it may fail to come up, which costs a sweep nothing but the view.
+            # None: it may fail to start, which affects only the dashboard.
             include_dashboard=None if settings.dashboard else False,
             _node_ip_address=_LOOPBACK,
             object_store_memory=_OBJECT_STORE_BYTES,
@@ -210,10 +210,10 @@ def _start_own(settings: RunSettings, ours: str) -> None:
 def _start_local(**options: Any) -> None:
     """`ray.init` of a local cluster, once more where a node was not up within Ray's 30 seconds.
 
-    That limit is fixed in Ray, and a busy machine or a cold disk passes it at the first start; the
+    That limit is fixed in Ray, and a busy machine or a cold disk exceeds it at the first start; the
     next one finds the files in memory.
 
-    Raises: SweepError where it does not come up at all.
+    Raises: SweepError where it does not start at all.
     """
     import ray
 
@@ -236,7 +236,7 @@ def lost_daemon() -> str | None:
     """The name of a daemon of the local cluster that has died; None where all live, or where the
     cluster was not started by this process.
 
-    A process whose Ray lost one is ended by Ray itself within a minute, without a word of ours.
+    Ray itself ends a process whose Ray lost one within a minute, without a message of ours.
     """
     import psutil
 
@@ -260,9 +260,9 @@ def _find_daemons() -> None:
 
 
 def require_token() -> None:
-    """Check that nobody had Ray's calls go unchecked on this machine.
+    """Check that Ray's token authentication is not disabled on this machine.
 
-    Raises: InvalidInput where somebody did.
+    Raises: InvalidInput where it is.
     """
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode.lower() != "token":
@@ -273,9 +273,9 @@ def require_token() -> None:
 
 
 def require_answer(address: str, *, timeout: float = 5.0) -> None:
-    """Check that something listens at a cluster's address: Ray itself would wait for minutes.
+    """Check that a cluster listens at the address, because Ray itself would wait for minutes.
 
-    Raises: InvalidInput where nothing does.
+    Raises: InvalidInput where it does not.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
@@ -361,7 +361,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def cluster_size() -> ClusterSize:
-    """Of the cluster that this process is connected to."""
+    """The size of the cluster that this process is connected to."""
     import ray
 
     resources = ray.cluster_resources()
@@ -372,7 +372,7 @@ def cluster_size() -> ClusterSize:
 def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
     """Trials of `workers` processes at a time on a cluster.
 
-    Raises: InvalidInput where not one fits, or not as many as were asked for.
+    Raises: InvalidInput where none fits, or fewer than requested.
     """
     return choose_slots(
         workers=workers,
@@ -387,7 +387,7 @@ def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
 
 
 def trial_resources() -> dict[str, float]:
-    """What a Tune trial asks for: a token of our own, or one byte where a cluster has none."""
+    """The resources of a Tune trial: a custom token, or one byte where a cluster has none."""
     import ray
 
     if TRIAL_SLOT in ray.cluster_resources():
@@ -396,5 +396,5 @@ def trial_resources() -> dict[str, float]:
 
 
 def _packages() -> list[Path]:
-    """Of what workers run."""
+    """The folder of the packages that workers run."""
     return [Path(str(resources.files(name))) for name in ("sweep", "trainables", "search_spaces")]

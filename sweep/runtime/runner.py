@@ -1,6 +1,4 @@
-"""Running a planned sweep, or going on with one: the executors on one side, disk, ledger and MLflow
-on the other.
-"""
+"""Runs or resumes a planned sweep, and connects the executors with disk, ledger and MLflow."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ _TRIAL_FUNCTION = "trainables.trial:run"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a call did: the folder, and why the tracking store is behind it, where it is."""
+    """The result of a call: the folder, and why the tracking store is behind, or None."""
 
     folder: SweepFolder
     tracking_problem: str | None
@@ -53,7 +51,7 @@ def start(
 ) -> Run:
     """Run a new sweep to its end.
 
-    `budget_total` bounds what a data set has spent in all sweeps, this one included.
+    `budget_total` bounds the spend of a data set over all sweeps, this one included.
 
     Raises: InvalidInput, with nothing written, for a plan without trials, data that cannot be read,
     too few resources, a name that exists, a tracking server that does not answer, a data set whose
@@ -147,7 +145,7 @@ def resume(
     executed = preflight.run_settings(
         space, settings, packing, jobs=planned, address=address, function=function
     )
-    # A search that goes on starts a Ray of its own, once it has found something to choose.
+    # A resumed search starts Ray once it has chosen a trial.
     at_once = bool(waiting) or (address is not None and space.search.is_adaptive)
     started = _started(settings, executed, away) if at_once else tracking(settings, away=away)
     with started as tracker:
@@ -174,7 +172,7 @@ def _started(
 ) -> AbstractContextManager[Any]:
     """The tracker, and Ray where the trials need it.
 
-    Raises: StorageFailed where the disk takes nothing; as they do.
+    Raises: StorageFailed where the disk fails; the exceptions of tracker and Ray.
     """
     require_storage(settings)
     require_usable(settings)
@@ -186,14 +184,14 @@ def _started(
 def _require_total(
     prepared: Prepared, settings: Settings, packing: Packing, *, budget_total: float
 ) -> None:
-    """Raises: InvalidInput where this sweep would take a data set past `budget_total`."""
+    """Raises: InvalidInput where this sweep would take a data set beyond `budget_total`."""
     ledger = Ledger(settings.home / FILE)
     priced = price(prepared.plan.to_run, settings, ledger=ledger, packing=packing)
     require_total(priced, ledger, budget_total=budget_total)
 
 
 def _undo(folder: SweepFolder, tracker: Any) -> None:
-    """A sweep that was refused before any trial began leaves its name to the next."""
+    """Remove a sweep that was refused before any trial began, which frees its name."""
     if any((folder.path / "trials").glob("*/config.yaml")):
         return
     with suppress(*tracker.away):

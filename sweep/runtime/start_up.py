@@ -1,4 +1,4 @@
-"""What a sweep waits for before its first trial, brought up side by side."""
+"""Starts everything that a sweep needs before its first trial, concurrently."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def tracking_and_ray(
 ) -> Iterator[Tracker]:
     """The trackers, as `tracking`, and Ray for the time of the block.
 
-    Ray's start is mostly other processes' work, in whose time this one imports MLflow and opens its
+    Ray's start is mostly work of other processes; meanwhile this one imports MLflow and opens its
     store. Trials do not wait for a store that an earlier sweep has opened. Ray starts in this
-    thread: it sets signal handlers, which only the main thread can.
+    thread because it sets signal handlers, which only the main thread can.
 
     Raises: as `Tracker` and `ray_session.session`.
     """
@@ -44,7 +44,7 @@ def tracking_and_ray(
 
     phases.enter(phases.STARTING_RAY)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="start-up") as pool:
-        pool.submit(importlib.import_module, "torch")  # Ray Train asks for it next
+        pool.submit(importlib.import_module, "torch")  # Ray Train imports it next
         opening = pool.submit(open_trackers, settings, away=away)
         with ray_session.session(run_settings):
             opened = ComingTracker(opening) if was_opened(settings) else opening.result()

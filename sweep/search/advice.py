@@ -1,4 +1,4 @@
-"""What to try next, in sentences: read off the finished trials of a sweep."""
+"""Advice on the next trials in sentences, from the finished trials of a sweep."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainables.errors import InvalidInput
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
 _FEWEST = 4
 _SAME = 1.01  # times an epsilon: what differs by less is equal
-_MOST = 200  # groups that a proposal learns from
+_MOST = 200  # most groups used for a proposal
 EpsilonOf = Callable[[Variant, dict[str, Any]], float | None]
 
 
@@ -36,8 +36,8 @@ def advice(
     *,
     epsilon_of: EpsilonOf = lambda variant, values: None,
 ) -> list[str]:
-    """Sentences, the most useful first; empty where too little has finished. `where` the trials
-    stand (`standing.standing`); None: by their own intervals. `epsilon_of` a variant and values of
+    """Sentences, the most useful first; empty where too few trials have finished. `where` is
+    their standing (`standing.standing`); None: by their own intervals. `epsilon_of` a variant and values of
     its axes; None: not known.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
@@ -55,14 +55,14 @@ def advice(
 
 
 def _edges(groups: Sequence[select.Group]) -> list[str]:
-    """The best value of an axis lies at the end of what was tried: the optimum may lie beyond.
+    """Advice where the best value of an axis is the largest or smallest tried.
     Where epsilon grows that way, the sentence is about that price.
     """
     best, said = groups[0].records[0], []
     kin = [g.records[0] for g in groups if g.records[0].plan.variant == best.plan.variant]
     for path in varied_axes(kin):
         ranks = [r for record in kin if (r := rank(record.plan.values.get(path))) is not None]
-        # A target epsilon is a price, which needs no raise.
+        # A target epsilon is a budget and need not be raised.
         mine = rank(best.plan.values.get(path))
         if mine is None or len(set(ranks)) < 2 or isinstance(best.plan.values[path], dict):
             continue
@@ -128,7 +128,7 @@ def _refine(path: str, records: Sequence[TrialRecord]) -> str:
 
 
 def _indistinguishable(found: Standing | None) -> list[str]:
-    """The best ones are indistinguishable: more seeds, before more configurations."""
+    """Advice to use more seeds where the best configurations are indistinguishable."""
     if found is None or not found.indistinguishable:
         return []
     first, second = found.best, found.indistinguishable[0]
@@ -139,9 +139,7 @@ def _indistinguishable(found: Standing | None) -> list[str]:
 
 
 def _history(groups: Sequence[select.Group]) -> list[TrialRecord]:
-    """What a search learns from where very many groups are ranked: some from all ranks, the best
-    among them. Empty where there are few.
-    """
+    """A sample of the ranked groups, the best included, for a search over very many; empty for few."""
     if len(groups) <= _MOST:
         return []
     kept = [groups[place * (len(groups) - 1) // (_MOST - 1)] for place in range(_MOST)]

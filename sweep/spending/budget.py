@@ -1,6 +1,6 @@
-"""What a sweep may still spend: epsilon a trial, trials, time. Pure: answers, no clock, no disk.
+"""The budgets of a sweep: epsilon a trial, trials, time. Pure, without clock and disk.
 
-`sweep.planning.plan` refuses what is over budget before anything starts; these answer during a run.
+`sweep.planning.plan` refuses trials over budget before anything starts; these apply during a run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from trainables.privacy.rounding import format_epsilon
 
 @dataclass(frozen=True)
 class EpsilonBudget:
-    """At most `limit` of epsilon for each trial; None: no bound. `accountant` says whose epsilon:
-    "sound" (the tightest that holds), "paper" (its own figure), or an entry of accountants.
+    """At most epsilon `limit` for each trial; None: no bound. `accountant` selects the epsilon:
+    "sound" (the tightest that holds), "paper" (the paper's), or an entry of accountants.
 
-    Under "sound" any valid upper bound that lies within the limit permits: a quick one is tried
-    first, the exact figure decides.
+    Under "sound" any valid upper bound within the limit permits. A quick one is tried first, and
+    the exact figure decides.
     """
 
     limit: float | None
@@ -39,7 +39,7 @@ class EpsilonBudget:
             )
 
     def refusal(self, mechanism: Mechanism, *, baseline: bool = False) -> str | None:
-        """Why a trial of this mechanism is refused as a whole; None: it may run to its end."""
+        """The reason why a trial of this mechanism is refused as a whole, or None."""
         verdict = self._verdict(mechanism, mechanism.epochs, baseline=baseline)
         return None if verdict.go_on else verdict.reason
 
@@ -84,7 +84,7 @@ class EpsilonBudget:
             yield lambda: paper_zcdp.epsilon(stopped, delta=stopped.delta)
         elif self.accountant == "sound":
             yield lambda: accountants.epsilon_after(mechanism, epochs)
-            # What the plan admitted whole, by its own bound, is not stopped by another bound.
+            # A trial that the plan admitted as a whole is not stopped by another bound.
             yield lambda: accountants.account(mechanism, exact=False).epsilon
             yield lambda: accountants.account(stopped).epsilon
         else:
@@ -117,7 +117,7 @@ class SweepBudget:
 
 
 def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
-    """Upper bounds of what `epochs` epochs have spent, quick enough to be asked between epochs."""
+    """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
     stopped = mechanism.first(epochs)
     if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":
         spent = {"epsilon_spent": accountants.epsilon_after(mechanism, epochs)}

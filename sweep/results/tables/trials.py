@@ -26,7 +26,7 @@ STYLES = {
 }
 _EXPLAINED = (TrialStatus.FAILED, TrialStatus.STOPPED, TrialStatus.REFUSED)  # with their reason
 _REASONS = 20  # of them below a table
-Curves = Callable[[str], Sequence[float | None]]  # what validation found by epoch, of a trial's id
+Curves = Callable[[str], Sequence[float | None]]  # validation figures by epoch, of a trial's id
 
 
 def results_table(
@@ -36,7 +36,7 @@ def results_table(
     max_rows: int | None = None,
     curves: Curves = lambda trial_id: (),
 ) -> FittedTable:
-    """What came out, beside the baseline, SER with its 95 % interval over test utterances; a star
+    """The results relative to the baseline, SER with its 95 % interval over test utterances; a star
     marks the front of SER (or MAUVE) and epsilon. With more trials than `max_rows`, that many:
     baselines, the front, then the best.
     """
@@ -82,7 +82,7 @@ def _counts(records: Sequence[TrialRecord]) -> str:
 
 
 def _status(records: Sequence[TrialRecord]) -> list[Column]:
-    """What became of each trial, where that is not the same for all."""
+    """The status of each trial, where it is not the same for all."""
     if len({record.status for record in records}) < 2:
         return []
     cells = [Text(record.status, style=STYLES[record.status]) for record in records]
@@ -114,7 +114,7 @@ def _figures(
         cells = [_ratio(record, metric, found) for record in records]
         return Column(head="×", cells=cells, worth=worth, name=f"× {words}", legend=times)
 
-    # Its own bootstrap interval; how trials compare with each other is another question.
+    # The trial's bootstrap interval, which does not compare trials with each other.
     intervals = [_interval(interval_of(r)) if main == "ser" else "" for r in records]
     strongest = "leakage: AUC of the strongest attack, curator only"
     return [
