@@ -108,7 +108,7 @@ def _variants(space: SearchSpace) -> tuple[Variant, ...]:
 
 
 def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
-    """The axes of a variant: the space's without those it drops or fixes, and its additional ones."""
+    """The axes of a variant: the space's without those it drops or fixes, and added ones."""
     fixed = (*variant.fixed, *space.override)
     shared = {} if variant.drop_axes == "all" else space.axes
     axes = {**{p: a for p, a in shared.items() if p not in variant.drop_axes}, **variant.axes}

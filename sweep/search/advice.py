@@ -37,8 +37,8 @@ def advice(
     epsilon_of: EpsilonOf = lambda variant, values: None,
 ) -> list[str]:
     """Sentences, the most useful first; empty where too few trials have finished. `where` is
-    their standing (`standing.standing`); None: by their own intervals. `epsilon_of` a variant and values of
-    its axes; None: not known.
+    their standing (`standing.standing`); None: by their own intervals. `epsilon_of` gives the
+    epsilon of a variant and values of its axes; None: unknown.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
@@ -139,7 +139,7 @@ def _indistinguishable(found: Standing | None) -> list[str]:
 
 
 def _history(groups: Sequence[select.Group]) -> list[TrialRecord]:
-    """A sample of the ranked groups, the best included, for a search over very many; empty for few."""
+    """A sample of very many ranked groups for a search, the best included; empty for few."""
     if len(groups) <= _MOST:
         return []
     kept = [groups[place * (len(groups) - 1) // (_MOST - 1)] for place in range(_MOST)]
