@@ -27,6 +27,7 @@ from trainables.engines import GradientSource
 from trainables.errors import InvalidInput
 from trainables.models._own.network import OwnModel
 from trainables.privacy import clipping, per_record
+from trainables.privacy.flat import FlatGradient, Layout
 
 __all__ = ["place"]
 
@@ -103,6 +104,26 @@ def test_gradients_of_records_are_those_of_a_loop(here: Path) -> None:
     torch.testing.assert_close(losses, found.losses(batch).detach())
     source = GradientSource(found)
     assert (source.per_unit, source.per_record) == (False, True)
+
+
+def test_in_bf16_the_clipped_sum_keeps_to_the_bound(here: Path) -> None:
+    """Passes are rounded, the norms and the sum are not: bfloat16 alone would be off by 4e-3."""
+    found = model().eval()
+    source = GradientSource(found)
+    source.precision = "bf16"
+    for seed in range(4):
+        out = FlatGradient(Layout.of(found))
+        norms, _ = source.add_clipped(
+            random_batch(found, 1, seed=seed),
+            torch.ones(1),
+            out,
+            unit_of_record=torch.zeros(1, dtype=torch.int64),
+            num_units=1,
+            max_grad_norm=0.7,
+            group_scale=torch.ones(len(out.layout.names), dtype=torch.float64),
+        )
+        assert float(norms[0]) > 0.7
+        assert float(out.data.double().norm()) == pytest.approx(0.7, rel=1e-4)
 
 
 def test_gradients_by_parameter_are_those_of_a_loop(here: Path) -> None:

@@ -77,14 +77,16 @@ def clipped_sum(
             some = records[low : low + at_once]
             found, lost = gradients(model, tuple(x[low : low + at_once] for x in inputs))
             weights = weight_of_record.index_select(0, some)
-            squares = _squares(found, parameters, scales, rule) * weights.double().square()
-            whole = squares.sum(0).sqrt().to(out.dtype)
-            factors = rule.factors(squares.sqrt().to(out.dtype), max_grad_norm)
-            factors = torch.where(whole.isfinite(), factors, 0.0) * weights
-            for name, gradient in found.items():
-                # 0 times inf would be NaN.
-                rows = gradient.flatten(1).where(whole.isfinite().unsqueeze(1), 0.0)
-                views[name].add_(factors[rule.group((parameters[name],))] @ rows)
+            # Passes may be rounded to bfloat16, but not what bounds a record's share of the sum.
+            with torch.autocast(out.device.type, enabled=False):
+                squares = _squares(found, parameters, scales, rule) * weights.double().square()
+                whole = squares.sum(0).sqrt().to(out.dtype)
+                factors = rule.factors(squares.sqrt().to(out.dtype), max_grad_norm)
+                factors = torch.where(whole.isfinite(), factors, 0.0) * weights
+                for name, gradient in found.items():
+                    # 0 times inf would be NaN.
+                    rows = gradient.flatten(1).where(whole.isfinite().unsqueeze(1), 0.0)
+                    views[name].add_(factors[rule.group((parameters[name],))] @ rows)
             norms[some], losses[some] = whole, lost.to(losses.dtype)
     return norms, losses
 
