@@ -1,15 +1,15 @@
-"""A file of records that is only ever added to, by several processes, and survives any crash.
+"""An append-only log of records for several processes, which survives any crash.
 
 A record is one line: CRC-32 of the JSON in eight hex digits, its length in bytes, the JSON. Each
-record holds, as `previous`, the digest of all lines before it; the head, a file beside the log,
-holds the number and the digest of all lines. A line that was removed, doubled, moved or replaced is
-therefore noticed, the last ones included. Lines of an earlier version have no `previous`; the chain
-begins with the first line that has one, whose digest covers them.
+record has, as `previous`, the digest of all lines before it; the head, a separate file, has the
+number and the digest of all lines. Removed, repeated, moved or replaced lines are therefore
+detected, the last ones included. Lines of an earlier version have no `previous`; the chain begins
+with the first line that has one, whose digest covers them.
 
-An append ends with fsync and only then returns. A crash can leave a last line without its newline:
-it was never acknowledged, readers leave it out and the next append removes it. A crash can leave
-the head one line behind. Anything else is refused, until a person has it `accept`ed: that adds a
-line which says up to where the log is taken as it stands.
+An append returns after fsync. A crash can leave a last line without its newline, which was never
+acknowledged; readers ignore it and the next append removes it. A crash can leave the head one line
+behind. Any other damage is refused until the user `accept`s it, which adds a line that marks the
+accepted part of the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ADVICE = "restore the files from a copy, or see what is missing by `sweep ledge
 
 @dataclass(frozen=True, kw_only=True)
 class _Position:
-    """How far a log was read. `digest` is of all lines before; `num_chained` of them have a
+    """A position in a log. `digest` is of all lines before; `num_chained` of them have a
     `previous`.
     """
 
@@ -56,11 +56,10 @@ class _Position:
 
 
 class ChainedLog:
-    """The log at `path`, with its head (`.head`) and its lock (`.lock`) beside it. The files come
-    into being with the first append, readable by their owner. Every record has the fields
-    `required`.
+    """The log at `path`, with its head (`.head`) and its lock (`.lock`) beside it. The first append
+    creates the files, readable by their owner. Every record has the fields `required`.
 
-    Remembers how far it has read. Not for several threads.
+    It remembers its read position. Not for several threads.
     """
 
     def __init__(self, path: Path, *, required: tuple[str, ...] = ()) -> None:
@@ -72,7 +71,7 @@ class ChainedLog:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be the only process that appends."""
+        """Hold the lock for appending."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with alone(self.path.with_suffix(".lock")):
             self._is_alone = True
@@ -84,7 +83,7 @@ class ChainedLog:
     def read_new(self) -> list[dict[str, Any]]:
         """The records that this object has not read yet, oldest first; none for no file.
 
-        Raises: InvalidData naming what is damaged; nothing counts as read then.
+        Raises: InvalidData naming the damage; nothing then counts as read.
         """
         try:
             return self._read_new()
@@ -123,8 +122,8 @@ class ChainedLog:
             flush_folder(self.path.parent)
 
     def accept(self) -> None:
-        """Take what the log has now as it stands, whatever is damaged; see `read_new` for the rest.
-        Only while `alone`. Nothing is removed: a line is added that covers all before it.
+        """Accept the present content of the log in spite of damage; `read_new` reads the rest. Only
+        while `alone`. Nothing is removed: a line is added that covers all before it.
         """
         position = _Position()
         for line in self._lines(position):
@@ -165,7 +164,7 @@ class ChainedLog:
         return records
 
     def _wrong(self, fields: dict[str, Any] | None, position: _Position) -> str:
-        """What is wrong with the record after `position`; nothing: it is as it was written."""
+        """The problem of the record after `position`; empty where it is intact."""
         if fields is None:
             return "damaged"
         if "previous" not in fields and position.num_chained:
@@ -207,8 +206,8 @@ class ChainedLog:
             raise InvalidData(f"expected the head of a log in {self._head}: {_ADVICE}") from None
 
     def _write_head(self) -> None:
-        """Not flushed: a head that is behind is no damage, and a flush takes as long as another
-        append. Of one length, so that it is replaced at once.
+        """Write the head without a flush, because a head that is behind is no damage and a flush
+        takes as long as another append. Its length is fixed, so that it is replaced atomically.
         """
         lines = f"{self._position.num_lines:020d}"
         content = _line({"lines": lines, "digest": self._position.digest})

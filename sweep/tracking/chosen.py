@@ -1,4 +1,4 @@
-"""The trackers that the settings name, as one: what goes wrong in one keeps no other waiting."""
+"""The trackers of the settings as one; a failure of one does not block the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def require_usable(settings: Settings) -> None:
 
 
 def with_traces(settings: Settings, sweep: str) -> Settings:
-    """The settings with the trackers, too, that an earlier process has chosen for this sweep."""
+    """The settings extended by the trackers that an earlier process used for this sweep."""
     known = [n for n in catalogue.names(SHELF) if (settings.home / n / sweep).is_dir()]
     return replace(settings, tracking=tuple(dict.fromkeys((*settings.tracking, *known))))
 
@@ -44,11 +44,11 @@ def open_trackers(settings: Settings, *, away: Away | None = None) -> Trackers:
 
 
 class Behind(OSError):
-    """Trackers that could not take results, each with its reason."""
+    """Trackers that could not receive results, with reasons."""
 
 
 class Trackers:
-    """Several trackers as one. No failure of theirs is any other than `Behind`."""
+    """Several trackers as one; their failures are raised as `Behind`."""
 
     away: tuple[type[Exception], ...] = (Behind,)
 
@@ -67,7 +67,7 @@ class Trackers:
         self._each(lambda tracker: tracker.delete(folder))
 
     def close(self) -> None:
-        """See `Tracker`. What is missing has been reported by `deliver`."""
+        """See `Tracker`. Missing results have been reported by `deliver`."""
         with suppress(Behind):
             self._each(lambda tracker: tracker.close())
 
@@ -82,9 +82,9 @@ class Trackers:
 
 
 def _reason(call: Callable[[], Any]) -> str | None:
-    """Why a call failed, in a line; None where it did not.
+    """The reason of a failed call in a line, or None.
 
-    What is wrong with the sweep's own folder is its driver's to report.
+    Problems of the sweep's folder are reported by its driver.
     """
     try:
         call()

@@ -1,4 +1,4 @@
-"""Whether a tracking store is there: known without MLflow, whose import takes seconds."""
+"""Checks a tracking store without MLflow, whose import takes seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPENED = "mlflow.opened.json"
 
 
 def note_opened(settings: Settings) -> None:
-    """Keep that the settings' store was opened, where it is a file of this machine."""
+    """Record that the settings' store was opened, where it is a file of this machine."""
     facts = _facts(settings)
     if facts is not None and not was_opened(settings):
         with contextlib.suppress(OSError):
@@ -44,9 +44,9 @@ def _facts(settings: Settings) -> dict[str, str] | None:
 
 
 def require_answer(uri: str, *, timeout: float = 5.0) -> None:
-    """Check that a tracking server is there.
+    """Check that a tracking server answers.
 
-    Raises: InvalidInput where it does not answer.
+    Raises: InvalidInput where it does not.
     """
     if not uri.startswith(("http://", "https://")):
         return
@@ -54,7 +54,7 @@ def require_answer(uri: str, *, timeout: float = 5.0) -> None:
         with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout) as answer:
             answer.read(64)
     except urllib.error.HTTPError:
-        return  # it answers; what it serves at this path is its own affair
+        return  # any response counts as an answer
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or type(problem).__name__
         raise InvalidInput(f"tracking server {uri} does not answer ({reason})") from None

@@ -1,4 +1,4 @@
-"""Delivering results to the tracking store beside a sweep that never waits for it."""
+"""Delivers results to the tracking store in the background of a sweep."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from sweep.tracking.protocol import Tracker
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
-_GATHERING = 1.0  # seconds: what is marked within them is delivered in one go
+_GATHERING = 1.0  # seconds: trials marked within them are delivered together
 
 
 class Delivery:
-    """A thread that delivers what was marked, and again until the store has it.
+    """A thread that delivers marked trials, and retries until the store has them.
 
-    The sweep never waits for it; what is not delivered at the end is by the next resume.
+    The sweep never waits for it; the next resume delivers what is missing at the end.
     """
 
     def __init__(self, tracker: Tracker, folder: SweepFolder) -> None:
@@ -32,18 +32,19 @@ class Delivery:
         self._thread.start()
 
     def mark(self, trial_id: str) -> None:
-        """Something of this trial is new on the disk."""
+        """Mark a trial as changed on disk."""
         with self._changed:
             self._marked.add(trial_id)
             self._changed.notify_all()
 
     @property
     def problem(self) -> str | None:
-        """Why the store is behind the disk; None while it is not."""
+        """The reason why the store is behind the disk, or None."""
         return self._problem
 
     def close(self, *, timeout: float) -> str | None:
-        """Wait until all is delivered, or `timeout` seconds; the problem where something is not."""
+        """Wait until all is delivered, or `timeout` seconds; returns the problem of an incomplete
+        delivery."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What a tracker is given of a trial: figures, settings and words, for one audience. Pure."""
+"""The data of a trial for a tracker: figures, settings and words, for one audience. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweep.store.sweeps import TrialRecord
 from sweep.tracking.text import metric_key, params_of
 
 Audience = Literal["curator", "public"]
-# Of a corpus a service has its name and how it is split: paths and sizes stay here.
+# A service gets the name and the split of a corpus, no paths and sizes.
 _PUBLIC_DATA = ("data.name", "data.split")
 _WORD = re.compile(r"[A-Za-z0-9_.:+-]*")
 
@@ -30,8 +30,8 @@ class Epoch:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialFacts:
-    """A trial as the disk has it. `final` is empty until it has ended well; `infinite` names
-    figures that have no finite value.
+    """A trial in its state on disk. `final` is empty until it has finished; `infinite` names
+    figures without a finite value.
     """
 
     sweep: str
@@ -48,7 +48,7 @@ class TrialFacts:
 
     @property
     def state(self) -> str:
-        """Differs where anything differs that a tracker shows beside the epochs."""
+        """A key that changes with anything that a tracker shows beside the epochs."""
         return f"{self.status} {sorted(self.final.items())} {self.infinite}"
 
 
@@ -60,7 +60,7 @@ def facts_of(
     sweep_id: str,
     audience: Audience,
 ) -> TrialFacts:
-    """The facts of a record and its epochs' rows that the audience may have."""
+    """The facts of a record and its epochs for the audience."""
     plan = record.plan
     seen = {name for row in rows for name in row["metrics"]}
     final = record.metrics if record.status.is_finished else {}
@@ -119,7 +119,7 @@ def _params(plan: PlannedTrial, audience: Audience) -> dict[str, str | int | flo
 
 
 def _is_public_param(path: str, value: Any) -> bool:
-    """Whether a field says how a trial trains, and nothing of where its data lie or how many."""
+    """Whether a field is a training setting, without paths or sizes of the data."""
     if path.startswith("data."):
         return path in _PUBLIC_DATA
     return not isinstance(value, str) or _WORD.fullmatch(value) is not None

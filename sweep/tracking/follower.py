@@ -1,4 +1,4 @@
-"""A tracker by what it writes: which trials are new to it is kept beside what it has written."""
+"""A tracker that writes files, with a note of what it has written of each trial."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Writer(Protocol):
     """Writes trials into a folder of the sweep's, which is deleted with the sweep."""
 
     def write(self, trial: TrialFacts, *, place: Path) -> None:
-        """Write what is new of a trial that this writer has open; else all of it, in the place of
-        what was written of it before.
+        """Write the news of a trial that this writer has open; otherwise write the whole trial and
+        replace its earlier files.
         """
         ...
 
     def close(self) -> None:
-        """Nothing more is written by this process."""
+        """End writing in this process."""
         ...
 
 
 class Follower:
     """A tracker that reads trials off the disk and has a `Writer` write them. One thread at a time.
 
-    Under `root` each sweep has a folder of its name, and there each trial a note of what was
-    written of it, so that a resumed sweep writes nothing twice.
+    Under `root` each sweep has a folder of its name, with a note of the written state of each
+    trial, so that a resumed sweep writes nothing twice.
     """
 
     away: tuple[type[Exception], ...] = (OSError,)
@@ -45,7 +45,7 @@ class Follower:
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> None:
-        """Write what is new of these trials; None: of every trial that has begun."""
+        """Write the news of these trials; None: of every trial that has begun."""
         sweep_id = str(folder.about()["id"])
         planned = {trial.id: trial for trial in folder.plan().trials}
         for trial_id in planned if trial_ids is None else trial_ids:
@@ -65,14 +65,14 @@ class Follower:
                 )
 
     def delete(self, folder: SweepFolder) -> None:
-        """Remove what was written of the sweep."""
+        """Remove the files of the sweep."""
         sweep_id = str(folder.about()["id"])
         self._written = {key: what for key, what in self._written.items() if key[0] != sweep_id}
         self._writer.close()
         shutil.rmtree(self._root / folder.name, ignore_errors=True)
 
     def close(self) -> None:
-        """Let the writer end."""
+        """Close the writer."""
         self._writer.close()
 
     def _write(self, trial: TrialFacts) -> None:

@@ -1,4 +1,4 @@
-"""A tracker whose store may be away when a sweep goes on: it is opened when it is there again."""
+"""A tracker that reconnects when the tracking server becomes available."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from trainables.errors import InvalidInput, StorageFailed
 
 
 class StoreAway(OSError):
-    """The tracking store does not answer yet."""
+    """The tracking store does not answer."""
 
 
 class LateTracker:
     """An MLflow tracker that each delivery tries to open until one succeeds. Not for several
     threads.
 
-    `report` is called once, with the reason, where the store does not answer at first: what a
-    resumed sweep does is on the disk, so it need not wait.
+    `report` is called once, with the reason, where the store does not answer at first. A resumed
+    sweep need not wait, because its results are on the disk.
     """
 
     def __init__(self, settings: Settings, *, report: Callable[[str], None]) -> None:
@@ -63,7 +63,7 @@ class LateTracker:
 
 
 class ComingTracker:
-    """A tracker that another thread is opening: its first use waits for it."""
+    """A tracker that another thread is opening; its first use waits for that thread."""
 
     def __init__(self, opened: Future[Tracker] | Future[Trackers]) -> None:
         self._opening = opened

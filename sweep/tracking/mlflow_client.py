@@ -1,4 +1,4 @@
-"""One MLflow store, opened: its experiment, and runs that are found again by their tags."""
+"""An opened MLflow store: its experiment, and runs that are found by their tags."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _PAGE = 500
 
 @dataclass
 class Batch:
-    """What is logged to a run at once."""
+    """The data of one logging call to a run."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: list[Any] = field(default_factory=list)
     tags: dict[str, Any] = field(default_factory=dict)
 
     def add(self, metrics: Mapping[str, Any], *, step: int, when: float) -> None:
-        """Figures under their keys; MLflow holds no infinity and nothing that is missing."""
+        """Add figures under their keys, except infinities and missing values, unknown to MLflow."""
         from mlflow.entities import Metric
 
         stamp = milliseconds(when)
@@ -45,7 +45,7 @@ class Batch:
 
 
 class Store:
-    """A client and what is asked of it. `client` and `experiment_id` are for what is rare."""
+    """The operations of a client. `client` and `experiment_id` are for rare ones."""
 
     def __init__(self, settings: Settings) -> None:
         """Open the store, making it where it is a new SQLite file.
@@ -53,7 +53,7 @@ class Store:
         Raises: InvalidInput where it does not answer, StorageFailed where its disk does not.
         """
         require_answer(settings.tracking_uri)
-        # A server that goes away must not hold the sweep up: few retries, the rest is caught up.
+        # An unreachable server must not delay the sweep: few retries, and delivery later.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -82,7 +82,7 @@ class Store:
 
     @property
     def away(self) -> tuple[type[Exception], ...]:
-        """What a call raises while the store does not answer."""
+        """The exceptions of a call while the store does not answer."""
         return self._away
 
     def find(self, sweep_id: str, trial_id: str) -> str | None:
@@ -102,7 +102,7 @@ class Store:
     def create(
         self, sweep_id: str, trial_id: str, *, name: str, started: float, tags: Mapping[str, Any]
     ) -> str:
-        """A new run, which `find` finds again."""
+        """Create a run that `find` finds."""
         own = {"sweep_id": sweep_id, "trial": trial_id}
         run = self.client.create_run(
             self.experiment_id,
@@ -114,7 +114,7 @@ class Store:
         return self._runs[sweep_id, trial_id]
 
     def runs_of(self, sweep_id: str) -> Iterator[Any]:
-        """Every run of a sweep's trials, with its tags and its newest metrics."""
+        """Every run of a sweep's trials, with tags and newest metrics."""
         query, token = f"tags.sweep_id = '{sweep_id}' and tags.trial != ''", None
         while True:
             page = self.client.search_runs(
@@ -126,7 +126,7 @@ class Store:
                 return
 
     def log(self, run_id: str, batch: Batch) -> None:
-        """Log parameters, metrics and tags, the tags last, each cut to what MLflow holds."""
+        """Log parameters, metrics and tags, the tags last, each cut to MLflow's limits."""
         from mlflow.entities import Param, RunTag
 
         params = [Param(key, str(value)[:6000]) for key, value in batch.params.items()]
@@ -135,7 +135,7 @@ class Store:
         tags = [RunTag(key, value[:5000]) for key, value in known.items()]
         metrics = batch.metrics
         while any(map(len, (params, metrics, tags))):
-            # Tags last: they say that all the rest is there.
+            # Tags last, because they mark the rest as complete.
             last = len(params) <= _BATCH and len(metrics) <= _METRICS
             self.client.log_batch(
                 run_id,
@@ -156,7 +156,7 @@ class Store:
             found = self.client.get_experiment(self._make_experiment())
         wanted = {
             "mlflow.note.content": ABOUT_EXPERIMENT,
-            "mlflow.experimentKind": "custom_model_development",  # its pages are about training
+            "mlflow.experimentKind": "custom_model_development",  # its pages show training
         }
         for key, text in wanted.items():
             if found.tags.get(key) != text:
@@ -165,7 +165,7 @@ class Store:
 
     def _make_experiment(self) -> str:
         uri = self._settings.tracking_uri
-        # A server keeps artifacts in its own place; with a database they lie beside the sweeps.
+        # A server has a place for artifacts; with a database they are kept beside the sweeps.
         remote = uri.startswith(("http://", "https://", "databricks"))
         place = None if remote else (self._settings.home / "mlartifacts").as_uri()
         try:
@@ -178,14 +178,14 @@ class Store:
 
 
 def milliseconds(when: float) -> int:
-    """As MLflow counts time; `when` in seconds since the Unix epoch."""
+    """MLflow's time in milliseconds; `when` in seconds since the Unix epoch."""
     return int(when * 1000)
 
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """One process of this home at a time: MLflow makes a SQLite store's tables one after another,
-    and fails where another process makes the same ones.
+    """Allow one process of this home at a time, because MLflow fails where two processes create
+    the tables of a SQLite store.
     """
     if not settings.tracking_uri.startswith("sqlite:"):
         yield

@@ -1,11 +1,11 @@
-"""MLflow follows the disk: a parent run for a sweep, a child run for each trial.
+"""Copies sweeps to MLflow: a parent run for a sweep, a child run for each trial.
 
-Everything is read from the sweep's folder and written so that writing it twice changes nothing: a
-run is found again by its tags (`sweep_id`, `trial`), a metric by its step and time. So a server
-that was away, or a killed driver, is caught up with by delivering again.
+Everything is read from the sweep's folder and written idempotently: a run is identified by its tags
+(`sweep_id`, `trial`), a metric by its step and time. After a server failure or a killed driver
+delivering again completes the runs.
 
-Metrics that no epsilon covers are called `curator_only/...`; the tag `curator_only` lists them.
-Artifacts for the curator lie in the folder `curator_only`, tags begin with `curator_only.`.
+Metrics that no epsilon covers have names `curator_only/...`; the tag `curator_only` lists them.
+Artifacts for the curator are in the folder `curator_only`, tags begin with `curator_only.`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sweep.tracking.text import CURATOR, escaped, metric_key, version_tags
 from trainables import figures
 from trainables.errors import InvalidInput
 
-_REST = 20  # times as long as a summary took: until the next one
+_REST = 20  # interval between summaries, relative to the time of one
 
 
 class Tracker:
@@ -42,7 +42,7 @@ class Tracker:
         self._store = Store(settings)
         self._client, self.experiment_id = self._store.client, self._store.experiment_id
         self._trials = TrialRuns(self._store)
-        self._sweep_id = ""  # of the sweep whose records are held
+        self._sweep_id = ""  # of the sweep whose records are cached
         self._records: dict[str, TrialRecord] = {}
         self._summarised: tuple[object, ...] = ()
         self._summary_due = 0.0
@@ -56,10 +56,10 @@ class Tracker:
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> str:
-        """Bring the sweep's runs up to what the disk says; the parent run's id.
+        """Update the sweep's runs to the state on disk; returns the parent run's id.
 
-        `trial_ids` None means every trial that has begun; `running` says whether the sweep goes
-        on. Raises: one of `away`.
+        `trial_ids` None means every trial that has begun; `running` is True while the sweep runs.
+        Raises: one of `away`.
         """
         about = folder.about()
         records = self._read(folder, trial_ids, sweep_id=about["id"], running=running)
@@ -72,7 +72,7 @@ class Tracker:
             self._summary(folder, parent, list(records.values()), running=running)
             if not running:
                 self._save_views(folder, about, importance=_importance(list(records.values())))
-            # It looks at every trial: of ten thousand not after each.
+            # It reads every trial, so with ten thousand it is not made after each.
             self._summary_due = time.monotonic() + _REST * (time.monotonic() - begun)
         return parent
 
@@ -164,7 +164,7 @@ class Tracker:
     def _summary(
         self, folder: SweepFolder, parent: str, records: list[TrialRecord], *, running: bool
     ) -> None:
-        """Figures and a table on the sweep's own run: its children are folded away at first."""
+        """Write figures and a table on the sweep's run, whose children are folded by default."""
         state = (parent, running, *((record.status, record.metrics) for record in records))
         if state == self._summarised:
             return
@@ -198,7 +198,7 @@ class Tracker:
 
 
 def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
-    """How many trials are in which state, and the figures of the best one. Pure."""
+    """The number of trials by status, and the figures of the best one. Pure."""
     finished = [record for record in records if record.status.is_finished]
     found: dict[str, Any] = {
         "trials": len(records),

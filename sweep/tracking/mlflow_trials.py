@@ -1,6 +1,6 @@
 """The run of a trial in an MLflow store: parameters, epochs, final figures, artifacts.
 
-A call of MLflow takes about ten milliseconds, so what is new of a trial goes in one batch.
+A call of MLflow takes about ten milliseconds, so all news of a trial are sent in one batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trainables.cards.page import to_markdown
 from trainables.figures import LEAKAGE, is_public
 
 _OVER = " after "  # in the state of a trial that has ended
-_DELIVERED = "delivered"  # written last: what the run says of the trial's end
+_DELIVERED = "delivered"  # written last: the delivered state of the trial
 
 
 @dataclass
@@ -62,13 +62,13 @@ class TrialRuns:
         self._runs: dict[str, dict[str, _Run]] = {}  # of each sweep, by the trial's id
 
     def begin(self, sweep_id: str) -> None:
-        """The sweep is new: the store has no run of its trials."""
+        """Register a new sweep, of which the store has no run."""
         self._runs[sweep_id] = {}
 
     def deliver(
         self, folder: SweepFolder, about: dict[str, Any], parent: str, record: TrialRecord
     ) -> None:
-        """Bring a trial's run up to what the disk says."""
+        """Update a trial's run to the state on disk."""
         plan, rows = record.plan, folder.epochs(record.plan.id)
         runs = self._of_sweep(about["id"])
         if plan.id not in runs:
@@ -151,7 +151,7 @@ class TrialRuns:
         panel: dict[str, Any],
         batch: Batch,
     ) -> None:
-        """Artifacts and the run's end; `batch` gets what is still to be logged."""
+        """Log artifacts and end the run; remaining data are added to `batch`."""
         when = record.ended_at or (rows[-1]["time"] if rows else time.time())
         seen = set(rows[-1]["metrics"]) if rows else set()
         result = folder.result(record.plan.id)
@@ -177,7 +177,7 @@ class TrialRuns:
                 if (place / picture).exists():
                     shutil.copy(place / picture, for_curator)
             card = read_card(folder, record.plan.id)
-            if card is not None:  # by its fields: a file of an earlier version may say more
+            if card is not None:  # by its fields, since a file of an earlier version may have more
                 (scratch / JSON).write_text(indented(card.to_dict()), encoding="utf-8")
                 (scratch / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
             for audience in (scratch, for_curator) if rows else ():
@@ -189,7 +189,7 @@ class TrialRuns:
 
 
 def _state(record: TrialRecord, panel: dict[str, Any]) -> str:
-    """What the disk says of a trial beside its epochs."""
+    """The state of a trial on disk beside its epochs."""
     if not record.status.is_over:
         return record.status.value
     compared = f", compared at {panel['time']}" if panel else ""
@@ -205,7 +205,7 @@ def _add_final(
     seen: set[str],
     when: float,
 ) -> None:
-    """Final figures, and those of the comparison with other trials at the time it was made."""
+    """Add final figures, and those of the comparison with other trials at its time."""
     # A final figure of the same name as an epoch's is of the best epoch.
     final = {
         f"best_{name}" if name in seen else name: value

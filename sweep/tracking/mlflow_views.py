@@ -1,4 +1,4 @@
-"""Prepared views of a sweep in MLflow's own pages, kept as tags of the experiment. Pure.
+"""Prepared views of a sweep in MLflow's pages, kept as tags of the experiment. Pure.
 
 MLflow keeps a saved view as the experiment's tag `mlflow.sharedViewState.<key>`: a JSON envelope
 around the state of its runs page, listed under "Views" and opened by `viewStateShareKey=<key>`
@@ -21,7 +21,7 @@ from trainables.figures import LEAKAGE
 TAG = "mlflow.sharedViewState."
 _SER, _AUC = (grouped(metric_key(name)) for name in (goals.headline(goals.default_task()), LEAKAGE))
 _VALIDATED = grouped(goals.quality(goals.default_task())[0])
-# What people look at first, in this order; params of trials come after the figures.
+# Columns in order of importance; params of trials come after the figures.
 COLUMNS = (
     f"metrics.`{_SER}`",
     f"metrics.`{_AUC}`",
@@ -66,7 +66,7 @@ class View:
         return f"{TAG}{self.key}", json.dumps(envelope, separators=(",", ":"))
 
     def address(self, server: str, experiment_id: str) -> str:
-        """Where the view is at a server."""
+        """The address of the view at a server."""
         return (
             f"{server}/#/experiments/{experiment_id}/runs"
             f"?workflowType=machine_learning&compareRunsMode={self.mode}"
@@ -77,7 +77,7 @@ class View:
 def views(
     sweep: str, sweep_id: str, *, importance: Mapping[str, float] | None = None
 ) -> tuple[View, ...]:
-    """The table of a sweep's trials, its curves by epoch, its settings against what came out.
+    """The views of a sweep: table of trials, curves by epoch, settings against results.
 
     `importance` has the share of each setting in what moved the error, where that is known.
     """
@@ -171,7 +171,7 @@ def _card(kind: str, uuid: str, section: str, title: str) -> dict[str, Any]:
 
 
 def _charts(title: str, section: str, cards: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The chart page's state: ours unfolded; sections that MLflow fills by itself folded away."""
+    """The chart page's state: these charts unfolded, MLflow's automatic sections folded."""
     own = {"uuid": section, "name": title, "display": True, "isReordered": True, "columns": 2}
     others = ("curator_only", "Model metrics", "System metrics")
     folded = [
@@ -186,7 +186,7 @@ def _charts(title: str, section: str, cards: Iterable[dict[str, Any]]) -> dict[s
     return {
         "compareRunCharts": list(cards),
         "compareRunSections": sections,
-        "isAccordionReordered": True,  # ours comes first, not the first of the alphabet
+        "isAccordionReordered": True,  # this section first, not in alphabetical order
     }
 
 

@@ -1,4 +1,4 @@
-"""What a sweep's run says of itself in a tracking store, in Markdown. Pure."""
+"""The description of a sweep's run in a tracking store, in Markdown. Pure."""
 
 from __future__ import annotations
 

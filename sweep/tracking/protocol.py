@@ -1,4 +1,4 @@
-"""What a sweep asks of a tracker."""
+"""The interface of trackers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ Away = Callable[[str], None]
 
 
 class Tracker(Protocol):
-    """Brings what the disk says to where it is looked at. Delivering twice changes nothing."""
+    """Copies the state on disk to a tracking service. Delivering is idempotent."""
 
     @property
     def away(self) -> tuple[type[Exception], ...]:
-        """What a call raises while results cannot be delivered; they are delivered later."""
+        """The exceptions of a call while results cannot be delivered; they are delivered later."""
         ...
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> object:
-        """Bring trials up to what the disk says: those of the ids, None: every one that has begun.
-        `running` says whether the sweep goes on.
+        """Update trials to the state on disk: those of the ids, None: every one that has begun.
+        `running` is True while the sweep runs.
         """
         ...
 
     def delete(self, folder: SweepFolder) -> None:
-        """Remove what was delivered of the sweep."""
+        """Remove the delivered data of the sweep."""
         ...
 
     def close(self) -> None:
-        """Nothing more is delivered by this process."""
+        """End delivery by this process."""
         ...

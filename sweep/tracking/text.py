@@ -1,4 +1,4 @@
-"""How a trial's figures and fields are called and written in a tracking store. Pure."""
+"""Names and formats of a trial's figures and fields in a tracking store. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.figures import is_public
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
-CURATOR = "curator_only"  # the folder of artifacts, and how names begin, that are no public part
+CURATOR = "curator_only"  # the folder of artifacts and the prefix of names for the curator only
 CURATOR_PREFIX = f"{CURATOR}/"
 # Counts of a sweep's own run; every other metric is a trial's figure.
 OF_A_SWEEP = frozenset({"trials", "trials_refused", "trials_failed", "trials_done"})
@@ -24,7 +24,7 @@ UNGROUPED = frozenset({MARKER, NUMBER})
 
 
 def escaped(text: str) -> str:
-    """A person's words without what Markdown or HTML would take for their own signs.
+    """A text with the special characters of Markdown and HTML escaped.
 
     >>> escaped("a|b *c* <img src=x>")
     'a/b \\\\*c\\\\* &lt;img src=x&gt;'
@@ -73,7 +73,7 @@ def run_name(plan: PlannedTrial) -> str:
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Dotted names and values of nested fields, those without a value left out.
+    """Dotted names and values of nested fields, without missing values.
 
     >>> dict(flat({"a": {"b": 1, "c": None}, "d": [1, 2]}))
     {'a.b': 1, 'd': '1, 2'}
@@ -89,7 +89,7 @@ def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
 
 
 def epoch_table(rows: list[dict[str, Any]], *, public: bool) -> str:
-    """The epochs of a trial as CSV: what is public, or all."""
+    """The epochs of a trial as CSV: public figures, or all."""
     known = {name for row in rows for name in row["metrics"]}
     names = sorted(name for name in known if is_public(name) or not public)
     text = io.StringIO()
@@ -103,8 +103,8 @@ def epoch_table(rows: list[dict[str, Any]], *, public: bool) -> str:
 
 
 def params_of(plan: PlannedTrial) -> dict[str, Any]:
-    """A trial's config as flat parameters; C, z0, decay and tau also by the paper's letters, which
-    fit into a column.
+    """A trial's config as flat parameters; C, z0, decay and tau also by the paper's letters, for
+    narrow columns.
     """
     fields = dict(plan.fields)
     if not claims_privacy(plan.engine):  # it has no mechanism; its defaults would only mislead
@@ -119,7 +119,7 @@ def params_of(plan: PlannedTrial) -> dict[str, Any]:
 
 
 def tags_of(plan: PlannedTrial, about: Mapping[str, Any]) -> dict[str, str]:
-    """What a trial's run is searched by."""
+    """The tags for finding a trial's run."""
     return {
         "engine": plan.engine,
         "dataset": plan.config.data.name,
@@ -139,7 +139,7 @@ def version_tags(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def violation_text(violation: Mapping[str, float] | None) -> str:
-    """A broken claim in words, empty where none is broken."""
+    """A violated claim in words; empty without a violation."""
     if violation is None:
         return ""
     bound, claim = (violation[name] for name in ("epsilon_lower_bound", "epsilon_claimed"))
@@ -148,7 +148,7 @@ def violation_text(violation: Mapping[str, float] | None) -> str:
 
 
 def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:
-    """log10 of the epsilons: charts of a tracking store have no logarithmic axes.
+    """log10 of the epsilons, because charts of a tracking store have no logarithmic axes.
 
     >>> logarithms({"epsilon": 100.0, "epsilon_paper": None})
     {'log10_epsilon': 2.0}

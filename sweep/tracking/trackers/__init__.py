@@ -1,6 +1,6 @@
-"""Where results go beside the disk; a file's name is the name in `--tracking` and $SWEEP_TRACKING.
+"""Trackers of results; a file's name is the name in `--tracking` and $SWEEP_TRACKING.
 
-AUDIENCE                                 "curator": a store of one's own, which has every figure,
+AUDIENCE                                 "curator": a private store, which has every figure,
                                          those that no epsilon covers under `curator_only/`;
                                          "public": a service, which has public figures alone
 `check(settings)`                        refuse what is not installed or not set up; quick

@@ -11,7 +11,7 @@ AUDIENCE: Audience = "curator"
 
 
 def check(settings: Settings) -> None:
-    """MLflow is always installed; that the store answers is seen as it is opened."""
+    """MLflow is always installed; opening the store checks that it answers."""
 
 
 def open_tracker(settings: Settings, *, away: Away | None = None) -> Tracker:

@@ -1,7 +1,7 @@
 """TensorBoard: event files under $SWEEP_HOME/tensorboard, a folder a trial; no server is needed.
 
-Look with `tensorboard --logdir $SWEEP_HOME/tensorboard`: figures by epoch, final ones and settings
-(HPARAMS). The files are the curator's, as the sweep's own.
+Show with `tensorboard --logdir $SWEEP_HOME/tensorboard`: figures by epoch, final ones and settings
+(HPARAMS). The files are for the curator only, like those of the sweep.
 """
 
 from __future__ import annotations
@@ -80,6 +80,6 @@ class EventFiles:
 
 
 def _folder_name(trial: TrialFacts) -> str:
-    """By the axes first, which tell trials apart; the id makes it unique."""
+    """Axes first, which distinguish trials; the id makes it unique."""
     words = re.sub(r"[^A-Za-z0-9_.=+-]+", "_", trial.name).strip("_.")[:80]
     return f"{words}-{trial.trial}"

@@ -1,8 +1,8 @@
 """Weights & Biases: public figures alone, offline unless $WANDB_MODE is online.
 
-Offline, a trial is a run in $SWEEP_HOME/wandb/NAME/wandb, which `wandb sync` sends later; nothing
-opens a connection. $WANDB_PROJECT (default: sweeps) and $WANDB_ENTITY say where runs go; a sweep is
-a group. Console, code, command line, host and user are not recorded.
+Offline, a trial is a run in $SWEEP_HOME/wandb/NAME/wandb, which `wandb sync` sends later, and no
+connection is opened. $WANDB_PROJECT (default: sweeps) and $WANDB_ENTITY select the project; a sweep
+is a group. Console, code, command line, host and user are not recorded.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Runs:
             self._open[trial.trial] = (run, len(trial.epochs))
 
     def close(self) -> None:
-        """End the open runs, as unfinished ones, and W&B's own process."""
+        """End the open runs, as unfinished ones, and W&B's process."""
         while self._open:
             self._open.popitem()[1][0].finish(exit_code=1)
         if (loaded := sys.modules.get("wandb")) is not None:
@@ -74,7 +74,7 @@ class Runs:
 
 
 def _started(trial: TrialFacts, place: Path) -> Any:
-    # Its reports of errors to its makers, and what it prints, are not ours to have.
+    # Disable its error reports and its output.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     os.environ.setdefault("WANDB_SILENT", "true")
     import wandb
