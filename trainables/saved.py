@@ -9,6 +9,7 @@ The folder, or its folder `model`, has `model.json` (architecture and labels) an
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,7 +105,15 @@ def _with_code(config: ModelConfig, factory: str | None) -> ModelConfig:
             f"expected {wanted} for a model.name={config.name}, got {factory or 'none'}"
             + ("; its code must be installed and is imported where you name it" if own else "")
         )
-    return config if own is None else type(config)(**(config.model_dump() | {"source": None}))
+    if own is None:
+        return config
+    now = type(config)(**(config.model_dump() | {"source": None}))
+    if now != config:
+        warnings.warn(
+            f"{own} has another source than the one that this model was trained with",
+            stacklevel=3,
+        )
+    return now
 
 
 class Columns:

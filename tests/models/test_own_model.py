@@ -287,6 +287,9 @@ def test_a_trial_of_own_code(here: Path, place: Path, engine: str) -> None:
     found = saved.load(folder, factory="my_tagger:build")
     said = found.read([saved.unlabelled(["call", "ann"])])
     assert said.intents.shape == (1,)
+    (here / "my_tagger.py").write_text(EXAMPLE + "\n# later\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="has another source than the one"):
+        saved.load(folder, factory="my_tagger:build")
     assert json.loads((folder / "model" / "model.json").read_text())["model"]["options"] == {
         "buckets": 60, "width": 16,
     }  # fmt: skip
