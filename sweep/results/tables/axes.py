@@ -55,21 +55,22 @@ def value_at(plan: PlannedTrial, path: str) -> Any:
 
 
 def setting_columns(
-    plans: Sequence[PlannedTrial], paths: Sequence[str]
+    plans: Sequence[PlannedTrial], paths: Sequence[str], *, more_to_come: bool = False
 ) -> tuple[list[Column], Column]:
     """A column for each of `paths` that varies among `plans`, one for their variants where they
-    differ, and one that combines all of it.
+    differ, and one that combines all of it. `more_to_come`: trials that differ follow, so each has
+    its column from the start.
     """
     columns = []
     for path in paths:
         values = [value_at(plan, path) for plan in plans]
         cells = ["" if value is None else short(value) for value in values]
-        if len({cell for cell in cells if cell}) > 1:
+        if len({cell for cell in cells if cell}) > (0 if more_to_come else 1):
             words = any(isinstance(value, str) or "kind" in _keys(value) for value in values)
             column = Column(head=label(path), cells=cells, is_setting=True, is_left=words)
             columns.append((path, values, column))
     variants = [plan.variant for plan in plans]
-    differ = len(set(variants)) > 1 or not columns
+    differ = more_to_come or len(set(variants)) > 1 or not columns
     pairs = [
         ", ".join(
             [

@@ -86,7 +86,9 @@ def _trials(
         return [Column(head="trial", cells=names, is_text=True)], None
     ids = short_ids(list(progress))
     everything = [row.plan for row in progress.values() if row.plan is not None]
-    apart, together = setting_columns(known, varied_paths(everything))
+    apart, together = setting_columns(
+        known, varied_paths(everything), more_to_come=len(known) < len(everything)
+    )
     return [
         Column(head="id", cells=[ids[key] for key in keys], worth=90, is_left=True),
         *apart,

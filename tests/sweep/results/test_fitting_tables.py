@@ -144,6 +144,15 @@ def test_a_column_for_each_axis_that_varies_and_none_for_what_is_constant_or_emp
     assert "s: 3 done" in text
 
 
+def test_the_live_table_keeps_its_columns_while_trials_come() -> None:
+    rows = as_progress(a_sweep())
+    waiting = {k: replace(v, status=TrialStatus.PLANNED) for k, v in list(rows.items())[1:]}
+    first = live_table("s", {**rows, **waiting}, summary="")
+    heads = [column.head for column in first.shown_at(120)[0]]
+    assert heads[:4] == ["id", "trial", "C", "z0"]
+    assert "learning_rate" not in heads
+
+
 def test_what_there_is_no_room_for_is_named() -> None:
     records = [replace(r, metrics={**r.metrics, "leakage": 0.5}) for r in a_sweep()]
     table = results_table("s", records, curves=lambda _: (0.9, 0.1))
