@@ -11,7 +11,8 @@ from typing import Any, Literal
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import TrialRecord
-from sweep.tracking.text import metric_key, params_of
+from sweep.store.trial_names import setting
+from sweep.tracking.text import flat, metric_key, params_of
 
 Audience = Literal["curator", "public"]
 # A service gets the name and the split of a corpus, no paths and sizes.
@@ -68,7 +69,7 @@ def facts_of(
         sweep=sweep,
         sweep_id=sweep_id,
         trial=plan.id,
-        name=plan.name,
+        name=_name(plan, audience),
         engine=plan.engine,
         status=record.status.value,
         is_over=record.status.is_over,
@@ -116,6 +117,18 @@ def _params(plan: PlannedTrial, audience: Audience) -> dict[str, str | int | flo
         name: value if isinstance(value, str | int | float | bool) else str(value)
         for name, value in found.items()
     }
+
+
+def _name(plan: PlannedTrial, audience: Audience) -> str:
+    """The trial's name; for the public with those axes alone whose fields it may have."""
+    if audience == "curator":
+        return plan.name
+    axes = (
+        setting(path, value)
+        for path, value in plan.values.items()
+        if all(_is_public_param(name, part) for name, part in flat({path: value}))
+    )
+    return ", ".join((plan.variant, *axes))
 
 
 def _is_public_param(path: str, value: Any) -> bool:
