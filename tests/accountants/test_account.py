@@ -48,7 +48,7 @@ def test_the_paper_has_a_figure_for_its_own_algorithm_only() -> None:
     assert account(mechanism(noise_multiplier=0.0)).epsilon_paper == math.inf
 
 
-def test_a_large_delta_is_said_loudly() -> None:
+def test_a_large_delta_gives_a_warning() -> None:
     (warning,) = account(mechanism(num_records=2_560, delta=5e-4)).warnings
     assert "delta * n = 1.28" in warning
     assert account(mechanism(num_records=1_000, delta=5e-4)).warnings == ()

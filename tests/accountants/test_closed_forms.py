@@ -24,7 +24,7 @@ from trainables.accountants._release import Release
 from trainables.errors import CannotAnalyze, InvalidInput
 
 
-def test_what_stands_beside_the_steps_is_composed_with_them() -> None:
+def test_unsampled_phases_are_composed_with_the_steps() -> None:
     """At rate 1 both are Gaussian mechanisms, whose composition is one."""
     what = replace(poisson(5.0, steps=4, rate=1.0), unsampled=((2.0, 1),))
     grid = pld.interval_for(1.0, pld.COARSE)

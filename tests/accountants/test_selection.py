@@ -62,7 +62,7 @@ def test_two_selections_cost_more_than_one_and_less_than_twice() -> None:
     assert one < epsilon_sweep([chosen, chosen], delta=_DELTA).epsilon < 2 * one
 
 
-def test_beside_shuffled_trials_a_selection_is_priced_for_a_record_replaced() -> None:
+def test_with_shuffled_trials_a_selection_is_priced_for_replace_one() -> None:
     chosen = selection.release_of([_ATIS], search=_TWENTY)
     alone = epsilon_sweep([chosen], delta=_DELTA).epsilon
     other = epsilon_sweep([shuffled(5.0)], delta=_DELTA).epsilon
@@ -92,7 +92,7 @@ def test_a_ledger_keeps_a_selection(search: selection.Search) -> None:
     assert epsilon_sweep([again], delta=_DELTA) == epsilon_sweep([chosen], delta=_DELTA)
 
 
-def test_who_does_not_know_selections_finds_no_finite_epsilon() -> None:
+def test_an_accountant_without_selections_gives_infinity() -> None:
     chosen = selection.release_of([_ATIS], search=_TWENTY)
     with pytest.raises((ZeroDivisionError, ValueError, CannotAnalyze)):
         assert pld.of_release(chosen, delta=_DELTA) < math.inf

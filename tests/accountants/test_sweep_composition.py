@@ -98,9 +98,7 @@ def test_nothing_costs_nothing_and_one_open_trial_costs_everything() -> None:
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(0.04, 10), (0.02, 3)])
-def test_a_sampled_trial_beside_a_shuffled_one_moves_the_sum_twice(
-    sigma: float, steps: int
-) -> None:
+def test_a_sampled_trial_with_a_shuffled_one_moves_the_sum_twice(sigma: float, steps: int) -> None:
     """At rate 1 the composition with a shuffled trial is one Gaussian, of a known mu."""
     both = epsilon_sweep([poisson(sigma, steps=steps, rate=1.0), shuffled(5.0)], delta=_DELTA)
     mu = math.sqrt(steps * (2 / sigma) ** 2 + 30 / 5.0**2)
@@ -134,7 +132,7 @@ def test_couples_are_composed_for_one_record_replaced() -> None:
 
 
 @pytest.mark.parametrize("other", ["record", "couple"])
-def test_groups_beside_records_have_no_total(other: str) -> None:
+def test_groups_with_records_have_no_total(other: str) -> None:
     """A replaced record may leave its group for another: two groups change, not one."""
     single = replace(release(mechanism("dp_sgd", noise_multiplier=2.0)), unit=other)
     grouped = replace(single, unit="group")

@@ -86,7 +86,7 @@ def test_the_noise_found_costs_the_target_or_a_little_less(
 
 @pytest.mark.parametrize(("std", "target"), [(2.0, 1.0), (1.0, 4.0)])
 @pytest.mark.parametrize("accountant", [None, "gaussian", "rdp"])
-def test_a_histogram_beside_shuffled_epochs_is_not_scaled(
+def test_a_histogram_with_shuffled_epochs_is_not_scaled(
     std: float, target: float, accountant: str | None
 ) -> None:
     """They cost 3.171 and 8.004 once: the search had scaled the histogram's noise too."""

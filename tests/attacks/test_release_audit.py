@@ -43,7 +43,7 @@ def test_copies_of_members_are_found():
     assert one.num_matched_held_out == 0
 
 
-def test_text_of_nobody_says_nothing():
+def test_independent_text_gives_no_bound():
     members, held_out = coins(records(400, 1), 0)
     found = audit_release(records(400, 2), members, held_out, delta=1e-5)
     assert found.epsilon_lower_bound == 0

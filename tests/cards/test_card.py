@@ -79,7 +79,7 @@ def test_the_card_says_that_participation_is_kept_secret(sampling: str, kept: bo
 
 
 @pytest.mark.parametrize(("engine", "kept"), [("edp_sgd", True), ("dp_sgd", False)])
-def test_with_full_batches_it_is_who_shared_a_micro_batch(engine: str, kept: bool) -> None:
+def test_with_full_batches_micro_batches_are_secret(engine: str, kept: bool) -> None:
     mechanism = built(engine, sampling="full", noise_calibration="central")
     assert ("shared a micro-batch" in card(mechanism).adversary) is kept
 
@@ -127,7 +127,7 @@ def test_the_sweep_around_the_trial() -> None:
     assert alone.sweep_total is None, "the first card is left as it was"
 
 
-def test_groups_and_records_are_told_apart() -> None:
+def test_groups_and_records_are_distinguished() -> None:
     grouped = card(built(unit="group", max_records_per_group=5))
     assert "group of records" in grouped.guarantee
     assert not any("a person with several records" in line for line in grouped.not_covered)
@@ -144,7 +144,7 @@ def test_what_an_older_card_says_too_much_is_dropped() -> None:
         read({**made, "delta": "much"}, where="a test")
 
 
-def test_a_number_of_records_that_was_counted_is_not_told() -> None:
+def test_a_counted_number_of_records_is_not_shown() -> None:
     counted = built("dp_sgd", undeclared=("n was counted",))
     page = to_markdown(card(counted, replace(_FACTS, n_is_declared=False)))
     assert "counted on private data, for the curator alone" in page

@@ -66,7 +66,7 @@ def test_each_stage_learns_one_text_a_record(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_as_many_utterances_are_drawn_as_are_asked_for(name: str) -> None:
+def test_the_requested_number_of_utterances_is_drawn(name: str) -> None:
     plan = Plan(number=7, num_beams=5, seed=0, frequencies={"phone": 1.0, "clock": 3.0})
     found = catalogue.entry("generation", name).draw(Echo(), plan)
     assert len(found.utterances) == len(found.prompts) == 7

@@ -62,7 +62,7 @@ def test_drawn_points_fill_the_cube_and_are_those_of_their_seed(name: str) -> No
 
 
 @pytest.mark.parametrize("name", names("drawn"))
-def test_a_space_has_as_many_points_as_are_asked_for(name: str) -> None:
+def test_a_space_has_the_requested_number_of_points(name: str) -> None:
     found = expand(space_of(name))
     assert len(found.points) == 6
     assert len({point.config.id for point in found.points if point.config}) == 6
@@ -127,7 +127,7 @@ def test_a_new_file_is_found_and_used_in_a_space(drop_in: DropIn) -> None:
     assert len(set(rates)) == 4
 
 
-def test_a_new_adaptive_file_is_asked_for_trials(drop_in: DropIn) -> None:
+def test_a_new_adaptive_file_suggests_trials(drop_in: DropIn) -> None:
     drop_in(STRATEGIES, "blind", BLIND)
     space = space_of("blind", num_samples=4, num_startup=1)
     assert space.search.is_adaptive

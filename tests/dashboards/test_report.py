@@ -81,7 +81,7 @@ def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is() -
     assert "There is no card" in page.text
 
 
-def test_the_card_shows_what_the_claim_allows_beside_what_was_measured() -> None:
+def test_the_card_shows_allowed_and_measured_rates() -> None:
     made = samples.sweep()
     card = {**(made.card or {}), "epsilon": 3.0005, "gaussian_mu": 0.7192}
     card |= {"max_tpr_1pct": 0.20087, "max_tpr_01pct": 0.02011, "adversary": "sees the weights"}

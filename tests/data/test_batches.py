@@ -31,7 +31,7 @@ def corpus():
     )
 
 
-def test_a_batch_holds_the_records_asked_for_one_after_another(corpus):
+def test_a_batch_has_the_requested_records_in_order(corpus):
     ids = np.array([499, 3, 3, 0])
     batch = Loader(corpus, Echo()).batch(ids)
     pieces = [slice(corpus.offsets[i], corpus.offsets[i + 1]) for i in ids]

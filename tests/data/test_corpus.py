@@ -194,7 +194,7 @@ def test_chunks_do_not_show(tmp_path, monkeypatch):
     assert one.meta["num_duplicates"] == 30
 
 
-def test_what_was_read_from_private_records_is_said(place):
+def test_values_read_from_private_records_are_listed(place):
     assert place(made(20), num_records=9).undeclared == ()
     (size,) = place().undeclared
     assert "data.num_records" in size

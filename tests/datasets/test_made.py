@@ -156,7 +156,7 @@ def test_a_grammar_that_has_not_so_many_texts_is_refused():
         list(drawing.generate(TINY, seed=0, size=13))
 
 
-def test_a_slot_that_stands_twice_is_drawn_twice():
+def test_a_repeated_slot_is_drawn_twice():
     found = [u for u in made("health", size=20_000) if u.tags.count("B-drug") == 2]
     drugs = [[w for w, t in zip(u.tokens, u.tags, strict=True) if t == "B-drug"] for u in found]
     assert len(drugs) > 100
@@ -167,7 +167,7 @@ def test_patterns_resolve_every_choice():
     assert patterns("(a|b) x (|c)") == ("a x", "a x c", "b x", "b x c")
 
 
-def test_an_opened_corpus_has_the_size_that_was_asked_for(tmp_path):
+def test_an_opened_corpus_has_the_requested_size(tmp_path):
     config = data_config(name="health", num_utterances=2_000)
     corpus = open_corpus(config, data_dir=tmp_path / "no data", cache_dir=tmp_path / "cache")
     assert (corpus.num_records, corpus.num_duplicates) == (2_000, 0)

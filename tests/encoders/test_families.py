@@ -97,7 +97,7 @@ def test_states_are_those_of_transformers(encoder: HubEncoder) -> None:
         torch.testing.assert_close(records, means, rtol=1e-4, atol=1e-4)
 
 
-def test_what_stands_beside_a_record_changes_nothing(encoder: HubEncoder) -> None:
+def test_other_records_of_the_batch_change_nothing(encoder: HubEncoder) -> None:
     alone = encoder.layer_states(batch(encoder, [1, 2, 7]))
     beside = encoder.layer_states(batch(encoder, [4], [8] * 40, [1, 2, 7], [0, 3, 3, 5, 1]))
     for one, many in zip(alone.tokens, beside.tokens, strict=True):

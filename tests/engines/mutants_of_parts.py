@@ -241,7 +241,7 @@ ROWS: list[Row] = [
     ("the steps of the last piece are free", _rest_is_free, _pieces_are_paid, PAID),
     ("a piece of steps is paid for as one", _piece_is_one_step, _pieces_are_paid, PAID),
     ("the optimiser is told the noise of the sum, not of the mean", _noise_of_the_sum,
-     _noise_is_told, "test_after_the_release::test_the_optimiser_is_told_the_noise_that_is_added"),
+     _noise_is_told, "test_after_the_release::test_the_optimiser_gets_the_added_noise"),
     ("training goes on from the average", _average_stays, _training_goes_on_from_the_weights,
      "test_after_the_release::test_the_average_is_of_the_weights_after_each_step"),
 ]  # fmt: skip

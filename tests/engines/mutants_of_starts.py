@@ -121,5 +121,5 @@ ROWS: list[Row] = [
     ("a start that no epsilon covers", _unaccounted, _it_is_paid_for,
      f"{_OF_RELEASES}test_every_accountant_composes_it_exactly_once_with_the_first_epoch"),
     ("a start that is released again by a trial that goes on", _drawn_again, _it_is_drawn_once,
-     "test_start_of_trial::test_training_that_goes_on_has_paid_for_its_start"),
+     "test_start_of_trial::test_resumed_training_does_not_charge_its_start_again"),
 ]  # fmt: skip

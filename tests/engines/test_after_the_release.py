@@ -28,9 +28,7 @@ def weights(engine: Engine) -> torch.Tensor:
         ("dp_sgd", {"noise_decay": {"kind": "linear", "tau": 0.5}}),
     ],
 )
-def test_the_optimiser_is_told_the_noise_that_is_added(
-    engine: str, privacy: dict[str, Any]
-) -> None:
+def test_the_optimiser_gets_the_added_noise(engine: str, privacy: dict[str, Any]) -> None:
     """Of each group, on the mean: what a statistical test finds in what is released."""
     mech = mechanism(engine, **privacy)
     made = engine_on(mech, gradients(4), [[]], public_batch=gradients(4), optimizer="adam_bc")

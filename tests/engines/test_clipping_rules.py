@@ -118,7 +118,9 @@ def test_a_record_that_is_not_finite_in_one_layer_adds_nothing(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_layer_is_asked_for_its_norm_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_norm_of_every_layer_is_computed_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So no rule costs more than another."""
     asked: list[Any] = []
     right = LinearEntry.squared_norms

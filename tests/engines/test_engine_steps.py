@@ -260,7 +260,7 @@ def test_alpha_comes_from_the_first_step(group_scale: str) -> None:
     assert torch.equal(engine.group_scale.float(), found)
 
 
-def test_the_first_step_noised_alpha_tells_nothing_the_step_did_not() -> None:
+def test_the_first_step_noised_alpha_is_post_processing() -> None:
     """Two batches, the same release: then the same alpha. So alpha is post-processing."""
     mech = mechanism(**CENTRAL, group_scale="first_step_noised")
     table = gradients(4)
@@ -280,7 +280,7 @@ def test_a_public_alpha_keeps_to_the_declared_bound() -> None:
 
 
 @pytest.mark.parametrize(("engine", "privacy"), [*OFFERED, ("sgd", {})])
-def test_a_restored_engine_goes_on_as_the_first_would(engine: str, privacy: dict) -> None:
+def test_a_restored_engine_continues_identically(engine: str, privacy: dict) -> None:
     scale = {} if engine == "sgd" else {"group_scale": "first_step_noised"}
     mech = mechanism(engine, **privacy, **scale)
     table = gradients(200)

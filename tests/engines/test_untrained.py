@@ -45,7 +45,7 @@ def test_it_releases_nothing_and_costs_nothing_under_every_accountant() -> None:
     assert accountants.epsilon_after(made, 1) == 0.0
 
 
-def test_beside_other_trials_it_changes_no_total() -> None:
+def test_it_changes_no_total_of_other_trials() -> None:
     fields = {"engine": "dp_sgd", "privacy": {"noise_multiplier": 2.0}}
     other = release(build(parse(fields), num_records=2_560))
     alone = epsilon_sweep([other], delta=1e-5)

@@ -54,7 +54,7 @@ def test_own_names_of_fields_are_options(tmp_path: Path) -> None:
         only(path, text="said", intent="meaning")
 
 
-def test_spans_that_can_be_read_in_two_ways_are_asked_for(tmp_path: Path) -> None:
+def test_ambiguous_spans_need_an_option(tmp_path: Path) -> None:
     path = lines(tmp_path, {"text": "a b c d", "slots": [["x", 0, 1]]})
     with pytest.raises(InvalidInput, match="--spans tokens or --spans characters: both readings"):
         open_source(path, options=Options())

@@ -130,7 +130,7 @@ def test_mauve_is_symmetric_in_range_and_1_for_equal_histograms(sides):
     assert mauve.of_histograms(p, p) == pytest.approx(1)
 
 
-def test_mauve_tells_like_text_from_unlike_text():
+def test_mauve_distinguishes_like_from_unlike_text():
     rng = np.random.default_rng(0)
     words = [f"{a}{b}" for a in "bcdfg" for b in ("at", "et", "ing", "oo")]
 

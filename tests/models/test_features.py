@@ -38,7 +38,7 @@ def test_the_shipped_encoder_is_small_and_read_no_private_record() -> None:
     assert not targets & {each["name"] for each in found.card["corpora"]}
 
 
-def test_rows_have_norm_one_whatever_stands_beside_them() -> None:
+def test_rows_have_norm_one_in_any_batch() -> None:
     table = model().feature_table(TYPES)
     alone = table.collate(np.array([2, 1]), np.array([2]))
     beside = table.collate(np.array([2, 1, 0, 3, 4, 5]), np.array([2, 4]))

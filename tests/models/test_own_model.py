@@ -141,7 +141,7 @@ def test_gradients_by_parameter_are_those_of_a_loop(here: Path) -> None:
                 torch.testing.assert_close(grads[name][row], truth, rtol=1e-5, atol=1e-6)
 
 
-def test_a_record_is_scored_the_same_whatever_stands_beside_it(here: Path) -> None:
+def test_a_record_has_the_same_score_in_any_batch(here: Path) -> None:
     found = model().eval()
     table = found.feature_table(["a", "b", "c"])
     alone = table.collate(np.array([0, 1]), np.array([2]))

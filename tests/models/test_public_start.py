@@ -89,7 +89,7 @@ def test_what_is_not_there_is_refused(mine: Path) -> None:
         built(name="clc", encoder=str(mine), trained="biases", top_layers=3)
 
 
-def test_a_damaged_encoder_is_told(mine: Path) -> None:
+def test_a_damaged_encoder_is_reported(mine: Path) -> None:
     save_file({"nothing": torch.zeros(1)}, str(mine / folder.WEIGHTS))
     with pytest.raises(InvalidData, match=r"fit its encoder\.json"):
         built(name="clc", encoder=str(mine))

@@ -60,7 +60,7 @@ def test_it_learns_and_reports_how_far_it_is(tmp_path: Path) -> None:
         assert not np.isin(each.held_out, each.train).any()
 
 
-def test_an_interrupted_one_goes_on_to_the_same_encoder(
+def test_a_resumed_one_gives_the_same_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = trained(tmp_path / "whole")
@@ -105,7 +105,7 @@ def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path: Path)
         require_usable(part, data_config(name="health"))
 
 
-def test_an_encoder_that_goes_on_from_another_has_learnt_from_its_corpora(tmp_path: Path) -> None:
+def test_an_encoder_started_from_another_lists_its_corpora(tmp_path: Path) -> None:
     """Also from those of the first of three; each folder stands alone."""
     start: dict[str, Any] = {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8}
     for number, corpus in enumerate(("health", "video", "communication")):

@@ -87,6 +87,6 @@ def test_no_guarantee_allows_everything() -> None:
     assert (found.gaussian_mu, found.max_tpr_1pct, found.max_tpr_01pct) == (math.inf, 1.0, 1.0)
 
 
-def test_nothing_is_told_apart_without_a_difference_or_without_false_positives() -> None:
+def test_no_difference_or_no_false_positives_give_no_power() -> None:
     assert gaussian_delta(0.0, 1.0) == 0.0
     assert largest_tpr([(1.0, 0.1)], fpr=0.0) == pytest.approx(0.1)

@@ -104,7 +104,7 @@ def test_the_layout_has_every_trainable_parameter_once() -> None:
     assert flat.data[layout.segment(1)].norm() > 0
 
 
-def test_a_gradient_put_beside_the_view_is_taken_in() -> None:
+def test_a_gradient_outside_of_the_view_is_collected() -> None:
     net = Net()
     flat = FlatGradient(Layout.of(net))
     flat.attach()
@@ -126,7 +126,7 @@ def test_mixed_parameters_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("length", [0.0, 1e-30, 0.5, 1.0, 7.0, 1e15, 1e30, math.inf, math.nan])
-def test_the_hook_bounds_what_lies_in_the_buffer(length: float) -> None:
+def test_the_hook_bounds_the_norm_of_the_buffer(length: float) -> None:
     """In scaled space at most C; direction kept; not finite becomes zero, an overflow too."""
     layout = Layout.of(Net())
     alpha = scaling.from_norms(torch.arange(1.0, 6.0))

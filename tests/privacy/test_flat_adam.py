@@ -92,7 +92,7 @@ def test_noise_and_step_in_one_pass_are_noise_and_then_the_step() -> None:
         assert torch.equal(a, b)
 
 
-def test_a_step_goes_on_from_what_was_saved(native: bool) -> None:
+def test_a_step_resumes_from_the_saved_state(native: bool) -> None:
     """Bit for bit, on parameters that were given other memory."""
     first = model()
     layout = Layout.of(first)

@@ -31,7 +31,7 @@ def mechanism(sampling: str = "poisson", **training: Any) -> Mechanism:
 
 @pytest.mark.parametrize("sampling", ["poisson", "full"])
 @pytest.mark.parametrize("engine", ["dp_sgd", "sgd"])
-def test_pieces_are_as_long_as_is_said_and_the_last_is_what_is_left(
+def test_pieces_have_the_stated_length_and_the_last_the_remainder(
     sampling: str, engine: str
 ) -> None:
     made = build(config(sampling, engine, steps=103, evaluate_every=20), num_records=N)
@@ -91,7 +91,7 @@ def test_a_shuffled_epoch_is_spent_as_a_whole() -> None:
         )
 
 
-def test_epochs_are_not_read_beside_steps() -> None:
+def test_epochs_are_not_read_with_steps() -> None:
     one, two = (config(steps=100, epochs=epochs) for epochs in (3, 30))
     assert (one, one.id) == (two, two.id)
     assert (one.training.epochs, one.training.evaluate_every) == (10, 10)

@@ -30,7 +30,7 @@ def test_a_space_of_independent_draws_is_read_and_written_back() -> None:
     assert (space.search.num_trials.law, space.search.num_trials.mean) == ("geometric", 3)
 
 
-def test_lists_are_crossed_and_a_range_stands_at_its_middle() -> None:
+def test_lists_are_crossed_and_a_range_is_at_its_middle() -> None:
     axes = {**_SPACE["axes"], "training.learning_rate": {"range": {"low": 1, "high": 3}}}
     points = expand(parse(_space(axes=axes))).points
     assert len(points) == 4

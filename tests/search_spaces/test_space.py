@@ -38,7 +38,7 @@ def test_a_bare_config_is_a_space_of_one_point(tmp_path: Path) -> None:
     assert read(write(tmp_path, fields)) == SearchSpace(name="mine", base=fields)
 
 
-def test_a_base_may_lie_in_a_file_beside_the_space(tmp_path: Path) -> None:
+def test_a_base_may_be_in_a_file_beside_the_space(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("engine: sgd")
     assert read(write(tmp_path, {"base": "base.yaml"})).base == {"engine": "sgd"}
 

@@ -69,7 +69,7 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_is_told_in_one_line_and_is_the_exit_code(number: signal.Signals) -> None:
+def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> None:
     process = start(
         """
         with interrupts.explained(lambda: "all is saved; `go` goes on"):
@@ -87,7 +87,7 @@ def test_a_signal_is_told_in_one_line_and_is_the_exit_code(number: signal.Signal
     assert ending(process) == (128 + number, "half of an answer\n", expected)
 
 
-def test_the_line_is_the_last_one_whoever_writes_meanwhile(tmp_path: Path) -> None:
+def test_the_line_is_the_last_one_whatever_is_written(tmp_path: Path) -> None:
     """A live table that is drawn again after the line would wipe it out."""
     process = start(
         f"""
@@ -219,7 +219,7 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
     assert ending(process) == (0, "", "")
 
 
-def test_an_expected_end_is_not_told() -> None:
+def test_an_expected_end_prints_no_line() -> None:
     process = start(
         """
         with interrupts.expected() as over:

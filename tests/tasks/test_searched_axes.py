@@ -48,9 +48,7 @@ def chosen(**training: Any) -> dict[str, Any]:
     return fields
 
 
-def test_a_trial_of_them_is_paid_by_the_piece_and_goes_on_after_an_interruption(
-    place: Path, tmp_path: Path
-) -> None:
+def test_a_trial_is_charged_by_the_piece_and_resumes(place: Path, tmp_path: Path) -> None:
     """Ten steps in pieces of 4, 4 and 2, stopped in the first and taken up again."""
     fields = chosen()
     fields["privacy"]["reproducible_noise"] = True  # so that two runs are the same

@@ -79,7 +79,7 @@ def test_biases_are_of_counts_and_rows_are_of_means(tmp_path: Path) -> None:
     assert intents[:, -1].count_nonzero() == tags[:, -1].count_nonzero() == 0
 
 
-def test_training_that_goes_on_has_paid_for_its_start(tmp_path: Path) -> None:
+def test_resumed_training_does_not_charge_its_start_again(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").mkdir()
     assert not hasattr(set_start(tmp_path, Meeting(1).members[0]), "found")
 

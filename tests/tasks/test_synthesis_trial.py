@@ -120,7 +120,7 @@ def test_nothing_that_is_kept_for_release_holds_private_text(tmp_path: Path) -> 
         assert word.encode() not in model
 
 
-def test_a_trial_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_a_trial_resumes_where_it_was_stopped(tmp_path: Path) -> None:
     place = write_pairs(tmp_path)
     changes = {"engine": "sgd", "training.epochs": 3}
     config = tiny(place, **METHODS["two stages"], **changes)
@@ -353,7 +353,7 @@ def test_the_split_is_disjoint_and_removes_what_is_named(tmp_path: Path) -> None
     assert all("CreateEvent" in corpus.programs[i] for i in kept)
 
 
-def test_a_count_of_private_records_is_told(tmp_path: Path) -> None:
+def test_a_count_of_private_records_is_reported(tmp_path: Path) -> None:
     place = write_pairs(tmp_path)
     config = tiny(place, **{"data.name": "pair_lines"})
     corpus = open_pairs(config.data, data_dir=tmp_path)

@@ -122,7 +122,7 @@ class Averaged(Staged):
         return {"loss_all": -float(self.model.state_dict()["all.weight"])}
 
 
-def test_the_average_is_what_is_measured_and_kept_and_steps_go_on_from_the_weights(
+def test_the_average_is_measured_and_steps_continue_from_the_weights(
     tmp_path: Path,
 ) -> None:
     learner = Averaged(["all"] * 3, [])

@@ -185,7 +185,7 @@ def test_nothing_starts_on_a_read_only_disk(tmp_path: Path) -> None:
         context.__exit__(None, None, None)
 
 
-def test_tensors_on_a_full_disk_are_told_so(tmp_path: Path) -> None:
+def test_tensors_on_a_full_disk_raise_a_storage_error(tmp_path: Path) -> None:
     context = mounted(tmp_path / "small", 1)
     try:
         with pytest.raises((SafetensorError, OSError)) as error:

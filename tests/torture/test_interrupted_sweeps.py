@@ -17,13 +17,13 @@ MANY = cases(50, seed=1)
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
-def test_an_interrupt_is_told_and_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
+def test_an_interrupt_is_reported_and_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
     assert problems(case, interrupt(case, tmp_path), tmp_path) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MANY, ids=str)
-def test_so_is_one_at_a_random_moment_and_the_sweep_goes_on(case: Case, tmp_path: Path) -> None:
+def test_so_is_one_at_a_random_moment_and_the_sweep_resumes(case: Case, tmp_path: Path) -> None:
     ending = interrupt(case, tmp_path)
     assert problems(case, ending, tmp_path) == []
     if ending.begun:

@@ -75,7 +75,7 @@ def test_the_installed_command_says_the_same(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"n\n"])
-def test_a_deletion_that_nobody_confirms_is_refused(answer: bytes, bench: Bench) -> None:
+def test_an_unconfirmed_deletion_is_refused(answer: bytes, bench: Bench) -> None:
     ended = run_process(["delete", "toy"], stdin=answer, environment=bench.home.environment)
     assert (ended.code, ended.err) == (1, "error: not confirmed: nothing was changed\n")
     assert (bench.home.home / "toy" / "sweep.json").exists()

@@ -31,7 +31,7 @@ def test_a_release_of_copies_is_above_its_claim(tmp_path, capsys):
     assert cli.run([*arguments[:-1], "nothing.jsonl"]) == 2
 
 
-def test_a_leak_that_delta_could_explain_is_told(tmp_path, capsys):
+def test_a_leak_explained_by_delta_is_reported(tmp_path, capsys):
     def write(name, texts):
         path = tmp_path / name
         path.write_text("".join(json.dumps({"utterance": text}) + "\n" for text in texts))

@@ -27,7 +27,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *options: str) -> str:
     return printed.err
 
 
-def test_algorithm_1_beside_the_papers_figure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_algorithm_1_and_the_papers_figure(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, *_ALGORITHM_1, "--delta", "5e-4")
     assert found["epsilon"] == pytest.approx(581.0, rel=1e-4)
     assert found["epsilon_paper"] == pytest.approx(36.355, rel=1e-4)

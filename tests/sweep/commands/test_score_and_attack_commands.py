@@ -133,7 +133,7 @@ def _scores(tmp_path, scores, member):
 VECTOR = ([0.9, 0.8, 0.3, 0.7, 0.2, 0.1, 0.05], [1, 1, 1, 0, 0, 0, 0])
 
 
-def test_attack_gives_every_figure_of_anybodys_scores(capsys, tmp_path):
+def test_attack_gives_every_figure_of_given_scores(capsys, tmp_path):
     code, out, _ = _run(capsys, "attack", "--scores", _scores(tmp_path, *VECTOR), "--json", "--roc")
     found = json.loads(out)
     assert code == 0

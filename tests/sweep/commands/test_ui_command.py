@@ -91,7 +91,7 @@ def test_a_missing_part_is_a_line_and_not_the_end(
     assert "Grafana        not installed" in lines
 
 
-def test_a_taken_port_of_prometheus_is_said(tmp_path: Path) -> None:
+def test_a_taken_port_of_prometheus_is_reported(tmp_path: Path) -> None:
     with listening() as port, pytest.raises(InvalidInput, match="--prometheus-port"):
         servers.prometheus_server(settings_in(tmp_path), port=port).__enter__()
 

@@ -139,7 +139,7 @@ def test_whatever_changes_a_figure_changes_its_key(tmp_path: Path) -> None:
         assert key_of(replace(mechanism, **{name: value}), **asked) in keys, "no figure reads it"
 
 
-def test_accountants_are_told_apart_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accountants_are_distinguished_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where their texts cannot be read, or are the same."""
     monkeypatch.setattr(figure_cache, "_text_of", lambda name: "the same")
     built = build(_config(noise_multiplier=1.0), num_records=640)
@@ -197,7 +197,7 @@ def test_an_edited_decay_is_accounted_anew(tmp_path: Path, monkeypatch: pytest.M
         mechanism_module._factor.cache_clear()
 
 
-def test_an_edited_accountant_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edited_accountant_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     built = build(_config(), num_records=640)
     keys = {key_of(built, accountant="rdp"), key_of(built)}
     for change in (

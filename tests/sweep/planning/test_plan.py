@@ -153,7 +153,7 @@ def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> N
     assert "the smallest epsilon of any trial is" in str(refused.value)
 
 
-def test_a_constraint_that_rests_on_an_earlier_one_is_not_asked_without_it(
+def test_a_dependent_constraint_is_not_evaluated_alone(
     settings: Settings,
 ) -> None:
     """Such as one over a field that a guard before it keeps others from having."""

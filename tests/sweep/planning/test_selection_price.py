@@ -116,7 +116,7 @@ def test_a_target_that_no_noise_reaches_is_refused(
         _prepared(tmp_path, base=_without_noise(), **fields)
 
 
-def test_a_target_beside_a_noise_is_refused(tmp_path: Path) -> None:
+def test_a_target_with_a_noise_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"expected no privacy\.noise_multiplier with"):
         _prepared(tmp_path, search={"target_epsilon": 4.0})
 

@@ -37,7 +37,7 @@ def private(name: str, *, ser: float, epsilon: float, **more: Any) -> TrialRecor
 BASE = record("sgd", ser=0.1, validation_ser=0.1, epsilon=float("inf"), baseline=True)
 
 
-def test_the_best_private_trial_is_beside_the_baseline_whatever_is_better_without_privacy() -> None:
+def test_the_best_private_trial_is_compared_with_the_baseline() -> None:
     records = [BASE, private("open", ser=0.12, epsilon=1e5), private("dp", ser=0.5, epsilon=8.0)]
     found = gap(records)
     assert found is not None
@@ -50,7 +50,7 @@ def test_the_best_private_trial_is_beside_the_baseline_whatever_is_better_withou
     )
 
 
-def test_what_helps_is_said_with_figures_of_this_sweep() -> None:
+def test_advice_has_figures_of_this_sweep() -> None:
     records = [
         BASE,
         private("dp", ser=0.5, epsilon=8.0),
@@ -85,7 +85,7 @@ def test_a_near_trial_needs_no_help_and_a_public_start_is_not_advised_twice() ->
     assert not any("pretraining" in words for words in helps)
 
 
-def test_no_private_trial_is_said_with_the_smallest_epsilon() -> None:
+def test_without_a_private_trial_the_smallest_epsilon_is_named() -> None:
     found = sentences(
         [BASE, private("a", ser=0.2, epsilon=202.1), private("b", ser=0.1, epsilon=5e4)]
     )
@@ -108,7 +108,7 @@ def test_of_a_figure_where_more_is_better_the_factor_says_how_far() -> None:
     assert found.sentence().endswith("the baseline's is 0.8000 (open): 0.25 times as much")
 
 
-def test_a_large_epsilon_leaves_only_where_somebody_wants_it(tmp_path: Path) -> None:
+def test_a_large_epsilon_is_exported_only_on_request(tmp_path: Path) -> None:
     records = [private("a", ser=0.2, epsilon=202.1), private("b", ser=0.3, epsilon=9.0)]
     chosen = select.choose(records)
     assert refusal(chosen, records) == (

@@ -199,7 +199,7 @@ def test_a_trial_without_noise_is_caught(tmp_path: Path, monkeypatch: pytest.Mon
     assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
 
 
-def test_damaged_evidence_is_a_note_and_stops_nobody(
+def test_damaged_evidence_is_a_note_and_stops_no_trial(
     quiet: tuple[Path, store.SweepFolder], tmp_path: Path
 ) -> None:
     folder = store.SweepFolder(tmp_path / NAME)

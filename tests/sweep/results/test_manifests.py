@@ -122,7 +122,7 @@ def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) ->
         load_model(place)
 
 
-def test_a_reviewers_decision_stands_on_the_card(
+def test_a_reviewers_decision_is_on_the_card(
     toy: SweepFolder,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

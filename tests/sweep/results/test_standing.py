@@ -103,7 +103,7 @@ def test_a_trial_that_drew_no_bootstrap_has_no_interval() -> None:
     assert interval_of(replace(made, plan=replace(made.plan, origin=origin))) is None
 
 
-def test_a_table_has_the_interval_of_ser_beside_it() -> None:
+def test_a_table_has_the_interval_of_ser() -> None:
     out = io.StringIO()
     records = [trial("a", validation=0.1, ser=0.25, half=0.01), record("old", ser=0.5)]
     Console(file=out, width=140).print(results_table("s", records))

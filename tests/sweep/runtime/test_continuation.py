@@ -78,7 +78,7 @@ def test_it_goes_on_to_the_same_bits_and_pays_for_what_ran(
     assert one["ser"] == other["ser"]
 
 
-def test_without_being_asked_a_stopped_trial_stays_stopped(stopped: SweepFolder) -> None:
+def test_without_a_request_a_stopped_trial_stays_stopped(stopped: SweepFolder) -> None:
     before = (stopped.trial_folder(stopped.plan().trials[1].id) / "result.json").read_bytes()
     _resume(stopped)
     assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]

@@ -107,9 +107,7 @@ def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_the_checkpoint_of_a_trial_is_kept_only_where_it_may_go_on(
-    tmp_path: Path, early: bool
-) -> None:
+def test_only_stopped_trials_keep_their_checkpoint(tmp_path: Path, early: bool) -> None:
     stage = Stage(tmp_path)
     stage.driver(started(stage.first))
     place = stage.folder.trial_folder(stage.first)
@@ -132,7 +130,7 @@ def test_a_permission_that_cannot_be_paid_is_not_given(
         stage.driver(started(stage.first))
 
 
-def test_a_trial_taken_up_after_a_crash_is_a_new_attempt_from_its_last_epoch(
+def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path)
@@ -157,7 +155,7 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_pa
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1]
 
 
-def test_a_trial_taken_up_again_costs_what_it_would_have_cost_at_once(tmp_path: Path) -> None:
+def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -> None:
     """Its budget has room for three epochs by an exact figure: a bound of two parts would pass it.
     A fourth permission, for an epoch that a crash repeats, is refused.
     """
@@ -277,7 +275,7 @@ def test_every_row_says_what_had_been_spent(tmp_path: Path) -> None:
     assert set(row["metrics"]) == {"validation_ser", "epsilon_spent", "epsilon_paper_spent"}
 
 
-def test_what_is_said_to_be_spent_is_never_too_little() -> None:
+def test_the_reported_spend_is_an_upper_bound() -> None:
     decay = {"kind": "linear", "tau": 0.1}
     config = parse({"engine": "dp_sgd", "privacy": {"noise_decay": decay, "delta": 1e-5}})
     mechanism = build(config, num_records=1_000)

@@ -62,7 +62,7 @@ def test_it_is_shown(
     assert [trial["epochs_done"] for trial in shown["trials"]] == [3, 3, 2]
 
 
-def test_it_goes_on_from_its_checkpoint_and_no_entry_is_lost(settings: Settings) -> None:
+def test_it_resumes_from_its_checkpoint_and_no_entry_is_lost(settings: Settings) -> None:
     before = (settings.home / FILE).read_text()
     spent = len(Ledger(settings.home / FILE).entries())
     folder = store.open_sweep(settings.home, "toy")

@@ -93,7 +93,7 @@ def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path: Path)
     assert num_expected(twice.model_copy(update={"budget": short}), asked) == 7
 
 
-def test_off_a_terminal_a_line_tells_now_and_then_how_it_goes(clock: Clock) -> None:
+def test_off_a_terminal_lines_report_progress(clock: Clock) -> None:
     out = io.StringIO()
     tell = lines(
         View("toy", num_expected=3, clock=clock), Console(file=out, width=140), clock=clock
@@ -129,9 +129,7 @@ def shown(view: View) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_the_table_says_what_is_done_before_and_beside_the_training(
-    clock: Clock, tmp_path: Path
-) -> None:
+def test_the_table_shows_phases_outside_of_training(clock: Clock, tmp_path: Path) -> None:
     view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
     with phases.heard(view.enter):
         phases.enter(phases.STARTING_RAY)

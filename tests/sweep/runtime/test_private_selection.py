@@ -133,7 +133,7 @@ def test_the_ledger_is_charged_once_with_the_selection(done: SweepFolder) -> Non
     assert one.epsilon < total.epsilon
 
 
-def test_nothing_outside_of_the_vault_tells_of_another_trial(done: SweepFolder) -> None:
+def test_no_file_outside_of_the_vault_reveals_another_trial(done: SweepFolder) -> None:
     home, losers, (best,) = done.path.parent, _losers(done), done.records()
     error = best.metrics["ser"]
     assert error is not None
@@ -148,7 +148,7 @@ def test_nothing_outside_of_the_vault_tells_of_another_trial(done: SweepFolder) 
     assert _shows(seen[done.trial_folder(best.plan.id) / "result.json"], error)
 
 
-def test_what_is_printed_while_it_runs_tells_neither_results_nor_how_many(
+def test_output_while_it_runs_reveals_no_result_and_no_number(
     done: SweepFolder,
 ) -> None:
     printed = (done.path.parent.parent / "printed.txt").read_text()
@@ -294,7 +294,7 @@ def test_after_a_crash_the_same_trials_give_the_same_best_at_one_price(
 
 
 @pytest.mark.slow  # a process of its own, which imports everything
-def test_a_killed_process_is_taken_up_where_it_was(
+def test_a_killed_process_is_resumed_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = f"""
@@ -377,7 +377,7 @@ def test_a_configuration_that_is_drawn_twice_is_two_trials(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("three")
-def test_a_total_over_all_sweeps_is_asked_before_anything_starts(tmp_path: Path) -> None:
+def test_a_total_over_all_sweeps_is_checked_before_the_start(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
     assert prepared.price is not None

@@ -236,7 +236,7 @@ def interrupted_after(count: int) -> Callable[[str, Any], None]:
     return watch
 
 
-def test_an_interrupted_sweep_goes_on_from_its_last_epoch(place: Path) -> None:
+def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     with pytest.raises(Interrupted, match="`sweep resume toy` goes on"):
@@ -366,7 +366,7 @@ def test_a_store_that_comes_back_in_mid_sweep_gets_all_of_it(
     assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4
 
 
-def test_a_trial_that_breaks_is_told_and_the_others_go_on(place: Path) -> None:
+def test_a_failed_trial_is_reported_and_the_others_continue(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     broken = prepared.plan.trials[1].id

@@ -160,7 +160,7 @@ def test_the_stages_cost_their_shares_and_all_of_them_the_total(tmp_path: Path) 
     assert best("probe-1")[1] < best("probe-2")[1] < last.values[LEARNING_RATE]
 
 
-def test_a_search_that_was_interrupted_goes_on_to_the_same_last_run(
+def test_an_interrupted_search_resumes_to_the_same_last_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fields = _fields(search={"num_samples": 5})

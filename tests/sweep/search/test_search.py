@@ -189,7 +189,7 @@ def test_a_small_space_is_searched_whole_and_ends(place: Path) -> None:
     assert len({(t.values[C], t.values[Z]) for t in chosen(folder)}) == 4
 
 
-def test_what_the_accountant_refuses_is_told_and_never_runs(place: Path) -> None:
+def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place: Path) -> None:
     folder = run_search(
         place,
         axes={Z: {"range": {"low": 0.5, "high": 50, "log": True}}},
@@ -226,7 +226,7 @@ def test_a_resumed_search_chooses_what_it_would_have_chosen(place: Path) -> None
     assert {record.status for record in cut.records()} == {"done"}
 
 
-def test_repeats_are_one_configuration_told_by_its_mean(place: Path) -> None:
+def test_repeats_are_one_configuration_with_its_mean(place: Path) -> None:
     folder = run_search(place, repeats=2, search={"num_samples": 3})
     records = [record for record in folder.records() if not record.plan.baseline]
     assert len(records) == 6

@@ -178,7 +178,7 @@ def test_an_attempt_is_charged_once_and_a_replay_again(ledger: Ledger) -> None:
         entry("t1", first_epoch=2, epochs=2)
 
 
-def test_data_sets_are_told_apart(ledger: Ledger) -> None:
+def test_data_sets_are_distinguished(ledger: Ledger) -> None:
     ledger.register("aaa", [b"one", b"two"])
     ledger.register("bbb", [b"three"])
     ledger.charge(entry("t1", dataset="aaa"))
@@ -427,7 +427,7 @@ def test_the_delta_of_a_total_is_the_smallest_that_was_charged_at(ledger: Ledger
     assert ledger.charge_within(entry("t3", mechanism=loose), budget_total=dear + 1e-6) is None
 
 
-def test_a_list_of_records_lies_on_the_disk_before_it_has_its_name(
+def test_a_list_of_records_is_on_disk_before_its_rename(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it: after a loss of power a list is whole or not there."""

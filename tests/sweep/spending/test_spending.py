@@ -100,7 +100,7 @@ def test_a_plan_says_what_its_trials_cost_together(
     )
 
 
-def test_hours_of_accelerators_that_nobody_asks_for_are_pointed_out(tmp_path: Path) -> None:
+def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     limit = {"accelerator_hours": 1}
     space = space_in(tmp_path, budget=limit)

@@ -7,7 +7,7 @@ import pytest
 from sweep.spending.time_spent import TimeSpent
 
 
-def test_wall_clock_goes_on_from_earlier_runs() -> None:
+def test_wall_clock_continues_from_earlier_runs() -> None:
     now = [50.0]
     spent = TimeSpent(before=99.0, clock=lambda: now[0])
     assert spent.seconds == 99.0
@@ -32,7 +32,7 @@ def test_gpu_hours_are_those_that_trials_hold() -> None:
 
 
 @pytest.mark.parametrize(("whole", "hours"), [(5400.0, 1.5), (3600.0, 1.0), (10.0, 1.0)])
-def test_what_a_trial_took_beside_its_epochs_counts_too(whole: float, hours: float) -> None:
+def test_time_outside_of_epochs_counts_too(whole: float, hours: float) -> None:
     """Measuring after the epochs is added; a clock that went back takes nothing away."""
     spent = TimeSpent(of_trials={"a": 3600.0}, gpus={"a": 1.0, "new": 1.0})
     spent.add_rest("a", whole)

@@ -24,7 +24,7 @@ def test_stop_reaches_a_sweep_that_is_made_ready(
     assert cli.run(["stop", "mine"]) == 2
 
 
-def test_another_sweep_goes_on(tmp_path: Path) -> None:
+def test_another_sweep_continues(tmp_path: Path) -> None:
     with starting(tmp_path, "mine.2") as stop_asked:
         assert not ask_to_stop(tmp_path, "mine")
         assert not ask_to_stop(tmp_path, "../mine.2")

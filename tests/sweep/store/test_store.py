@@ -249,7 +249,7 @@ def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(
     assert (folder.path / "plan.json").exists()
 
 
-def test_a_deleted_sweep_is_gone_for_who_found_it_before(folder: SweepFolder) -> None:
+def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(folder: SweepFolder) -> None:
     other = SweepFolder(folder.path)
     with folder.locked():
         pass
@@ -266,7 +266,7 @@ def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(folder: SweepFold
         assert not folder.stop_is_asked
 
 
-def test_what_changed_in_a_space_is_said(tmp_path: Path) -> None:
+def test_changes_of_a_space_are_listed(tmp_path: Path) -> None:
     old = space_in(tmp_path, budget={"epsilon": 5})
     new = space_in(tmp_path, budget={"epsilon": 8}, repeats=2)
     assert store.changes(old, new) == [

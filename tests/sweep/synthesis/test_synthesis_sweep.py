@@ -320,7 +320,7 @@ def test_filters_look_at_the_text_alone(tmp_path: Path) -> None:
         Filters(patterns={"mine": "("})
 
 
-def test_filters_that_let_nothing_pass_are_told(tmp_path: Path) -> None:
+def test_filters_that_drop_everything_are_reported(tmp_path: Path) -> None:
     run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
     with pytest.raises(InvalidInput, match="expected filters that let 2 utterances pass, got 0"):
         write_utterances(

@@ -47,7 +47,7 @@ def test_views_are_envelopes_that_mlflow_reads_and_that_fit_into_a_tag() -> None
         assert bool(cards) == (view.mode == "CHART")
 
 
-def test_what_mattered_stands_over_the_parallel_coordinates_and_history_beside_them() -> None:
+def test_the_view_shows_importance_and_history() -> None:
     view = views("s", "id", importance={"z0": 0.82, "C": 0.05})[-1]
     title = "z0 82 %, C 5 % mattered"
     assert view.state["compareRunSections"][0]["name"] == title
