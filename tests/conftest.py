@@ -1,4 +1,4 @@
-"""What holds for every test: property-based tests draw the same examples each time."""
+"""Settings of all tests: property-based tests draw the same examples each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One mechanism, all its figures: what is claimed, and what never is."""
+"""All figures of one mechanism: the claims, and the refused claims."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_large_delta_gives_a_warning() -> None:
 
 
 def test_no_amplification_is_claimed_for_shuffled_data() -> None:
-    """A figure that knew of the batch size would differ between these two."""
+    """A figure with amplification would depend on the batch size, which differs here."""
     small = account(mechanism(noise_calibration="central", num_records=2_560))
     large = account(mechanism(noise_calibration="central", num_records=256_000))
     assert small.epsilon == large.epsilon
@@ -65,7 +65,7 @@ def test_no_amplification_is_claimed_for_shuffled_data() -> None:
 
 
 def test_sampling_decides_the_accounting() -> None:
-    """The same noise, sampled otherwise, is never given the other one's figure."""
+    """Equal noise with different sampling has different figures."""
     options = {"noise_calibration": "central", "microbatch_size": 1, "noise_multiplier": 1.0}
     shuffle = account(mechanism(sampling="shuffle", **options))
     sampled = account(mechanism(sampling="poisson", **options))

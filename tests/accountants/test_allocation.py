@@ -1,5 +1,5 @@
-"""Random allocation: its Rényi divergences against closed forms, quadrature and the privacy loss
-itself, and what it costs beside the other samplings.
+"""Random allocation: its Rényi divergences against closed forms, quadrature and the privacy loss,
+and its cost relative to other samplings.
 """
 
 from __future__ import annotations

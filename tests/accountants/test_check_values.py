@@ -1,6 +1,6 @@
 """Every value of the specification that a figure of this project must reproduce, with its source.
 
-The specification is of Dupuy et al. 2021 and of a review that worked the values out by itself: by
+The specification is from Dupuy et al. 2021 and from independent computations of the values: by
 `dp-accounting` 0.6 called directly, or in closed form.
 """
 

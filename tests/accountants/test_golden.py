@@ -1,4 +1,4 @@
-"""Figures that are known from elsewhere: published tables, and closed forms (see also
+"""Figures against independent sources: published tables and closed forms (see also
 `test_check_values.py`).
 """
 
@@ -26,7 +26,7 @@ from trainables.errors import CannotAnalyze
 
 
 def test_the_papers_figure_reads_the_schedule_alone() -> None:
-    """Neither workers nor sampling nor the number of records move it: why it is no guarantee."""
+    """It ignores workers, sampling and the number of records, so it is no guarantee."""
     figures = {
         paper_zcdp.epsilon(built, delta=5e-4)
         for built in (

@@ -1,4 +1,4 @@
-"""What a trial's claim means is read off the accountant's whole privacy profile."""
+"""The meaning of a trial's claim, from the accountant's whole privacy profile."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The price of the best of a random number of trials: published and independent values, its place
-in a composition, and the noise that meets a target.
+"""The price of the best of a random number of trials: published and independent values,
+composition, and the noise that meets a target.
 """
 
 from __future__ import annotations

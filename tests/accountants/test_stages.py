@@ -1,4 +1,4 @@
-"""Stages that share one noise multiplier, and a noised histogram beside them."""
+"""Stages that share one noise multiplier, and a noised histogram."""
 
 from __future__ import annotations
 

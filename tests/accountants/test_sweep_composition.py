@@ -1,4 +1,4 @@
-"""What several trials cost together."""
+"""The composition of several trials."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_record_that_changes_its_group_costs_more_than_a_replaced_group() -> N
 
 
 def test_a_filter_holds_its_budget() -> None:
-    """Whatever fits, however it was chosen, stays within the epsilon the filter was made for."""
+    """Adaptively chosen releases that fit stay within the filter's epsilon."""
     left = RdpFilter.of(8.0, delta=1e-5)
     taken = []
     for sigma in (2.0, 1.5, 1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 1.0):

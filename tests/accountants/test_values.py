@@ -1,4 +1,4 @@
-"""The version of the accounting code: figures that were kept under it are not taken for others."""
+"""The version of the accounting code, which is part of the key of cached figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainables.accountants import account, epsilon_after, noise_for
 from trainables.accountants._values import VERSION
 from trainables.privacy.mechanism import Mechanism
 
-# A change of any of these figures wants a new VERSION, under which the new ones stand here.
+# A change of any of these figures requires a new VERSION, and the new figures here.
 MECHANISMS: dict[str, Mechanism] = {
     "paper": mechanism(decay="linear", tau=0.3),
     "poisson": mechanism("dp_sgd"),

@@ -1,4 +1,4 @@
-"""Small worlds in which it is known who is a member: models as draws of numbers."""
+"""Simulated models with known members, as draws of numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def signals(
     difficulty: np.ndarray | None = None,
     trial: str = "",
 ) -> Signals:
-    """Signals of a model that is surer of its members by `strength` (in units of the noise).
+    """Signals of a model whose confidence is higher on members by `strength` (in units of noise).
 
     `difficulty` [n] shifts a record's confidence in every model alike.
     """

@@ -1,4 +1,4 @@
-"""The strongest attack stands for all: turned the right way, its interval paid for the choice."""
+"""The headline figure is that of the strongest attack, oriented, with a corrected interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certified bound: published values, calibration, monotony, and what it catches."""
+"""The certified bound: published values, calibration, monotony, and power."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_bound_grows_with_right_guesses_and_falls_with_m_delta(counts, delta):
 
 
 def _randomized_response(epsilon, num_pairs, seed):
-    """The mechanism for which the theorem is tight: each coin is told, true with q."""
+    """The mechanism for which the theorem is tight: each coin is reported, correctly with q."""
     member, pairs = paired_coins(num_pairs, seed)
     rng = np.random.default_rng([seed, 7])
     honest = rng.random(num_pairs) < 1 / (1 + math.exp(-epsilon))

@@ -1,4 +1,4 @@
-"""All attacks together: names, what a split allows, controls, and the cost."""
+"""All attacks together: names, allowed splits, controls, and the cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks that use other trials: published vectors, what they gain, and what they refuse."""
+"""Attacks that use other trials: published vectors, their gain, and refusals."""
 
 from __future__ import annotations
 

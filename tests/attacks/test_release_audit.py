@@ -1,4 +1,4 @@
-"""The audit of a release: silent on independent text, loud on copies, never above the truth."""
+"""The audit of a release: 0 on independent text, positive on copies, never above the truth."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The paper's attack: it reads another model's members, and nothing where there is nothing."""
+"""The paper's attack: it finds members of another model, and none without leakage."""
 
 from __future__ import annotations
 

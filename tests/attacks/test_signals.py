@@ -1,4 +1,4 @@
-"""What leaves a model for the attacks: the feature vector, its file, and what is refused."""
+"""The signals of a model for attacks: the feature vector, its file, and refusals."""
 
 from __future__ import annotations
 

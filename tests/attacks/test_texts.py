@@ -1,4 +1,4 @@
-"""Attacks that read the words of a record: the control that must find nothing, and the quantile."""
+"""Attacks that read the words of a record: the control, which must find nothing, and quantile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The privacy card states what holds, what does not, and fits a page."""
+"""The privacy card states the guarantee and its limits on one page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The card of a private selection's best trial: the selection's epsilon stands in every place where
-its own stood.
+"""The card of a private selection's best trial, with the selection's epsilon in every place of the
+trial's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every attack on the shelf must be: a new file inherits these tests by being there."""
+"""The contract of every attack of the shelf. A new file there inherits these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every corpus of the shelf must be; a new file inherits these tests."""
+"""The contract of every corpus of the shelf. A new file there inherits these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every form of files of utterances must be; a new file_formats entry inherits these tests."""
+"""The contract of every file format of utterances. A new entry inherits these tests."""
 
 from __future__ import annotations
 

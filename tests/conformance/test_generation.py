@@ -1,4 +1,4 @@
-"""What every method of generation keeps to. A new file there inherits these tests."""
+"""The contract of every method of generation. A new file there inherits these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every metric of intents and slots must be; a new file inherits these tests."""
+"""The contract of every metric of intents and slots. A new file there inherits these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every task of the shelf keeps to. A new file there inherits these tests."""
+"""The contract of every task of the shelf. A new file there inherits these tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Optimisers, courses of the learning rate and averages: a new file is found, can be an axis of a
-space, has a trial budgeted and shown, and is what an engine trains by.
+"""Optimisers, learning-rate schedules and averages: a new file is found, can be an axis of a space,
+is budgeted and shown, and is used by engines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The benchmark's picture shows the numbers it was given, in the project's colours."""
+"""The benchmark's chart shows its input numbers in the project's colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frontier's picture shows the numbers it was given, in order."""
+"""The micro-batch chart shows its input numbers in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a corpus: what is stored is what was read, once, whoever opens it and however often."""
+"""Opening a corpus: the stored records are those read, encoded once for any number of openings."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What a split promises: sizes that are public, parts that are disjoint, coins that are fair."""
+"""The contract of splits: public sizes, disjoint parts, fair coins."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Keys of texts: of the text alone, and unlike for unlike texts."""
+"""Keys of texts: functions of the text alone, different for different texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corpora of utterances with programs: what is read, from which file, and what is refused."""
+"""Corpora of utterances with programs: records, files and refusals."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The readers: what they yield of real corpora, and one line that names what is damaged."""
+"""The readers: records of real corpora, and one-line errors for damaged files."""
 
 import json
 import os

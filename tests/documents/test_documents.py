@@ -1,4 +1,4 @@
-"""Documents cost what they are long: whatever is in one, it is read or refused, at once."""
+"""Any document is read or refused in time proportional to its length."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""What the names of labels say, and which tag may follow which."""
+"""Parts of label names, and allowed transitions of tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of fewer bits."""
+"""Weights with fewer bits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an engine does with a released gradient: the optimiser is told its noise, and the average of
-the weights is theirs after each step.
+"""An engine's use of a released gradient: the optimiser gets its noise, and the average includes
+the weights after each step.
 """
 
 from __future__ import annotations

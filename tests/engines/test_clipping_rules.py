@@ -1,4 +1,4 @@
-"""Every rule of the shelf `clipping`: what one record adds to the sum has norm at most C."""
+"""Every rule of the shelf `clipping`: one record adds norm at most C to the sum."""
 
 from __future__ import annotations
 

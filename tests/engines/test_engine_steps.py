@@ -1,4 +1,4 @@
-"""What a step releases, and what every engine does with awkward input."""
+"""The release of a step, and the engines' handling of unusual input."""
 
 from __future__ import annotations
 

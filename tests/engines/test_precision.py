@@ -1,4 +1,4 @@
-"""bf16 products: what is rounded changes the gradient a little and the clip's bound not at all."""
+"""bf16 products: rounding changes the gradient a little and the clipping bound not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in a step: the laws that the accounting relies on.
+"""The laws of sampling that the accounting relies on.
 
 Statistical checks: false-alarm rate 1e-6 for each record, bin or total (see `engine_checks`).
 """

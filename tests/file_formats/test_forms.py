@@ -1,4 +1,4 @@
-"""What the forms of the field look like where others wrote them."""
+"""Files of common formats as other tools write them."""
 
 from __future__ import annotations
 

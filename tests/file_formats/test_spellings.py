@@ -1,4 +1,4 @@
-"""The spellings of named fields, what spans count, and one line for what cannot be read."""
+"""Alternative names of fields, units of spans, and one-line errors for invalid records."""
 
 from __future__ import annotations
 

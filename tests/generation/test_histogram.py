@@ -1,4 +1,4 @@
-"""The histogram of prompts: every count gets its own noise of the stated scale.
+"""The histogram of prompts: every count gets independent noise of the stated scale.
 
 False-alarm rate of each statistical comparison: 1e-6; the key is fixed.
 """

@@ -1,4 +1,4 @@
-"""Character features: what a unit's norm is made of, however few units are looked at at once."""
+"""Character features: a unit's norm does not depend on the chunk size."""
 
 from __future__ import annotations
 

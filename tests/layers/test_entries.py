@@ -1,4 +1,4 @@
-"""What the layers' entries say of themselves in closed form: their sizes, and units taken out."""
+"""The layers' entries against closed forms: sizes, and removed units."""
 
 from __future__ import annotations
 

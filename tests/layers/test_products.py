@@ -1,4 +1,4 @@
-"""The library that multiplies: whichever is taken, products are float32."""
+"""The choice of the matrix library: products are float32 with either."""
 
 from __future__ import annotations
 

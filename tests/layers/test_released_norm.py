@@ -1,4 +1,4 @@
-"""What a unit adds to the released sum has norm at most C (1 + 1e-4), however its rows cancel.
+"""A unit adds norm at most C (1 + 1e-4) to the released sum, however its rows cancel.
 
 Rows are given to the layers' entries as they are, so that they may be as bad as float32 can hold:
 nearly equal inputs with opposite gradients, up to 10^7 times their sum.

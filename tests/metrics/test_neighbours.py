@@ -1,4 +1,4 @@
-"""Nearest-neighbour precision and recall: what is plausible, and what is covered."""
+"""Nearest-neighbour precision (plausibility) and recall (coverage)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse metrics: the worked examples, and what each of them is blind to."""
+"""Parse metrics: the worked examples, and the differences that each ignores."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every model on the shelf promises."""
+"""The contract of every model of the shelf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parser reads and writes: pieces, tokens, copied literals."""
+"""The vocabulary of the parser: pieces, tokens, copied literals."""
 
 import pytest
 from hypothesis import given

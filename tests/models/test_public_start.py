@@ -1,4 +1,4 @@
-"""A model that starts from a public encoder: its weights, its name, and what it may be used on."""
+"""A model that starts from a public encoder: weights, name, and allowed corpora."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In training, a record's loss and gradient are its own, whatever stands beside it in a batch.
+"""In training, a record's loss and gradient do not depend on the other records of its batch.
 
 Sensitivity rests on this: one record more changes no other one's gradient. Every model of every
 task is trained on the record alone, with others, in another order, and beside longer ones (more

@@ -1,4 +1,4 @@
-"""What of an encoder is trained: the weights that are named, exactly, and at no other's cost."""
+"""The trained part of an encoder: exactly the named weights, without cost for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutation testing of what a guarantee rests on: `python -m tests.mutation --help`.
+"""Mutation testing of the privacy core: `python -m tests.mutation --help`.
 
 A mutant is the source with one small fault. The tests that run the faulty line must notice it.
 """

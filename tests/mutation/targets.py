@@ -1,4 +1,4 @@
-"""Which sources are mutated, and which tests may notice."""
+"""The mutated sources, and the tests that may detect a mutant."""
 
 from __future__ import annotations
 

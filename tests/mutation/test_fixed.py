@@ -1,4 +1,4 @@
-"""A hundred faults in the privacy core, a minute: each is noticed by the test that is named for it.
+"""A hundred faults in the privacy core, in a minute: the named test detects each.
 
 The whole story, with other faults each time, is `make mutants`.
 """

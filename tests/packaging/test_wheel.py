@@ -1,4 +1,4 @@
-"""The wheel holds what the repository's packages hold, and runs far from any checkout."""
+"""The wheel has the files of the repository's packages, and runs without a checkout."""
 
 from __future__ import annotations
 

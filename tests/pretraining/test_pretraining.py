@@ -1,4 +1,4 @@
-"""Public pretraining: which corpora it may read, what it leaves, how it goes on."""
+"""Public pretraining: allowed corpora, results, resuming."""
 
 from __future__ import annotations
 

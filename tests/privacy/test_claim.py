@@ -1,4 +1,4 @@
-"""What a claim means: against closed forms, and never less than an attacker can really have."""
+"""The meaning of a claim against closed forms, and never below an attacker's real power."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A learning rate from the noise: the same noise in all, whatever n, epsilon and T."""
+"""A learning rate from the noise: the same total noise for any n, epsilon and T."""
 
 from __future__ import annotations
 
