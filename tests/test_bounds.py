@@ -1,4 +1,4 @@
-"""Configs and spaces have bounds, and take nothing for a number that is none."""
+"""Configs and spaces have bounds, and refuse implicit conversions to numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documentation: links lead somewhere, the index lists every page, paths in the source exist."""
+"""Documentation: links are valid, the index lists every page, paths in the source exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of figures: what is not in it is for the curator alone; a metric is one file."""
+"""The registry of figures: unregistered ones are for the curator only; a metric is one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adam over a flat gradient: torch's own numbers to rounding, alone or in the noise's pass."""
+"""Adam over a flat gradient: torch's numbers up to rounding, alone or in the noise's pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mechanism a config stands for: every line of what it guarantees, and what it refuses."""
+"""The mechanism of a config: its guarantees and its refusals."""
 
 from __future__ import annotations
 

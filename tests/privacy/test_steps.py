@@ -1,4 +1,4 @@
-"""A trial of T steps: what is validated, saved and paid for at once is exactly so many of them."""
+"""A trial of T steps: each piece that is validated, saved and charged has the exact size."""
 
 from __future__ import annotations
 

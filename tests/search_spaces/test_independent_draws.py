@@ -1,4 +1,4 @@
-"""A private selection refuses, in one line, whatever makes its trials no independent draws."""
+"""A private selection refuses, in one line, settings that break independent draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a space: what is shipped is readable, what is wrong is one sentence with its field."""
+"""Reading a space: shipped ones are readable, errors are one sentence with the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small sweeps for tests: a user's own corpus, a toy trial, everything in one folder."""
+"""Small sweeps for tests: a user's corpus, a toy trial, everything in one folder."""
 
 from __future__ import annotations
 

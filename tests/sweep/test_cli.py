@@ -1,4 +1,4 @@
-"""The command line: quick to start, one line and exit code 2 for whatever is refused."""
+"""The command line: quick start, one line and exit code 2 for refusals."""
 
 from __future__ import annotations
 

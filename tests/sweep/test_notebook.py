@@ -1,4 +1,4 @@
-"""Sweeps from Python do what the commands do: the same plan, the same refusals, frames out."""
+"""Sweeps from Python behave as the commands: the same plan, the same refusals, frames out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint that is there is read or refused, never passed over: a trial would begin anew."""
+"""An existing checkpoint is read or refused, never ignored, which would restart the trial."""
 
 from __future__ import annotations
 

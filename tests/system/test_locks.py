@@ -1,4 +1,4 @@
-"""A lock has one holder, falls with its process, and is not disturbed by who looks at it."""
+"""A lock has one holder, is released with its process, and is not disturbed by checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trial from config to result, on a small corpus of a user's own: what it promises to a sweep."""
+"""A trial from config to result on a small user corpus: its contract with a sweep."""
 
 from __future__ import annotations
 

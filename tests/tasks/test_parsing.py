@@ -1,4 +1,4 @@
-"""The parser: it learns, it writes whole programs, it is the same after it was saved."""
+"""The parser: it learns, writes complete programs, and is the same after saving."""
 
 import json
 import os

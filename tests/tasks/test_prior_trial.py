@@ -1,4 +1,4 @@
-"""Epsilon 0: what names say before any private record is read, as a trial of its own."""
+"""Epsilon 0: a trial of the predictions from names, before any private record is read."""
 
 from __future__ import annotations
 

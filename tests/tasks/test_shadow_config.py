@@ -1,4 +1,4 @@
-"""The shadow model's trial: the target's architecture and course, without privacy."""
+"""The shadow model's trial: the target's architecture and schedule, without privacy."""
 
 from __future__ import annotations
 

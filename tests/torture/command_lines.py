@@ -1,4 +1,4 @@
-"""Command lines that are nearly right: every command, with options drawn by what they take."""
+"""Nearly valid command lines: every command, with options drawn by their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small file systems of their own, for sweeps that fill them."""
+"""Small separate file systems, for sweeps that fill them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grammar of values, spaces, configs, schemas, records and files that are nearly right."""
+"""A grammar of nearly valid values, spaces, configs, schemas, records and files."""
 
 from __future__ import annotations
 

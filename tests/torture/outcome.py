@@ -1,4 +1,4 @@
-"""What came of one command: an answer, a refusal in one line, or what must never be.
+"""The outcome of one command: an answer, a refusal in one line, or a fault.
 
 A command runs as a process of its own. It is forked from this one, which has the project's modules
 in memory, and goes through the entry point of the `sweep` script; or, `installed`, it is that

@@ -1,4 +1,4 @@
-"""What a step must release before its noise, by the definition: one record at a time, in float64.
+"""The release of a step before its noise by the definition: one record at a time, in float64.
 
 Nothing of the engines, the clipping or the book-keeping is used.
 """

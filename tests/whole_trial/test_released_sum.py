@@ -1,4 +1,4 @@
-"""What a step releases against the definition, over every engine, model, task and option."""
+"""The release of a step against the definition, for every engine, model, task and option."""
 
 from __future__ import annotations
 

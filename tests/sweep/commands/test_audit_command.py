@@ -1,4 +1,4 @@
-"""`sweep audit`: passes what keeps its claim, fails what does not, refuses what claims nothing."""
+"""`sweep audit`: passes satisfied claims, fails violated ones, refuses mechanisms without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep data check`, `describe` and `convert` on files of one's own."""
+"""`sweep data check`, `describe` and `convert` on users' files."""
 
 from __future__ import annotations
 

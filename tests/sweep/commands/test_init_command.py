@@ -1,4 +1,4 @@
-"""`sweep init`: from a file of one's own to a corpus, a label schema and a space that plans."""
+"""`sweep init`: from a user's file to a corpus, a label schema and a valid space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep report`: what it writes is what the disk says, whole, and refused inputs are one line."""
+"""`sweep report`: its output matches the sweep's files, and refusals are one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep score` for generated text and for parses: anybody's files, one line for a damaged one."""
+"""`sweep score` for generated text and for parses: users' files, one line for a damaged one."""
 
 import gzip
 import json

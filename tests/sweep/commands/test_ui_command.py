@@ -1,4 +1,4 @@
-"""`sweep ui`: what is missing or taken costs one line; what is started ends with the command."""
+"""`sweep ui`: a missing server or taken port gives one line; servers end with the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep fields`: what is listed is what is accepted."""
+"""`sweep fields`: the listed fields are the accepted ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Privacy figures kept between commands: the same as worked out, never those of another trial."""
+"""Cached privacy figures: equal to computed ones, never those of another trial."""
 
 from __future__ import annotations
 

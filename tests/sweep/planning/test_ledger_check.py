@@ -1,4 +1,4 @@
-"""What the ledger lacks is found by the sweeps' own epochs, and added without removing anything."""
+"""Missing entries of the ledger are found by the sweeps' epochs, and added without removing any."""
 
 from __future__ import annotations
 

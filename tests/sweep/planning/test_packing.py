@@ -1,4 +1,4 @@
-"""How trials share a machine: processes and slots."""
+"""The packing of trials on a machine: processes and slots."""
 
 from __future__ import annotations
 

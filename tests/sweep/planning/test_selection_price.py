@@ -1,4 +1,4 @@
-"""Both prices of a private selection at planning time: golden values, and what is refused."""
+"""Both prices of a private selection at planning time: golden values and refusals."""
 
 from __future__ import annotations
 

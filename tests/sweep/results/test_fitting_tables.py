@@ -112,7 +112,7 @@ def test_no_number_is_cut_at_any_width(records: list[TrialRecord], width: int) -
     text=st.lists(st.from_regex(r"[a-z]{1,30}([=,:-]\d\.\de-\d\d)?", fullmatch=True)).map(" ".join),
     width=st.integers(8, 40),
 )
-def test_words_are_broken_beside_numbers_not_in_them(text: str, width: int) -> None:
+def test_lines_break_at_numbers_and_never_inside_of_them(text: str, width: int) -> None:
     lines = broken(text, width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
@@ -169,7 +169,7 @@ def test_a_failed_trials_reason_is_below_the_table() -> None:
     assert "ffffff failed: no finite loss at epoch 12" in text.splitlines()
 
 
-def test_repeats_are_told_apart_by_their_settings() -> None:
+def test_repeats_are_distinguished_by_their_settings() -> None:
     records = []
     for seed in (0, 1):
         for r in a_sweep():
@@ -183,7 +183,7 @@ def test_repeats_are_told_apart_by_their_settings() -> None:
     assert [c.head for c in table.shown_at(100)[0]][:3] == ["C", "z0", "SER"]
 
 
-def test_an_id_is_as_short_as_tells_trials_apart() -> None:
+def test_an_id_is_the_shortest_unique_prefix() -> None:
     assert set(short_ids(["aaaaaaaa1", "aaaaaaaa2"]).values()) == {"aaaaaaaa1", "aaaaaaaa2"}
     assert set(short_ids(["abcdef000000", "fedcba000000"]).values()) == {"abcdef", "fedcba"}
     assert short_ids([]) == {}

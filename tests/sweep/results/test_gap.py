@@ -1,4 +1,4 @@
-"""The answer never recommends what nobody can use: the private trial first, beside the baseline."""
+"""The recommendation is a trial with a usable epsilon, compared with the baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials of a sweep judge each other: a corpus of memorable records, a real MLflow store."""
+"""Trials of a sweep as each other's references: a memorable corpus, a real MLflow store."""
 
 from __future__ import annotations
 

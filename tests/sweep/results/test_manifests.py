@@ -1,4 +1,4 @@
-"""Damage to a finished trial and to an export is noticed by whatever reads it, in one line."""
+"""Damage to a finished trial or an export is detected by every reader, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `sweep predict` prints is what `sweep score` reads."""
+"""`sweep score` reads the output of `sweep predict`."""
 
 from __future__ import annotations
 

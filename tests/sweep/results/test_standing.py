@@ -1,4 +1,4 @@
-"""Who is as good as the best: a claim about test figures on both sides, never about a ranking."""
+"""Trials that are indistinguishable from the best: tests on test figures, never on ranks."""
 
 from __future__ import annotations
 

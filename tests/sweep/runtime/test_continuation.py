@@ -1,4 +1,4 @@
-"""A trial that was stopped goes on where it was, as if nothing had happened, and pays for that."""
+"""A stopped trial is continued with the same bits as without the stop, and is charged for it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _paid(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
     return [(e.attempt, e.first_epoch, e.epochs) for e in furthest(mine)]
 
 
-def test_it_goes_on_to_the_same_bits_and_pays_for_what_ran(
+def test_it_resumes_to_the_same_bits_and_charges_what_ran(
     stopped: SweepFolder, tmp_path: Path
 ) -> None:
     loser = stopped.plan().trials[1].id

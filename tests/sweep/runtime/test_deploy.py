@@ -1,4 +1,4 @@
-"""The deployment files hold what Ray and KubeRay know, and nothing that they would ignore."""
+"""The deployment files have only fields that Ray and KubeRay know."""
 
 from __future__ import annotations
 

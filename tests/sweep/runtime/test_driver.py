@@ -1,4 +1,4 @@
-"""The driver pays before it permits, writes before it answers, and holds the budget always."""
+"""The driver charges before it permits, writes before it answers, and never exceeds a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A private selection from its start to its export: what is paid, what leaves, what is sealed."""
+"""A private selection from its start to its export: charges, released and sealed trials."""
 
 from __future__ import annotations
 

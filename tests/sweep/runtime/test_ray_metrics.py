@@ -1,4 +1,4 @@
-"""What a running sweep records is what its disk says, under the names that panels ask for."""
+"""The metrics of a running sweep match its files, under the names that panels use."""
 
 from __future__ import annotations
 

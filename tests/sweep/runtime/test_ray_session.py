@@ -1,4 +1,4 @@
-"""Bringing up a local Ray on a machine that is slow to do so; a cluster that is not there."""
+"""Starting a local Ray on a slow machine, and a missing cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search by linear scaling: its line, its stages, and one total that all of it costs."""
+"""A search by linear scaling: its line, its stages and its total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adaptive search: what is suggested, what is refused before it runs, how a resume goes on."""
+"""Adaptive search: suggestions, refusals before a run, resuming."""
 
 from __future__ import annotations
 

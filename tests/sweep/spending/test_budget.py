@@ -1,4 +1,4 @@
-"""Budgets: exact at the boundary, for every engine, and silent where they have no say."""
+"""Budgets: exact at the boundary, for every engine, and without effect where they do not apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep that looks at its results may spend, and costs: its filter's budget or nothing."""
+"""The spend of a sweep that depends on results: its filter's budget, or infinity without one."""
 
 from __future__ import annotations
 

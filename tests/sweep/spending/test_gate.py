@@ -1,4 +1,4 @@
-"""The gate charges before it permits and never lets a budget be passed. Without disk."""
+"""The gate charges before it permits and never exceeds a budget. Without disk."""
 
 from __future__ import annotations
 

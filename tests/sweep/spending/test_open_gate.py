@@ -1,4 +1,4 @@
-"""The ledger's bound over all sweeps, as a gate asks for it; what a selection is charged."""
+"""The ledger's bound over all sweeps in the gate, and the charge of a selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep may spend: before it starts, while it chooses, when it is extended, on its card."""
+"""Limits of a sweep's spend: before its start, during a search, when extended, on its card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which data set a trial is charged to, and the texts by which two data sets share a record."""
+"""The data set of a trial's charges, and the texts that identify shared records."""
 
 from __future__ import annotations
 

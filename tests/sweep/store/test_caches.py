@@ -1,4 +1,4 @@
-"""The cache of corpora: it is listed by what private text it holds, and removed as a whole."""
+"""The cache of corpora: listed with its private content, and removed as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log to which lines are only ever added: whatever else happens to it is noticed."""
+"""An append-only log: every other change is detected."""
 
 from __future__ import annotations
 

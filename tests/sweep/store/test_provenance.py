@@ -1,4 +1,4 @@
-"""A sweep names the commit of its own code, and of no repository that it happens to lie in."""
+"""A sweep names the commit of its code, not that of a surrounding repository."""
 
 from __future__ import annotations
 

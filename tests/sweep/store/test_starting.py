@@ -1,4 +1,4 @@
-"""A sweep that is made ready can be asked to stop, as one that runs can."""
+"""A starting sweep can be stopped like a running one."""
 
 from __future__ import annotations
 

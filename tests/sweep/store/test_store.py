@@ -182,7 +182,7 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(folder: SweepFolder) -
     process.close()
 
 
-def test_who_looks_whether_a_sweep_runs_does_not_keep_it_from_running(
+def test_checking_the_lock_does_not_block_a_sweep(
     folder: SweepFolder,
 ) -> None:
     """`sweep list` at the instant of a `sweep resume`: the resume waits, and is not refused."""

@@ -1,4 +1,4 @@
-"""What each tracker has of a sweep, read back from its own files."""
+"""Readers of the files that each tracker has written of a sweep."""
 
 from __future__ import annotations
 

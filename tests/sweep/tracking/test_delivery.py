@@ -1,4 +1,4 @@
-"""What is marked reaches the store, also one that opens late and is away then."""
+"""Marked trials reach the store, also one that opens late and is unreachable at first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow sends nothing home, from no process of ours: it asks as it is imported."""
+"""MLflow's telemetry is off in every process; it reads the setting when imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Weights & Biases is given, and that nothing of it leaves by itself."""
+"""The data given to Weights & Biases, and that nothing is sent without a request."""
 
 from __future__ import annotations
 
