@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from sweep.runtime.runner import Run
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on stdout; infinity is the string "inf"."""
+def print_json(name: str, value: Any) -> None:
+    """One JSON document on stdout, with the name and version of its schema (see
+    `docs/reference/json.md`); infinity is the string "inf".
+    """
+    typer.echo(json.dumps(document(name, value), indent=1, allow_nan=False))
+
+
+def document(name: str, value: Any) -> dict[str, Any]:
+    """What is printed of a value under the schema of this name."""
+    from sweep.commands._schemas import schema
     from trainables.privacy.summary import plain
 
-    typer.echo(json.dumps(plain(value), indent=1, allow_nan=False))
+    return {"schema": f"{name}/{schema(name).version}", **plain(value)}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -86,7 +94,7 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
     left = unrun(folder, records)
     if as_json:
         extra = {"tracking_problem": done.tracking_problem, "exported": exported, "unrun": left}
-        print_json({**summary(folder), **extra})
+        print_json("run", {**summary(folder), **extra})
     else:
         console().print(results_table(folder.name, records, curves=curves_of(folder)))
         for sentence in violations(records):

@@ -70,7 +70,7 @@ def attack(
         assert scores is not None  # one of the three is there
         found = membership_figures(scores, delta=delta, epsilon=epsilon, roc=roc)
     if as_json:
-        print_json(found)
+        print_json("attack", found)
         return
     shown = {name: value for name, value in found.items() if name not in ("roc", "notes")}
     say_table(("figure", "value"), ((name, _figure(name, v)) for name, v in shown.items()))

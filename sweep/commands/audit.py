@@ -45,7 +45,7 @@ def audit(
         found = audit_step(mechanism, calls=calls)
         rows.append({"mechanism": name, **asdict(found)})
     if as_json:
-        print_json({"audits": rows})
+        print_json("audit", {"audits": rows})
     else:
         _print(rows)
     failed = [str(row["mechanism"]) for row in rows if not row["passed"]]

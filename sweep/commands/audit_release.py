@@ -52,7 +52,7 @@ def audit_release(
     texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
     found = audit(*texts, delta=delta, p=p, seed=seed)
     if as_json:
-        print_json(asdict(found))
+        print_json("audit-release", asdict(found))
     else:
         _print(found)
     if epsilon is not None and found.epsilon_lower_bound > epsilon:

@@ -68,7 +68,7 @@ def bench(
     if plot is not None:
         _draw(found, plot)
     if as_json:
-        print_json(found.plain())
+        print_json("bench", found.plain())
     else:
         _print(found)
         if plot is not None:

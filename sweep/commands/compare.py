@@ -43,6 +43,7 @@ def compare(
     found = comparing.compare(a, b)
     if as_json:
         print_json(
+            "compare",
             {
                 "first": a.name,
                 "second": b.name,
@@ -51,7 +52,7 @@ def compare(
                 "ser_change_percent": found.paired,
                 "matched_difference": found.matched,
                 "num_matched": found.num_matched,
-            }
+            },
         )
         return
     console().print(comparison_table(found))

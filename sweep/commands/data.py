@@ -55,7 +55,7 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     settings = from_environment()
     rows = overview(settings)
     if as_json:
-        print_json({"data_dir": str(settings.data_dir), "corpora": rows})
+        print_json("data list", {"data_dir": str(settings.data_dir), "corpora": rows})
         return
     table = Table("corpus", "kind", "at hand", "public", "utterances", "what", title="corpora")
     for row in rows:
@@ -79,7 +79,7 @@ def describe(
     if _is_corpus(name):
         facts = _facts(name, fields)
         if as_json:
-            print_json(facts)
+            print_json("data describe", facts)
             return
         for key, value in facts.items():
             shown = "; ".join(value) if isinstance(value, list) else _shown(value)
@@ -91,7 +91,9 @@ def describe(
     found = inspect(options.source(Path(name)))
     if as_json:
         labels = {kind: _plain(of) for kind, of in labels_of(found).items()}
-        print_json({**figures(found), "labels": labels, "warnings": warnings(found)})
+        print_json(
+            "data describe", {**figures(found), "labels": labels, "warnings": warnings(found)}
+        )
         return
     _print_labels(found)
     for key, value in figures(found).items():
@@ -118,7 +120,7 @@ def check(
     if _is_corpus(name):
         facts = _facts(name, fields)
         if as_json:
-            print_json({"ok": True, "num_records": facts["num_records"]})
+            print_json("data check", {"ok": True, "num_records": facts["num_records"]})
             return
         say(
             f"{name} is sound: {facts['num_records']} records,"
@@ -134,6 +136,7 @@ def check(
     found = inspect(options.source(Path(name)), labels)
     if as_json:
         print_json(
+            "data check",
             {
                 "ok": not found.num_problems,
                 "num_records": sum(found.parts.values()),
@@ -141,7 +144,7 @@ def check(
                 "problems": found.problems,
                 "kinds": dict(found.kinds),
                 "warnings": warnings(found),
-            }
+            },
         )
     else:
         _print_problems(found, warnings(found))
@@ -178,7 +181,7 @@ def convert(
     )
     facts = {"path": str(to), "form": to_format, **written}
     if as_json:
-        print_json(facts)
+        print_json("data convert", facts)
         return
     left = f", {written['num_invalid']} left out" if written["num_invalid"] else ""
     say(f"{to}: {written['num_records']} records in the form {to_format}{left}.")
@@ -209,7 +212,7 @@ def make(
         "num_utterances": written.num_utterances,
     }
     if as_json:
-        print_json(facts)
+        print_json("data make", facts)
         return
     say(
         f"{written.utterances}: {written.num_utterances} utterances"

@@ -95,7 +95,8 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     mechanism, chosen = calculator.mechanism_of(parts)
     summary = account(mechanism, exact=True, accountant=chosen)
     if as_json:
-        print_json(calculator.report(mechanism, summary, parts["data"].get("num_records")))
+        count = parts["data"].get("num_records")
+        print_json("epsilon", calculator.report(mechanism, summary, count))
     else:
         _print(mechanism, summary)
 

@@ -78,7 +78,9 @@ def export(
         if registry is not None:
             versions.append(registry.add(path, folder=folder, record=record))
     if as_json:
-        print_json({**_what_left(chosen, places), "chosen_by": chosen_by, "versions": versions})
+        print_json(
+            "export", {**_what_left(chosen, places), "chosen_by": chosen_by, "versions": versions}
+        )
         return
     _say_what_left(folder, chosen, places, epsilon_max=epsilon_max)
 

@@ -34,7 +34,7 @@ def fields(
 
     rows = fields_below(path)
     if as_json:
-        print_json([vars(row) for row in rows])
+        print_json("fields", {"fields": [vars(row) for row in rows]})
         return
     table = Table("field", "type", "default", "allowed", "meaning")
     for row in rows:

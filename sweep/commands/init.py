@@ -63,7 +63,7 @@ def init(
         schema=labels,
     )
     if as_json:
-        print_json(begun.facts())
+        print_json("init", begun.facts())
         return
     for sentence in begun.sentences():
         say(sentence)

@@ -63,7 +63,7 @@ def ledger(
         raise InvalidInput(f"expected a data set of the ledger, got {dataset!r}")
     spends = [book.spend(key, delta=delta, exact=True) for key in wanted]
     if as_json:
-        print_json({"datasets": [asdict(spend) for spend in spends]})
+        print_json("ledger", {"datasets": [asdict(spend) for spend in spends]})
     else:
         _print(spends)
 
@@ -77,7 +77,8 @@ def _check(*, repair: bool, as_json: bool) -> None:
     left = ledger_check.repair(settings) if repair and found else found
     if as_json:
         print_json(
-            {"missing": [asdict(each) for each in found], "left": [asdict(each) for each in left]}
+            "ledger --check",
+            {"missing": [asdict(each) for each in found], "left": [asdict(each) for each in left]},
         )
     else:
         for each in found:

@@ -40,7 +40,7 @@ def list_sweeps(as_json: JsonFlag = False) -> None:
         except (KeyError, TypeError, ValueError):
             row["problem"] = f"expected sweep.json in {folder.path} as it was written"
     if as_json:
-        print_json({"home": str(home), "sweeps": rows})
+        print_json("list", {"home": str(home), "sweeps": rows})
         return
     if not rows:
         say(f"No sweeps in {home}.")

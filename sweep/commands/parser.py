@@ -67,7 +67,7 @@ def train(
         report=lambda epoch, loss: say(f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}", stderr=True),
     )
     if as_json:
-        print_json(facts)
+        print_json("parser train", facts)
         return
     for key, value in {**facts, **facts.pop("scores", {})}.items():
         say(f"{key:24} {number(value)}")
@@ -109,7 +109,7 @@ def adapt(
         seed=seed,
         report=lambda text: say(text, stderr=True),
     )
-    print_json(found) if as_json else _print_rows(found)
+    print_json("parser adapt", found) if as_json else _print_rows(found)
 
 
 def apply(
@@ -124,7 +124,7 @@ def apply(
     require_new_file(to)
     count = parse_file(folder, utterances, to)
     if as_json:
-        print_json({"file": str(to), "num_records": count})
+        print_json("parser apply", {"file": str(to), "num_records": count})
     else:
         say(f"{to}: {count} programs")
 

@@ -58,15 +58,14 @@ def plan(
             prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
         )
     if as_json:
-        print_json(
-            {
-                **prepared.plan.to_dict(),
-                "notes": list(prepared.notes),
-                "together": total,
-                **({} if price is None else {"selection": price.to_dict()}),
-                "packing": asdict(packing),
-            }
-        )
+        facts = {
+            **prepared.plan.to_dict(),
+            "notes": list(prepared.notes),
+            "together": total,
+            **({} if price is None else {"selection": price.to_dict()}),
+            "packing": asdict(packing),
+        }
+        print_json("plan", facts)
         return
     out = console()
     out.print(plan_table(prepared.plan, drawn_from=price is not None))

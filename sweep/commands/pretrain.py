@@ -42,7 +42,7 @@ def pretrain(
     place = to or settings.home / "encoders" / config.name
     card = run_pretraining(config, place, settings, bits=bits, report=_reporter(as_json))
     if as_json:
-        print_json({"folder": str(place), "card": card})
+        print_json("pretrain", {"folder": str(place), "card": card})
         return
     for each in card["corpora"]:
         say(

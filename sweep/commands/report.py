@@ -42,7 +42,7 @@ def report(
     target = output or Path(f"{name}-report")
     made = write(folder, target, epsilon_max=epsilon, public=public)
     if as_json:
-        print_json(made.summary())
+        print_json("report", made.summary())
         return
     say(made.sentence)
     say(f"report: {made.page} ({made.page.stat().st_size / 1024:.0f} KiB)")

@@ -112,7 +112,7 @@ def score(
         rules: dict[str, Any] = {"align": align, "match": match}
         samples = bootstrap_samples
         found = score_files(first, second, bootstrap_samples=samples, seed=seed, **rules) | rules
-    print_json(found) if as_json else _PRINTERS[kind](found)
+    print_json("score", found) if as_json else _PRINTERS[kind](found)
 
 
 def the_pair(

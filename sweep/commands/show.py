@@ -44,7 +44,7 @@ def show(
     damaged = damages(folder, records)
     if as_json:
         known = {"best": _best(where), "gap": sentences(records), "damages": damaged}
-        print_json({**summary(folder), **known})
+        print_json("show", {**summary(folder), **known})
         return
     _print_tables(folder, records, list(damaged.values()), every=every)
     for sentence in sentences(records):

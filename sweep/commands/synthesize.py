@@ -67,7 +67,7 @@ def synthesize(
         workers=workers,
     )
     if as_json:
-        print_json({"utterances": str(to), "card": card.to_dict()})
+        print_json("synthesize", {"utterances": str(to), "card": card.to_dict()})
         return
     drawn, delta = card.drawn, "unknown" if card.delta is None else f"{card.delta:g}"
     say(

@@ -44,7 +44,7 @@ def ui(
 
         written = [str(path) for path in grafana.write(write_dashboards)]
         if as_json:
-            print_json({"written": written})
+            print_json("ui --write-dashboards", {"written": written})
         else:
             say("\n".join(written))
         return
@@ -59,7 +59,7 @@ def ui(
         looking(settings, ports=ports, stop=over.is_set) as found,
     ):
         if as_json:
-            print_json(found.summary())
+            print_json("ui", found.summary())
         else:
             for line in (*found.lines(), "Ctrl-C ends what was started here."):
                 say(line)

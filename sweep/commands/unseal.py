@@ -50,7 +50,7 @@ def unseal(
     total, _ = spend_of(folder)
     if as_json:
         spent = None if total is None else asdict(total)
-        print_json({"name": name, "total": spent, "tracking_problem": problem})
+        print_json("unseal", {"name": name, "total": spent, "tracking_problem": problem})
         return
     out = console()
     out.print(results_table(name, folder.records(), curves=curves_of(folder)))

@@ -1,0 +1,105 @@
+"""What `--json` prints is what `_schemas.yaml` says, and every such document is in it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweep import cli, commands
+from sweep.commands import _schemas
+from tests.sweep.sweeps import space_in
+from tests.sweep.untracked import run_untracked
+
+Answer = Callable[..., dict[str, Any]]
+
+
+def printed() -> set[str]:
+    """Names that commands print documents under, read from their source."""
+    found = set()
+    for path in Path(commands.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print_json":
+                assert isinstance(node.args[0], ast.Constant), path.name
+                found.add(str(node.args[0].value))
+    return found
+
+
+def test_every_document_has_a_schema() -> None:
+    assert printed() == set(_schemas.names())
+    for name in _schemas.names():
+        each = _schemas.schema(name)
+        assert each.version >= 1
+        assert each.about.endswith(".")
+
+
+@pytest.fixture
+def answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Answer:
+    """The document of a command line, without its key `schema`, which is checked."""
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, *arguments: str) -> dict[str, Any]:
+        capsys.readouterr()
+        assert cli.run([*name.split(), *arguments, "--json"]) == 0, capsys.readouterr().err
+        document: dict[str, Any] = json.loads(capsys.readouterr().out)
+        schema = _schemas.schema(name)
+        assert document.pop("schema") == f"{name}/{schema.version}"
+        assert schema.problems(document) == []
+        return document
+
+    return run
+
+
+def test_documents_about_sweeps(answer: Answer, tmp_path: Path) -> None:
+    folder = run_untracked(tmp_path)
+    document = space_in(tmp_path).document()
+    (tmp_path / "space.yaml").write_text(yaml.safe_dump(document))
+    assert answer("plan", "space.yaml")["num_trials"] == 3
+    assert answer("show", "toy")["trials"][0]["status"] == "done"
+    assert answer("list")["sweeps"][0]["trials"] == {"done": 3}
+    first, second = (trial.id for trial in folder.plan().trials[:2])
+    assert "ser" in answer("compare", f"toy:{first}", f"toy:{second}")["figures"]
+    assert answer("ledger")["datasets"]
+    assert answer("ledger --check") == {"missing": [], "left": []}
+    assert answer("export", "toy", "--any-epsilon")["epsilons"][0] > 0
+    assert answer("report", "toy")["bytes"] > 0
+
+
+def test_documents_about_data_and_fields(answer: Answer, tmp_path: Path) -> None:
+    space_in(tmp_path)  # writes the corpus
+    assert answer("fields", "privacy")["fields"]
+    assert answer("data list")["corpora"]
+    assert answer("data describe", "mine.jsonl")["num_records"] > 0
+    assert answer("data check", "mine.jsonl")["ok"]
+    assert answer("data convert", "mine.jsonl", "--to", "mine.conll")["num_invalid"] == 0
+    assert answer("ui --write-dashboards", "grafana")["written"]
+    (tmp_path / "scores.jsonl").write_text(
+        "".join(json.dumps({"score": n % 7, "member": bool(n % 2)}) + "\n" for n in range(40))
+    )
+    assert 0 < answer("attack", "--scores", "scores.jsonl")["auc"] < 1
+
+
+def test_a_field_that_is_missing_new_or_of_another_type_is_found() -> None:
+    schema = _schemas.schema("data convert")
+    right = {"path": "a", "form": "b", "num_records": 1, "num_invalid": 0, "lost": ["x"]}
+    assert schema.problems(right) == []
+    assert schema.problems(right | {"lost": None}) == []
+    assert schema.problems(right | {"num_records": 1.5}) == ["num_records is 1.5, expected integer"]
+    assert schema.problems(right | {"more": 1}) == ["more is not written down"]
+    del right["form"]
+    assert schema.problems(right) == ["form is missing"]
+
+
+def test_infinity_is_a_number() -> None:
+    found = {"exported": [], "epsilons": ["inf", None, 1.0], "chosen_by": None, "versions": None}
+    assert _schemas.schema("export").problems(found) == []
+    assert _schemas.schema("export").problems(found | {"epsilons": ["much"]})
