@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,6 +146,24 @@ def test_a_step_reads_every_view_and_a_measurement_the_record_alone(tmp_path: Pa
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("rows-")]) == 2
     one = build(model_part(name="features", components=16), schema=corpus.schema, seed=0)
     assert one.training_loader(corpus, own, cache_dir=tmp_path) is own
+
+
+def test_views_of_other_labels_are_not_read_from_the_cache(tmp_path: Path) -> None:
+    """The names of slots say which values are swapped, and a corpus' fingerprint lacks them."""
+    config = data_config(name="communication", num_utterances=1_000)
+    corpus = open_corpus(config, data_dir=tmp_path, cache_dir=tmp_path)
+    fields = model_part(name="features", components=16, views=2, view_corpora=("communication",))
+    other = copy.copy(corpus)
+    slots = tuple("else" if slot == "contact" else slot for slot in corpus.schema.slots)
+    other.schema = replace(corpus.schema, slots=slots)
+    other._tag_names = other.schema.tags
+    rows = []
+    for each in (corpus, other):
+        found = build(fields, schema=each.schema, seed=0)
+        own = found.loader(each, cache_dir=tmp_path)
+        training = found.training_loader(each, own, cache_dir=tmp_path)
+        rows.append(training.batch(np.arange(200)).inputs["tokens"])
+    assert not torch.equal(*rows)
 
 
 def test_what_cannot_have_views_is_refused() -> None:

@@ -105,6 +105,12 @@ def view_of(corpus: Corpus, values: Values, *, view: int) -> ViewedCorpus:
     return ViewedCorpus(corpus.offsets, tokens, tuple(places), corpus.intents, corpus.tags)
 
 
+def digest_of(values: Values, schema: LabelSchema) -> str:
+    """SHA-256 of all that views depend on beside the content of a corpus of this schema."""
+    listed = sorted([kind, number, found] for (kind, number), found in values.items())
+    return hashlib.sha256(json.dumps([listed, schema.slots]).encode()).hexdigest()
+
+
 def values_for(schema: LabelSchema, corpora: Sequence[str]) -> Values:
     """The values of made corpora.
 

@@ -20,7 +20,7 @@ from trainables.encoders.moments import MOMENTS, save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
 from trainables.encoders.tags import tag_parts
-from trainables.encoders.views import values_for, view_of
+from trainables.encoders.views import digest_of, values_for, view_of
 from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
@@ -198,7 +198,7 @@ class Features(NluModel):
         self.tag_head = FactoredLinear(fixed.token_width, torch.from_numpy(parts))
         self._last_scores: tuple[Tensor, tuple[Tensor, Tensor]] | None = None
         self.forbid_broken_spans(schema)
-        self.num_views, self.view_corpora = config.views, config.view_corpora
+        self.num_views = config.views
         self.view_values = values_for(schema, config.view_corpora) if config.views > 1 else {}
 
     @property
@@ -220,9 +220,10 @@ class Features(NluModel):
         if self.num_views == 1:
             return loader
         tables = [self._table(corpus, corpus, cache_dir=cache_dir)]
+        values = digest_of(self.view_values, corpus.schema)
         for view in range(1, self.num_views):
             seen = view_of(corpus, self.view_values, view=view)
-            about = {"view": view, "values": list(self.view_corpora)}
+            about = {"view": view, "values": values}
             tables.append(self._table(corpus, seen, cache_dir=cache_dir, about=about))
         return Loader(corpus, cache.ViewsTable(tuple(tables)))
 
