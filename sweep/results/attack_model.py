@@ -1,4 +1,4 @@
-"""Membership attacks on a saved model, with records that somebody knows to be members or not."""
+"""Membership attacks on a saved model, with records of known membership."""
 
 from __future__ import annotations
 

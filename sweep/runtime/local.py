@@ -53,7 +53,7 @@ class _OneProcess:
         return self.control
 
     def regroup(self) -> None:
-        """Nobody to meet."""
+        """Do nothing for a single process."""
 
 
 @dataclass

@@ -142,7 +142,7 @@ def _end(ray: Any) -> None:
         return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
-    # shutdown: before anybody was told what broke. The workers have gone with their raylet, and
+    # shutdown, before the failure is reported. The workers have gone with their raylet, and
     # Ray's reaper ends what is left when this process does.
     _restore_excepthook()
     atexit.register(_leave)

@@ -84,7 +84,7 @@ class LoneTeam:
         return self.control
 
     def regroup(self) -> None:
-        """Nobody to meet."""
+        """Do nothing for a single process."""
 
 
 def team() -> TorchTeam | LoneTeam:

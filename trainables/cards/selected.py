@@ -40,8 +40,8 @@ def of_selected(card: PrivacyCard, price: Mapping[str, Any]) -> PrivacyCard:
             " records are not covered",
             "not_covered": (
                 *(line for line in card.not_covered if not line.startswith(_CHOICE)),
-                "the trials that did not leave, whoever sees one of them; their number, and how"
-                " long the sweep took, which tells of it",
+                "the trials that were not released, for a reader of one of them; their number,"
+                " and how long the sweep took, which reveals it",
             ),
             "selection": selection,
         }

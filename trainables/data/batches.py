@@ -168,7 +168,7 @@ class Loader:
 
 
 def _known(labels: NDArray[np.int16]) -> NDArray[np.int64]:
-    """Labels with -1 for all that the schema lacks; a corpus tells those apart."""
+    """Labels with -1 for all that the schema lacks, which a corpus distinguishes."""
     return np.maximum(labels.astype(np.int64), -1)
 
 
