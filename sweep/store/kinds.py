@@ -37,16 +37,24 @@ class EpochRow(TypedDict):
     metrics: dict[str, Figure]
 
 
+class Card(TypedDict, total=False):
+    """The figures of a trial's `privacy` that tables read."""
+
+    epsilon: Figure
+    epsilon_paper: Figure
+
+
 class Result(TypedDict):
     """`result.json` of a trial."""
 
     epochs_done: Count
     metrics: dict[str, Figure]
     notes: list[str]
-    privacy: dict[str, Any] | None
+    privacy: Card | None
     reason: str | None
     seconds: dict[str, Figure]
     stopped_early: bool
+    time: NotRequired[Figure]
 
 
 class Reason(TypedDict):

@@ -143,7 +143,7 @@ def sweep_folder(grammar: Grammar, bench: Bench) -> Given:
     path = home.home / place
     path.write_bytes(_changed_document(grammar, path))
     if place.name != manifest.FILE:
-        _fit_manifests(path, home.home)
+        fit_manifests(path, home.home)
     command = grammar.random.choice(home.readers_of(place))
     return Given(list(command), stdin=b"flights\n", changes_home=True, how=f"{place} changed")
 
@@ -244,7 +244,7 @@ def _json(document: Any) -> bytes:
     return json.dumps(document).encode("utf-8", "surrogatepass")
 
 
-def _fit_manifests(path: Path, home: Path) -> None:
+def fit_manifests(path: Path, home: Path) -> None:
     """Have the manifests above a file say what is in it."""
     for folder in path.parents:
         place = folder / manifest.FILE

@@ -4,6 +4,8 @@ as it is told.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.sweep.untracked import run_untracked
@@ -72,6 +74,22 @@ def test_the_installed_command_says_the_same(bench: Bench) -> None:
     forked = run_process(["list", "--json"], environment=environment)
     installed = run_process(["list", "--json"], environment=environment, installed=True)
     assert (installed.code, installed.out) == (forked.code, forked.out)
+
+
+@pytest.mark.parametrize("path", [("time",), ("privacy", "epsilon"), ("metrics", "ser")])
+def test_a_result_with_a_word_for_a_number_is_one_line(path: tuple[str, ...], bench: Bench) -> None:
+    file = bench.home.home / "toy" / "trials" / bench.home.trial / "result.json"
+    result = json.loads(file.read_text())
+    place = result
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = "bert"
+    file.write_text(json.dumps(result))
+    bad_input.fit_manifests(file, bench.home.home)
+    ended = run_process(["show", "toy", "--json"], environment=bench.home.environment)
+    bench.home.restore()
+    assert judge(ended) == ("refused", "")
+    assert "result.json as it was written" in ended.err
 
 
 @pytest.mark.parametrize("answer", [b"", b"n\n"])
