@@ -56,6 +56,18 @@ def test_an_interruption_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_weight_may_lie_in_memory_in_any_order(name: str) -> None:
+    """A module of own code may hold a transposed tensor."""
+    found = []
+    for transposed in (False, True):
+        model = start()
+        if transposed:
+            model.weight = nn.Parameter(model.weight.detach().t().contiguous().t())
+        found.append(walk(model, made(name, model), range(3), noise=(0.3, 0.1)))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_each_is_the_published_one(name: str) -> None:
     model, reference = start(), start()
     first = [p.detach().clone() for p in reference.parameters()]

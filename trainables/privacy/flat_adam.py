@@ -109,7 +109,12 @@ class FlatAdam:
     def _torch_adam(self) -> torch.optim.Adam:
         """torch's, on the same moments."""
         adam = torch.optim.Adam(
-            self.layout.parameters, lr=self.learning_rate, betas=_BETAS, eps=_EPS, fused=True
+            self.layout.parameters,
+            lr=self.learning_rate,
+            betas=_BETAS,
+            eps=_EPS,
+            # The fused pass reads memory in order, whatever the strides of a weight.
+            fused=all(p.is_contiguous() for p in self.layout.parameters),
         )
         for k, parameter in enumerate(self.layout.parameters):
             where = self.layout.segment(k)
