@@ -164,6 +164,20 @@ def test_every_accountant_composes_it_exactly_once_with_the_first_epoch() -> Non
     assert accountants.epsilon_after(made, 5) == pytest.approx(account(made).epsilon)
 
 
+def test_the_papers_figure_knows_no_start() -> None:
+    fields: dict[str, Any] = {
+        "engine": "edp_sgd",
+        "model": {"name": "features"},
+        "training": {"epochs": 20},
+        "privacy": {"sampling": "full", "noise_calibration": "central"},
+    }
+    without = build(parse(fields), num_records=2_560)
+    fields["privacy"]["start"] = {"counts": 0.1}
+    made = build(parse(fields), num_records=2_560)
+    assert account(without).epsilon_paper is not None
+    assert account(made).epsilon_paper is None
+
+
 def test_a_target_is_held_with_what_the_start_costs() -> None:
     found, made = resolve(
         config({"counts": 0.05}, noise_multiplier={"target_epsilon": 8}), num_records=2_560

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _LEAST = 1 << 24  # number of multiplications from which switching the library is faster
-_SIZE = 64
+_WIDTH, _SIDE = 64, 512  # of the products in `_is_exact`, which are as large as `_LEAST`
 _FLOAT32 = 1e-6  # relative; a bfloat16 product of the numbers in `_is_exact` is off by 1e-4 or more
 
 
@@ -61,14 +61,15 @@ def _is_faster_and_exact() -> bool:
 
 def _is_exact() -> bool:
     """Whether oneDNN's products of numbers that bfloat16 cannot hold are right to float32."""
-    steps = torch.arange(_SIZE * _SIZE, dtype=torch.float64).reshape(_SIZE, _SIZE)
-    left, right = 1 + (steps % 61) / 2**12, 1 + (steps % 53) / 2**13
+    steps = torch.arange(_SIDE * _WIDTH, dtype=torch.float64)
+    left = (1 + (steps % 61) / 2**12).view(_SIDE, _WIDTH)
+    right = (1 + (steps % 53) / 2**13).view(_WIDTH, _SIDE)
     exact = left @ right
     a, b = left.float(), right.float()
     with _onednn():
         found = [
             a @ b,
             F.linear(a, b.t().contiguous()),
-            torch.zeros_like(a).addmm_(a.t().contiguous().t(), b),
+            torch.zeros(_SIDE, _SIDE).addmm_(a.t().contiguous().t(), b),
         ]
     return all(bool(((c.double() - exact).abs() <= _FLOAT32 * exact).all()) for c in found)

@@ -141,8 +141,9 @@ class Mechanism:
     @property
     def has_paper_figure(self) -> bool:
         """Whether the paper's epsilon is of the noise schedule of its engine."""
-        # Its epochs are passes over the data.
-        return bool(catalogue.entry("engines", self.engine).PAPER_FIGURE) and not self.num_steps
+        # Its epochs are passes over the data, and nothing is released before the first.
+        own = bool(catalogue.entry("engines", self.engine).PAPER_FIGURE)
+        return own and not self.num_steps and not self.start_noise
 
     @property
     def is_private(self) -> bool:
