@@ -13,9 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from trainables.config import Engine, NoiseDecay, PrivacyConfig, TargetEpsilon, TrainingConfig
+from trainables.config import (
+    Engine,
+    NoiseDecay,
+    PrivacyConfig,
+    TargetEpsilon,
+    TrainingConfig,
+    parse,
+)
 from trainables.errors import InvalidInput
-from trainables.privacy.from_config import build_from, default_delta
+from trainables.privacy.from_config import build, build_from, default_delta
 from trainables.privacy.mechanism import Mechanism
 
 
@@ -294,3 +301,14 @@ def test_accounting_needs_no_torch() -> None:
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_refusal_says_no_number_that_was_counted_on_private_records() -> None:
+    """Plans and reports keep the message."""
+    config = parse({"engine": "dp_sgd", "training": {"expected_batch_size": 5_000}})
+    with pytest.raises(InvalidInput, match=r"training records \(2560\), got 5000"):
+        build(config, num_records=2_560)
+    counted = ("the number of training records was counted on the private records",)
+    with pytest.raises(InvalidInput, match=r"training records, got 5000") as refusal:
+        build(config, num_records=2_560, undeclared=counted)
+    assert "2560" not in str(refusal.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from trainables.config import DataConfig
+from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_SEED
 
 
@@ -19,6 +20,19 @@ class FromFiles(DataConfig):
 def path_of(config: DataConfig) -> str | None:
     """The file or folder that a config names; None where it names none."""
     return config.path if isinstance(config, FromFiles) else None
+
+
+def refuse_too_many(wanted: int, found: int, *, public: bool) -> None:
+    """Refuse `max_records` above the number of records.
+
+    Raises: InvalidInput; of private records without their number, because plans and reports keep
+        the message.
+    """
+    if wanted > found:
+        known = f" ({found})" if public else ""
+        raise InvalidInput(
+            f"expected data.max_records to be at most the number of records{known}, got {wanted}"
+        )
 
 
 class FramesConfig(DataConfig):

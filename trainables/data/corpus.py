@@ -19,10 +19,9 @@ from trainables import catalogue
 from trainables.config import DataConfig
 from trainables.data import storage
 from trainables.data.bio import slots_lenient
-from trainables.data.configs import FramesConfig, path_of
+from trainables.data.configs import FramesConfig, path_of, refuse_too_many
 from trainables.data.records import Frame, LabelSchema
 from trainables.data.schema import read_schema
-from trainables.errors import InvalidInput
 from trainables.seeding import generator
 from trainables.system.locks import alone
 
@@ -192,8 +191,7 @@ def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> stora
     """`max_records` records of the pool, drawn by `split_seed`, as a corpus of its own."""
     n, wanted = columns.meta["num_records"], config.max_records
     assert wanted is not None  # ensured by the caller
-    if wanted > n:
-        raise InvalidInput(f"expected data.max_records <= {n}, the records there are, got {wanted}")
+    refuse_too_many(wanted, n, public=catalogue.entry("datasets", config.name).PUBLIC)
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
     made = made_once(folder.parent, name, lambda target: storage.write_subset(target, columns, ids))

@@ -69,7 +69,7 @@ def split_pairs(
         side = "private" if len(private) == 0 else "public"
         raise InvalidInput(
             f"expected at least one {side} record of {corpus.name}, got none"
-            f" (synthesis.public_fraction={synthesis.public_fraction:g} of {len(training)})"
+            f" (synthesis.public_fraction={synthesis.public_fraction:g})"
         )
     held_out = private[:0]
     if data.split == "bernoulli" and mask_seed is not None:

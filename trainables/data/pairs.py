@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from trainables import catalogue
 from trainables.config import DataConfig
-from trainables.data.configs import path_of
+from trainables.data.configs import path_of, refuse_too_many
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
 from trainables.documents import DocumentProblem, parse_json, text_lines
@@ -139,10 +139,7 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     wanted = config.max_records
     if wanted is None or wanted == len(found):
         return found
-    if wanted > len(found):
-        raise InvalidInput(
-            f"expected data.max_records <= {len(found)}, the records there are, got {wanted}"
-        )
+    refuse_too_many(wanted, len(found), public=entry.PUBLIC)
     order = generator(config.split_seed, "subset").permutation(len(found))
     return found.select(sorted(order[:wanted].tolist()))
 

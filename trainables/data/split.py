@@ -99,8 +99,7 @@ def make_split(config: DataConfig, *, corpus: Records, mask_seed: int) -> Split:
     for name, ids in parts.items():
         if len(ids) == 0:
             raise InvalidInput(
-                f"expected records in the {name} part, got none with data.split={config.split} of"
-                f" {corpus.num_records} records"
+                f"expected records in the {name} part, got none with data.split={config.split}"
             )
     return split
 

@@ -43,10 +43,20 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
         raise InvalidInput(
             f"expected epochs >= 0, got epochs={mechanism.epochs}, stages={mechanism.stages}"
         )
-    if mechanism.expected_batch_size > mechanism.num_records:
+    refuse_large_batch(
+        mechanism.expected_batch_size, mechanism.num_records, undeclared=mechanism.undeclared
+    )
+
+
+def refuse_large_batch(batch: int, num_records: int, *, undeclared: tuple[str, ...]) -> None:
+    """Raises: InvalidInput for a batch above n, without an n that may be counted on private
+    records, because plans and reports keep the message.
+    """
+    if batch > num_records:
+        known = "" if undeclared else f" ({num_records})"
         raise InvalidInput(
             "expected training.expected_batch_size to be at most the number of training records"
-            f" ({mechanism.num_records}), got {mechanism.expected_batch_size}"
+            f"{known}, got {batch}"
         )
 
 

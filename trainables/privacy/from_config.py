@@ -15,6 +15,7 @@ from trainables.config import (
     engine_config,
 )
 from trainables.errors import InvalidInput
+from trainables.privacy.covered import refuse_large_batch
 from trainables.privacy.mechanism import Mechanism
 
 
@@ -139,7 +140,8 @@ def build_from(
     calibration = privacy.noise_calibration or "paper"
     batch = num_records if sampling == "full" else training.expected_batch_size
     workers = training.num_workers
-    microbatch = _microbatch_size(privacy, batch, workers, num_records)
+    refuse_large_batch(batch, num_records, undeclared=undeclared)
+    microbatch = _microbatch_size(privacy, batch, workers)
     return Mechanism(
         engine=engine,
         num_records=num_records,
@@ -168,16 +170,11 @@ def build_from(
     )
 
 
-def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int, num_records: int) -> int:
+def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int) -> int:
     """The number of records clipped as one: the configured one, or a worker's whole batch.
 
-    Raises: InvalidInput for a batch that does not fit the records, the workers or micro-batches.
+    Raises: InvalidInput for a batch that does not fit the workers or micro-batches.
     """
-    if batch > num_records:
-        raise InvalidInput(
-            "expected training.expected_batch_size to be at most the number of training records"
-            f" ({num_records}), got {batch}"
-        )
     full = privacy.sampling == "full"
     if batch % workers and not (full and privacy.microbatch_size == 1):
         raise InvalidInput(

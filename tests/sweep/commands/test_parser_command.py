@@ -51,7 +51,7 @@ def test_train_apply_and_score(pairs, tmp_path, capsys):
     [
         (("--part", "validation"), "a part that is there (test, train)"),
         (("--without", "Nope"), "a function that some of the pairs use"),
-        (("--set", "max_records=100"), "data.max_records <= 60"),
+        (("--set", "max_records=100"), "data.max_records to be at most the number of records"),
     ],
 )
 def test_refused_in_one_line(pairs, tmp_path, capsys, options, message):
