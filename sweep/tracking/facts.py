@@ -13,10 +13,15 @@ from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import setting
 from sweep.tracking.text import flat, metric_key, params_of
+from trainables import catalogue
 
 Audience = Literal["curator", "public"]
 # A service gets the name and the split of a corpus, no paths and sizes.
 _PUBLIC_DATA = ("data.name", "data.split")
+# Figures that follow from the number of records, as on a card (`trainables.cards`).
+_OF_A_COUNT = frozenset(
+    {"delta", "sample_rate", "steps", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one"}
+)
 _WORD = re.compile(r"[A-Za-z0-9_.:+-]*")
 
 
@@ -77,13 +82,15 @@ def facts_of(
         epochs=tuple(_epoch(plan, row, audience) for row in rows),
         # A final figure of the same name as an epoch's is of the best epoch.
         final=_figures(
-            {f"best_{name}" if name in seen else name: v for name, v in final.items()}, audience
+            plan,
+            {f"best_{name}" if name in seen else name: v for name, v in final.items()},
+            audience,
         ),
         infinite=tuple(
             sorted(
                 metric_key(name)
                 for name, value in final.items()
-                if value is not None and math.isinf(value) and _may_have(name, audience)
+                if value is not None and math.isinf(value) and _may_have(plan, name, audience)
             )
         ),
     )
@@ -92,21 +99,32 @@ def facts_of(
 def _epoch(plan: PlannedTrial, row: Mapping[str, Any], audience: Audience) -> Epoch:
     step = int(row["epochs_done"])
     known = {**row["metrics"], **noise_at(plan, step), "epoch_seconds": row["seconds"]}
-    return Epoch(step=step, when=float(row["time"]), figures=_figures(known, audience))
+    return Epoch(step=step, when=float(row["time"]), figures=_figures(plan, known, audience))
 
 
-def _figures(metrics: Mapping[str, Any], audience: Audience) -> dict[str, float]:
+def _figures(
+    plan: PlannedTrial, metrics: Mapping[str, Any], audience: Audience
+) -> dict[str, float]:
     return {
         metric_key(name): value
         for name, given in metrics.items()
-        if _may_have(name, audience)
+        if _may_have(plan, name, audience)
         and (value := number(given)) is not None
         and math.isfinite(value)
     }
 
 
-def _may_have(name: str, audience: Audience) -> bool:
-    return audience == "curator" or metric_key(name) == name
+def _may_have(plan: PlannedTrial, name: str, audience: Audience) -> bool:
+    if audience == "curator":
+        return True
+    alone = name.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
+    return metric_key(name) == name and not (alone in _OF_A_COUNT and _is_counted(plan))
+
+
+def _is_counted(plan: PlannedTrial) -> bool:
+    """Whether the number of training records was counted on private records."""
+    data = plan.config.data
+    return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC
 
 
 def _params(plan: PlannedTrial, audience: Audience) -> dict[str, str | int | float | bool]:

@@ -25,3 +25,24 @@ def facts(audience: Audience) -> TrialFacts:
 def test_a_name_has_no_more_than_the_settings_that_may_leave() -> None:
     assert facts("curator").name == NAME
     assert facts("public").name == "all, ε≤8, lr=0.1"
+
+
+def test_a_figure_that_reveals_a_counted_number_of_private_records_stays_here() -> None:
+    """As on a card: delta follows from n by default, and the paper's epsilon from delta."""
+    figures = {"ser": 0.1, "delta": 1 / 432_100, "epsilon_paper": 20.0}
+    row = {"epochs_done": 1, "seconds": 1.0, "time": 1.0, "metrics": {"epsilon_paper_spent": 9.0}}
+    for data, is_hidden in (
+        ({"name": "json_lines"}, True),
+        ({"name": "json_lines", "num_records": 40_000}, False),
+        ({"name": "atis"}, False),
+    ):
+        made = record("all", engine="sgd", **figures)
+        origin = {"engine": "sgd", "task": "nlu", "data": data}
+        made = replace(made, plan=replace(made.plan, origin=origin))
+        for audience in ("public", "curator"):
+            found = facts_of(made, [row], sweep="s", sweep_id="1", audience=audience)
+            known = {*found.final, *found.epochs[0].figures}
+            assert "ser" in known
+            hidden = is_hidden and audience == "public"
+            assert ("delta" not in known) == hidden
+            assert (known & {"epsilon_paper", "epsilon_paper_spent"} == set()) == hidden
