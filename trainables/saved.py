@@ -81,7 +81,8 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
     for name in _ENCODERS:
-        if (place / name).is_dir():  # the folder is enough, without an extra or the hub
+        # The folder is enough, without an extra or the hub. A model of random weights has its own.
+        if (place / name).is_dir() and getattr(config, "encoder", "scratch") != "scratch":
             config = config.model_copy(update={"encoder": str(place / name)})
     config = _with_code(config, factory)
     model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)

@@ -19,7 +19,9 @@ from tests.torture.outcome import Tally, run
 
 _CHANGES = re.compile(r"\"(seconds|created|time|eta)\": [^,\n]*|[0-9.]+ s\b|/[^ \"]*torture[^ \"]*")
 
-_MARKED = re.compile(r"damage|differ|manifest|is missing|expected|has another")
+_MARKED = re.compile(
+    r"damage|differ|manifest|is missing|expected|has another|records unknown|\"recognised\": false"
+)
 _INSTALLED_SHARE = 1 / 30
 _WITH_ALL_SHARE = 1 / 10
 

@@ -7,7 +7,6 @@ set, so that an attack learnt on one corpus reads the signals of another.
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.config import SplitMode
+from trainables.documents.files import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
 
 Floats = NDArray[np.float64]
@@ -203,7 +203,7 @@ def read_signals(path: Path) -> Signals:
             labels = {name: str(stored[name]) for name in ("mode", "corpus", "trial")}
         arrays["features"] = arrays["features"].astype(np.float64)
         return Signals(**arrays, **labels)  # type: ignore[arg-type]  # mode is checked by use
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, InvalidInput) as error:
+    except (*DAMAGED, InvalidInput) as error:
         raise InvalidData(
             f"expected signals of a trial in {path}, got a file that cannot be read"
             f" ({type(error).__name__})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,17 @@ from trainables.documents.bounds import MAX_BYTES, DocumentProblem, require_text
 from trainables.documents.json_text import parse_json
 from trainables.documents.yaml_text import parse_yaml
 from trainables.errors import InvalidData
+
+# What reading a damaged archive, compressed file or file of arrays raises.
+DAMAGED = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:

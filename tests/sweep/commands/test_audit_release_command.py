@@ -47,7 +47,7 @@ def test_a_leak_explained_by_delta_is_reported(tmp_path, capsys):
     ]
     assert cli.run([*arguments, "--delta", "0.05"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "epsilon >= 0.000" in out
+    assert "epsilon >= 0 at delta=0.05" in out
     assert "delta=0.05 could explain it among 400 records" in out
     assert cli.run([*arguments, "--delta", "0"]) == 0
     out = " ".join(capsys.readouterr().out.split())

@@ -30,7 +30,8 @@ def test_every_field_of_a_dumped_config_is_listed() -> None:
         config = parse(fields)
         assert isinstance(config, TrialConfig)
         for path in leaves(config.model_dump(mode="json")):
-            assert path in listed, path
+            # A section that a config leaves out is listed by its fields.
+            assert path in listed or any(row.startswith(f"{path}.") for row in listed), path
 
 
 def test_fields_that_entries_own_name_them() -> None:

@@ -259,7 +259,7 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
     assert {run.info.status for run in runs} == {"FINISHED"}
     for found in runs:
         if found.data.tags["trial"]:
-            history = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
+            history = Runs(place).client.get_metric_history(found.info.run_id, "validation/ser")
             assert [metric.step for metric in history] == [1, 2, 3]
 
 
@@ -295,7 +295,7 @@ def test_a_killed_driver_loses_nothing(place: Path) -> None:
     for trial_id in ids:
         assert [row["epochs_done"] for row in folder.epochs(trial_id)] == [1, 2, 3]
         (found,) = Runs(place).find(f"tags.trial = '{trial_id}'")
-        steps = Runs(place).client.get_metric_history(found.info.run_id, "validation_ser")
+        steps = Runs(place).client.get_metric_history(found.info.run_id, "validation/ser")
         assert [metric.step for metric in steps] == [1, 2, 3]
     assert len(Runs(place).find()) == 4
 

@@ -356,6 +356,7 @@ def test_the_command_shows_the_spend(
         2,
     )
     assert row["total"]["epsilon"] == "inf"
+    monkeypatch.setenv("COLUMNS", "200")
     assert cli.run(["ledger", "atis"]) == 0
     assert "for the rest" in capsys.readouterr().out.replace("\n", " ")
     assert cli.run(["ledger", "missing"]) == 2

@@ -1,0 +1,28 @@
+"""The evidence of a trial: what damage does to a file of arrays is one line, whatever it breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from trainables import evidence
+from trainables.errors import InvalidData
+from trainables.metrics._counts import NAMES, from_table
+
+
+def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    """Numpy raises another error for each part of an archive: headers, sizes, compressed data."""
+    table = np.arange(6 * len(NAMES), dtype=np.int64).reshape(6, len(NAMES))
+    evidence.write_counts(tmp_path, np.arange(6), from_table(table))
+    file = tmp_path / evidence.COUNTS
+    whole = file.read_bytes()
+    refused = 0
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            ids, _ = evidence.read_counts(tmp_path)
+            assert ids.tolist() == list(range(6))
+        except InvalidData:
+            refused += 1
+    assert refused > len(whole) / 2
