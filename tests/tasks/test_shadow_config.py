@@ -71,3 +71,11 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path: Path) 
         cache_dir=tmp_path / "cache",
     )
     assert result.metrics["mia_shadow_auc"] is not None
+
+
+def test_it_reads_one_view_of_a_record(tmp_path: Path) -> None:
+    """Values for the shadow's slots may be missing, and each view would cost a pass."""
+    model = {"name": "features", "encoder": "small", "views": 3}
+    config = parse({"engine": "sgd", "data": {"name": "communication"}, "model": model})
+    shadow = config_for(config, data_dir=tmp_path)
+    assert (config.model.model_dump()["views"], shadow.model.model_dump()["views"]) == (3, 1)

@@ -30,7 +30,7 @@ from sweep.store import sweeps as store
 from tests.sweep.sweeps import space_in
 
 ROOT = Path(__file__).parents[2]
-SPACE = "interrupted"
+SPACE = "calls"
 LINE_SECONDS = 2.0  # until the line
 END_SECONDS = 20.0  # until the end
 BEGINNING = b"interrupted: "

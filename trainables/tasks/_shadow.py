@@ -39,7 +39,10 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     return TrialConfig(
         engine=catalogue.marked("engines", "BASELINE"),
         data=_shadow_data(name, config.data),
-        model=config.model,
+        # Views of the shadow's records would cost a pass each and leave no signal: one is enough.
+        model=config.model.model_copy(
+            update={"views": 1} if hasattr(config.model, "views") else {}
+        ),
         privacy=PrivacyConfig(sampling=config.privacy.sampling if by_steps else None),
         training=config.training.model_copy(
             # Public and fixed, so that a sweep over learning rates shares one shadow.
