@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from trainables import evidence
 from trainables.errors import InvalidData
 from trainables.metrics._counts import NAMES, from_table
+from trainables.saved import load
 
 
 def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path: Path) -> None:
@@ -26,3 +28,17 @@ def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path: Path) -> 
         except InvalidData:
             refused += 1
     assert refused > len(whole) / 2
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": 1}', '{"a": {"fpr": ["x"]}}', "", "\xff"])
+def test_curves_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / evidence.ROC).write_text(text, encoding="latin-1")
+    with pytest.raises(InvalidData, match="roc"):
+        evidence.read_curves(tmp_path)
+
+
+def test_a_folder_nested_too_deep_to_be_read_is_damaged(tmp_path: Path) -> None:
+    for name in ("model.json", "weights.safetensors"):
+        (tmp_path / name).write_text("[" * 100_000)
+    with pytest.raises(InvalidData, match="readable model"):
+        load(tmp_path)

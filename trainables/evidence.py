@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from trainables.documents.files import DAMAGED
 from trainables.errors import InvalidData
@@ -26,6 +27,7 @@ from trainables.metrics._counts import NAMES, from_table, table
 
 COUNTS, SCORES, ROC = "test_counts.npz", "attack_scores.npz", "roc.json"
 BEFORE = "before.json"
+_CURVES = TypeAdapter(dict[str, dict[str, list[float]]])
 
 
 def write_counts(folder: Path, records: NDArray[np.int64], counts: Counts) -> None:
@@ -105,10 +107,9 @@ def read_curves(folder: Path) -> dict[str, dict[str, list[float]]]:
     if not path.exists():
         return {}
     try:
-        found: dict[str, dict[str, list[float]]] = json.loads(path.read_text(encoding="utf-8"))
+        return _CURVES.validate_json(path.read_bytes())
     except (OSError, ValueError):
         raise _unreadable(path) from None
-    return found
 
 
 def write_before(folder: Path, ser: float) -> None:
@@ -123,7 +124,7 @@ def read_before(folder: Path) -> float | None:
     """The SER that `write_before` kept; None where there is none to be read."""
     try:
         return float(json.loads((folder / BEFORE).read_text(encoding="utf-8"))["ser"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
 
 

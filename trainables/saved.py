@@ -78,7 +78,15 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             intent_separator=about.get("intent_separator"),
         )
         weights = load_file(str(place / _FILES[1]))
-    except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError):
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+        KeyError,
+        TypeError,
+        ValidationError,
+        SafetensorError,
+    ):
         raise InvalidData(f"expected a readable model in {place}") from None
     for name in _ENCODERS:
         # The folder is enough, without an extra or the hub. A model of random weights has its own.

@@ -34,7 +34,7 @@ def targets(folder: Path) -> list[str]:
         try:
             groups = json.loads(path.read_text(encoding="utf-8"))
             found |= {str(target) for group in groups for target in group["targets"]}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
             continue
     return sorted(target for target in found if _listens(target))
 

@@ -65,7 +65,7 @@ def open_trained(folder: Path) -> Trained:
             unknown = {name: hidden[name] for name in hidden if fields[name] is None}
             mechanism = Mechanism(**{**fields, **lists, **unknown})
             return Trained(place, about, mechanism, n_is_declared=not unknown)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, RecursionError, KeyError, TypeError):
             raise InvalidInput(
                 f"expected a synthesis model of this version in {place}, got another"
             ) from None

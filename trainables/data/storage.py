@@ -111,7 +111,7 @@ def read(folder: Path) -> Columns:
         whole = all(arrays[name].shape == (size,) for name, size in sizes.items())
         if not whole or len(types) != meta["num_types"]:
             raise ValueError
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, RecursionError, KeyError) as error:
         raise InvalidData(
             f"expected a whole corpus in the cache folder {folder}, got a damaged one"
             f" ({type(error).__name__}); delete it and it is made again"

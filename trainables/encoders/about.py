@@ -57,7 +57,7 @@ def read_about(name: str) -> About:
         )
         if fields["format"] != _FORMAT or not found.corpora or not found.layers:
             raise ValueError
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         raise InvalidData(
             f"expected an encoder of format {_FORMAT} in {place}, got a damaged {ABOUT}"
         ) from None

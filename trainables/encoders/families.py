@@ -161,7 +161,7 @@ def _json(file: Path, encoder: str) -> dict[str, Any]:
         )
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise InvalidData(f"expected an object of JSON in {file}, got a damaged file")

@@ -92,7 +92,7 @@ def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InvalidInput(f"expected weights in {folder / _WEIGHTS}, got a damaged file") from None
     try:
         sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         sizes = None
     if not isinstance(sizes, dict):
         raise InvalidInput(f"expected sizes in {folder / _SIZES}, got a damaged file")
@@ -126,7 +126,7 @@ def _refuse_another_base(folder: Path, model: nn.Module) -> None:
         return
     try:
         wanted = json.loads(file.read_text(encoding="utf-8"))["digest"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         raise InvalidInput(f"expected the digest of the base in {file}, got none") from None
     if wanted != _digest(model):
         raise InvalidInput(

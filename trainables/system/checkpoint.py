@@ -89,7 +89,7 @@ def load(folder: Path) -> Checkpoint | None:
         try:
             state = json.loads((place / "state.json").read_text(encoding="utf-8"))
             tensors = load_file(str(place / "tensors.safetensors"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InvalidData(f"expected a readable checkpoint in {place}, got {error}") from None
         return Checkpoint(tensors=tensors, state=state)
     return None

@@ -94,7 +94,7 @@ def prompt_frequencies(
     if checkpoint.is_there(folder):
         try:
             read: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             raise TrialFailed(
                 f"expected {_HISTOGRAM} beside the checkpoint, got none that reads: it is released"
                 " once, before the first epoch"

@@ -130,7 +130,7 @@ def load_parser(folder: Path) -> Parser:
     try:
         about = json.loads((folder / _FILES[0]).read_text(encoding="utf-8"))
         tensors = load_file(str(folder / _FILES[1]))
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
         raise InvalidData(
             f"expected a saved parser ({' and '.join(_FILES)}) in {folder},"
             f" got {type(error).__name__}"
