@@ -109,7 +109,7 @@ class FigureCache:
             try:
                 row = json.loads(line)
                 known[row["key"]] = row["value"]
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, RecursionError, TypeError, KeyError):
                 continue  # truncated by a crash: computed again
         return known
 

@@ -9,7 +9,10 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-Count = Annotated[int, Field(ge=0, strict=True)]
+from trainables.frozen import MAX_EPOCHS
+
+# Stages of generation add up their epochs.
+Epochs = Annotated[int, Field(ge=0, le=10 * MAX_EPOCHS, strict=True)]
 Figure = float | None  # an infinity is text on the disk
 
 
@@ -32,7 +35,7 @@ class Made(About):
 class EpochRow(TypedDict):
     """A line of `epochs.jsonl`."""
 
-    epochs_done: Count
+    epochs_done: Epochs
     seconds: float
     metrics: dict[str, Figure]
 
@@ -47,7 +50,7 @@ class Card(TypedDict, total=False):
 class Result(TypedDict):
     """`result.json` of a trial."""
 
-    epochs_done: Count
+    epochs_done: Epochs
     metrics: dict[str, Figure]
     notes: list[str]
     privacy: Card | None

@@ -263,7 +263,9 @@ def test_what_is_undeclared_is_not_forgotten_by_a_noise_that_is_kept(tmp_path: P
         FigureCache(tmp_path).resolve(wanted, num_records=2_560, undeclared=("a vocabulary",))
 
 
-@pytest.mark.parametrize("line", ["3", "[1]", '{"key": 1}', "{", "null"])
+@pytest.mark.parametrize(
+    "line", ["3", "[1]", '{"key": 1}', "{", "null", pytest.param("[" * 100_000, id="deep")]
+)
 def test_a_line_that_is_no_figure_is_passed_over(tmp_path: Path, line: str) -> None:
     FigureCache(tmp_path).keep("key", 1.5)
     file = tmp_path / "figures.jsonl"

@@ -67,3 +67,16 @@ def test_a_trial_whose_epochs_were_never_charged_is_named(
     assert cli.run(["ledger", "--check"]) == 0
     assert "every epoch of every sweep" in capsys.readouterr().out
     assert cli.run(["ledger", "--repair"]) == 2
+
+
+def test_a_result_with_more_epochs_than_any_trial_is_damage(
+    toy: SweepFolder, tmp_path: Path
+) -> None:
+    """One line, and no list of its epochs, which would not fit into memory."""
+    trial = toy.plan().trials[0].id
+    file = toy.path / "trials" / trial / "result.json"
+    fields = json.loads(file.read_text())
+    file.write_text(json.dumps(fields | {"epochs_done": 10**12}))
+    (found,) = ledger_check.check(settings_in(tmp_path))
+    assert "epochs_done" in found.problem
+    assert found.epochs == ()
