@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from trainables import evidence
 from trainables.errors import InvalidData
@@ -35,6 +37,15 @@ def test_curves_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / evidence.ROC).write_text(text, encoding="latin-1")
     with pytest.raises(InvalidData, match="roc"):
         evidence.read_curves(tmp_path)
+
+
+@pytest.mark.parametrize("field", ["tokenize", "intent_separator"])
+def test_a_field_of_another_type_is_damage(tmp_path: Path, field: str) -> None:
+    about = {"model": {"name": "clc"}, "intents": ["a"], "slots": [], "schema_source": "made"}
+    save_file({}, str(tmp_path / "weights.safetensors"))
+    (tmp_path / "model.json").write_text(json.dumps(about | {field: ["space"]}))
+    with pytest.raises(InvalidData, match="readable model"):
+        load(tmp_path)
 
 
 def test_a_folder_nested_too_deep_to_be_read_is_damaged(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -26,6 +26,7 @@ from trainables import catalogue
 from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema, Utterance
+from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.old_configs import migrated_part
@@ -34,6 +35,8 @@ from trainables.tasks._inference import Inference, infer
 
 _FILES = ("model.json", "weights.safetensors")
 _ENCODERS = ("transformers", "encoder")
+_TOKENIZE: TypeAdapter[Tokenization] = TypeAdapter(Tokenization)
+_SEPARATOR: TypeAdapter[str | None] = TypeAdapter(str | None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +77,8 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             intents=tuple(about["intents"]),
             slots=tuple(about["slots"]),
             source=str(about["schema_source"]),
-            tokenize=about.get("tokenize", "space"),
-            intent_separator=about.get("intent_separator"),
+            tokenize=_TOKENIZE.validate_python(about.get("tokenize", "space")),
+            intent_separator=_SEPARATOR.validate_python(about.get("intent_separator")),
         )
         weights = load_file(str(place / _FILES[1]))
     except (
