@@ -19,7 +19,8 @@ from trainables.errors import InvalidData
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
 _TRANSIENT = ("checkpoint", ".")
-_LOOKED_AT = frozenset({"result.json", "privacy_card.json"})  # the files that tables and cards read
+# The files that tables and cards read.
+_LOOKED_AT = frozenset({"result.json", "privacy_card.json", "epochs.jsonl"})
 
 
 class FileMark(BaseModel):

@@ -175,3 +175,15 @@ def test_the_manifest_is_there_before_the_result(toy: SweepFolder) -> None:
         assert {"config.yaml", "epochs.jsonl", "result.json", "privacy_card.json"} <= listed.keys()
         assert "model/weights.safetensors" in listed
         assert "panel.json" not in listed
+
+
+def test_a_changed_epoch_of_an_ended_trial_is_seen_without_a_thorough_look(tmp_path: Path) -> None:
+    """Tables draw the curve of a trial from its epochs; one byte keeps the size as it was."""
+    folder = run_untracked(tmp_path)
+    place = folder.trial_folder(folder.plan().trials[0].id)
+    assert manifest.differences(place, thorough=False) == ()
+    file = place / "epochs.jsonl"
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b"validation", b"valibation", 1))
+    (found,) = manifest.differences(place, thorough=False)
+    assert found.startswith("epochs.jsonl")
