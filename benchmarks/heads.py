@@ -41,6 +41,7 @@ def prepared(arguments: argparse.Namespace, engine: str, cache: Path) -> Setup:
         "privacy": {"sampling": "full"} | (_PRIVATE if engine == "dp_sgd" else {}),
         "training": {
             "steps": _STEPS[engine],
+            "evaluate_every": 20,
             "optimizer": "momentum",
             "learning_rate": {"total_noise": 0.47} if engine == "dp_sgd" else 20.0,
             "learning_rate_decay": "linear",
