@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms
 from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, product
-from trainables.layers.products import library_for
+from trainables.layers.products import by_weight, library_for
 from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound
 from trainables.layers.tape import (
     Tape,
@@ -89,8 +88,7 @@ class _TapedFactored(torch.autograd.Function):
         own = layer.outputs_of(weight)
         ctx.save_for_backward(x, own)
         ctx.layer = (layer, tape, rows)
-        with library_for(x, x.shape[0] * own.numel()):
-            return F.linear(x, own.to(x.dtype))
+        return by_weight(x, own.to(x.dtype))
 
     @staticmethod
     @once_differentiable
@@ -124,7 +122,5 @@ class FactoredLinear(nn.Module):
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
         if tape is None or not self.weight.requires_grad:
-            own = self.outputs_of(self.weight)
-            with library_for(x, x.shape[0] * own.numel()):
-                return F.linear(x, own)
+            return by_weight(x, self.outputs_of(self.weight))
         return apply(_TapedFactored, as_operand(x), self.weight, self, tape, rows, widen=False)

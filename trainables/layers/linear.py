@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from trainables.layers.gram import gram_norms, product_size
 from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, product
-from trainables.layers.products import library_for
+from trainables.layers.products import by_weight, library_for
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
     Tape,
@@ -84,7 +83,7 @@ class _TapedLinear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer = (weight, bias, tape, rows)
-        return _product(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+        return by_weight(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     @staticmethod
     @once_differentiable
@@ -98,11 +97,6 @@ class _TapedLinear(torch.autograd.Function):
         return g_x, None, None, None, None
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    with library_for(x, x.shape[0] * weight.numel()):
-        return F.linear(x, weight, bias)
-
-
 class Linear(nn.Linear):
     """`nn.Linear` on packed rows [n, in_features] -> [n, out_features]."""
 
@@ -110,5 +104,5 @@ class Linear(nn.Linear):
         """`rows` says which record each row is of; only a tape reads it."""
         tape = current()
         if tape is None or not any(p.requires_grad for p in self.parameters()):
-            return _product(x, self.weight, self.bias)
+            return by_weight(x, self.weight, self.bias)
         return apply(_TapedLinear, as_operand(x), self.weight, self.bias, tape, rows, widen=False)

@@ -34,6 +34,12 @@ def library_for(x: Tensor, multiplications: int) -> AbstractContextManager[None]
     return _onednn() if pays else nullcontext()
 
 
+def by_weight(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x @ weight.T + bias`, the faster way: [n, I], [O, I], [O] -> [n, O]."""
+    with library_for(x, x.shape[0] * weight.numel()):
+        return F.linear(x, weight, bias)
+
+
 @contextmanager
 def _onednn() -> Iterator[None]:
     """A context in which float32 products are oneDNN's."""
