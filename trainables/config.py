@@ -208,6 +208,16 @@ class TrialConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _clipped_once(self) -> TrialConfig:
+        norm = self.training.gradient_clip_norm
+        if norm is not None and catalogue.kind_of("engines", self.engine) != "plain":
+            raise ValueError(
+                "expected no training.gradient_clip_norm with an engine that clips by"
+                f" privacy.max_grad_norm, got {norm:g} with engine={self.engine}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _full_batches_are_declared(self) -> TrialConfig:
         private = not catalogue.entry("datasets", self.data.name).PUBLIC
         full = self.privacy.sampling == "full" and self.trains

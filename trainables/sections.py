@@ -194,7 +194,12 @@ class TotalNoise(Frozen):
 class TrainingConfig(Frozen):
     """The optimisation of a trial."""
 
-    later = frozenset({"precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"})
+    later = frozenset(
+        {
+            *("precision", "optimizer", "learning_rate_decay", "iterate_average", "steps"),
+            "gradient_clip_norm",
+        }
+    )
     epochs: int = Field(30, ge=1, le=MAX_EPOCHS, description="E; with full batches a step each")
     expected_batch_size: int = Field(
         64, ge=1, le=MAX_RECORDS, description="B, over all workers together"
@@ -221,6 +226,11 @@ class TrainingConfig(Frozen):
         "none",
         description="entry of trainables/averages: of the weights after each step; the average is"
         " what is validated and kept",
+    )
+    gradient_clip_norm: PositiveFloat | None = Field(
+        None,
+        description="the mean gradient of a step is scaled down to this norm; engines without"
+        " privacy only, privacy.max_grad_norm is C of the others; default: as it is",
     )
     steps: int | None = Field(
         None,

@@ -69,6 +69,21 @@ def test_packed_rows_equal_transformers(tmp_path: Path) -> None:
     assert ours.provenance.startswith(f"first 3 layers of the public encoder {tmp_path} (BERT, 3")
 
 
+def test_the_intent_head_reads_the_first_piece_or_the_mean(tmp_path: Path) -> None:
+    saved_bert(tmp_path)
+    fields = {"name": "bert", "encoder": str(tmp_path), "num_layers": 3}
+    first, mean = (
+        build(model_part(**fields, pooling=pooling), schema=SCHEMA, seed=0).eval()
+        for pooling in ("first", "mean")
+    )
+    batch = random_batch(first, 7, seed=0)
+    rows, layout = first.hidden_states(batch)
+    records = rows[layout.place].split(batch.inputs["piece_lengths"].tolist())
+    for model, of_record in ((first, lambda x: x[0]), (mean, lambda x: x.mean(0))):
+        expected = torch.stack([of_record(x) for x in records])
+        torch.testing.assert_close(model.encode(batch).sentence, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_weights_go_back_to_transformers(tmp_path: Path) -> None:
     theirs = saved_bert(tmp_path)
     model = build(

@@ -81,6 +81,7 @@ class Setup:
     `precision` is that of the products in forward and backward passes (see `layers.precision`).
     `sampler` replaces the mechanism's sampling, for audits of a chosen batch. `optimizer`,
     `learning_rate_decay` and `iterate_average` are entries of those shelves (`averages`).
+    `gradient_clip_norm` bounds the norm of the mean gradient of an engine without privacy.
     """
 
     loader: Loader
@@ -101,6 +102,7 @@ class Setup:
     optimizer: str = "adam"
     learning_rate_decay: str = "constant"
     iterate_average: str = "none"
+    gradient_clip_norm: float | None = None
 
     def sampler_for(self, mechanism: Mechanism) -> Sampler:
         """The sampler of this process."""
@@ -140,6 +142,7 @@ class Engine(ABC):
         self._loader = setup.loader
         self._sampler = setup.sampler_for(mechanism)
         self._physical = setup.physical_batch_size
+        self._clip_norm = setup.gradient_clip_norm
         self._source = GradientSource(model)
         self._source.precision = setup.precision
         self._flat = FlatGradient(self.layout)

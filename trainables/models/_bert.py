@@ -76,6 +76,7 @@ class Bert(NluModel):
             seed=seed,
         )
         self.sizes = sizes
+        self.pooling = config.pooling
         self.tokenizer = source.tokenizer
         self.word = Embedding(sizes.vocabulary, sizes.width)
         self.position = Embedding(sizes.positions, sizes.width)
@@ -141,13 +142,9 @@ class Bert(NluModel):
         layout = by_length(batch.inputs["piece_lengths"])
         first = layout.place.index_select(0, batch.inputs["first_piece"])
         states = tuple(self._states(batch, layout))
-        lengths = batch.inputs["piece_lengths"].unsqueeze(1)
         return LayerStates(
             tokens=tuple(x.index_select(0, first) for x in states),
-            records=tuple(
-                x.new_zeros(len(lengths), x.shape[1]).index_add(0, layout.record, x) / lengths
-                for x in states
-            ),
+            records=tuple(_mean_over_record(x, batch, layout) for x in states),
         )
 
     def _states(self, batch: PackedBatch, layout: ByLength) -> Iterator[Tensor]:
@@ -167,12 +164,22 @@ class Bert(NluModel):
             yield x
 
     def encode(self, batch: PackedBatch) -> Encoded:
-        """The vector of a token is that of its first piece, that of a record its [CLS]."""
+        """The vector of a token is that of its first piece; that of a record is by `pooling`."""
         x, layout = self.hidden_states(batch)
         tokens = time_major(batch.lengths)
         first = batch.inputs["first_piece"].index_select(0, tokens.source)
         return Encoded(
             tokens=x.index_select(0, layout.place.index_select(0, first)),
-            sentence=x.index_select(0, layout.first),
+            sentence=(
+                x.index_select(0, layout.first)
+                if self.pooling == "first"
+                else _mean_over_record(x, batch, layout)
+            ),
             layout=tokens,
         )
+
+
+def _mean_over_record(x: Tensor, batch: PackedBatch, layout: ByLength) -> Tensor:
+    """Rows [P, D] of pieces -> [B, D], the mean of each record, in the batch's order."""
+    lengths = batch.inputs["piece_lengths"].unsqueeze(1)
+    return x.new_zeros(len(lengths), x.shape[1]).index_add(0, layout.record, x) / lengths

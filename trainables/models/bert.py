@@ -1,4 +1,4 @@
-"""A BERT encoder (Devlin et al. 2019) with an intent head on [CLS] and a CRF on first word pieces.
+"""A BERT encoder (Devlin et al. 2019) with an intent head and a CRF on first word pieces.
 
 The paper's sizes (Dupuy et al. 2021, 4.2): 4 layers, 12 heads, width 312, feed-forward 1200. Rows
 are packed: linear layers and norms see no padding, attention takes records of equal length
@@ -35,6 +35,7 @@ class Config(EncoderConfig):
     """The fields of `model` with `name: bert`. The sizes are the paper's by default."""
 
     name: Literal["bert"] = "bert"
+    later = EncoderConfig.later | {"pooling"}
     encoder: str = Field(
         "scratch",
         description="scratch | one that ships | minilm (extra) | a folder or hub name of a BERT,"
@@ -53,7 +54,11 @@ class Config(EncoderConfig):
     )
     dropout: float = Field(0.1, ge=0, lt=1)
     freeze_embeddings: bool = Field(False, description="leave the embeddings as they were loaded")
-
+    pooling: Literal["first", "mean"] = Field(
+        "first",
+        description="what the intent head reads: the state of [CLS], or the mean over all pieces,"
+        " which encoders of sentences such as MiniLM were trained with",
+    )
     trained: Literal["all", "heads", "biases", "lora"] = Field(  # type: ignore[assignment]  # wider
         "all",
         description="heads: those alone; biases: heads, and biases and norms of top_layers (BitFit,"

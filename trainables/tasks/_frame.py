@@ -54,6 +54,7 @@ def engine_setup(
         learning_rate=learning_rate_of(training.learning_rate, mechanism),
         learning_rate_decay=training.learning_rate_decay,
         iterate_average=training.iterate_average,
+        gradient_clip_norm=training.gradient_clip_norm,
         optimizer=training.optimizer,
         physical_batch_size=training.physical_batch_size,
         precision=training.precision,

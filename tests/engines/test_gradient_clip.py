@@ -1,0 +1,68 @@
+"""SGD with a bound on the norm of a step's mean gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from engine_checks import Meeting, engine_on, gradients, mechanism
+
+from trainables.config import parse
+from trainables.errors import InvalidInput
+
+RATE = 1e-3  # of `engine_on`
+
+
+def moved(table: torch.Tensor, records: list[int], **setup: Any) -> torch.Tensor:
+    """How far one step of momentum SGD moves the weights, by the learning rate."""
+    made = engine_on(mechanism("sgd"), table, [records], optimizer="momentum", **setup)
+    made.step(0, 0)
+    weights = torch.cat([p.detach().flatten() for p in made.model.parameters()])
+    return -weights / RATE
+
+
+def test_a_large_mean_gradient_is_scaled_down() -> None:
+    table = gradients(4, scale=10)
+    mean = table[:3].mean(0)
+    found = moved(table, [0, 1, 2], gradient_clip_norm=2.0)
+    torch.testing.assert_close(found, mean * 2 / mean.norm(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_one_stays() -> None:
+    table = gradients(4, scale=10)
+    bound = float(table.norm(dim=1).max()) + 1
+    same = moved(table, [0, 1, 2])
+    assert torch.equal(moved(table, [0, 1, 2], gradient_clip_norm=bound), same)
+
+
+def test_processes_scale_by_the_norm_of_the_sum() -> None:
+    """Not by that of their own share, or their weights would differ."""
+    mech = mechanism("sgd", records=64)
+    table = gradients(64, scale=10)
+
+    def work(comm: Any) -> torch.Tensor:
+        made = engine_on(mech, table, comm=comm, optimizer="momentum", gradient_clip_norm=0.5)
+        made.step(0, 0)
+        return torch.cat([p.detach().flatten() for p in made.model.parameters()])
+
+    first, second = Meeting(2).run(work)
+    assert torch.equal(first, second)
+    assert float(first.norm()) == pytest.approx(0.5 * RATE, rel=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["dp_sgd", "edp_sgd"])
+def test_a_private_engine_has_its_own_clip(engine: str) -> None:
+    with pytest.raises(InvalidInput, match=f"privacy.max_grad_norm, got 5 with engine={engine}"):
+        parse({"engine": engine, "training": {"gradient_clip_norm": 5}})
+
+
+def test_a_trial_from_before_there_was_a_choice_keeps_its_id() -> None:
+    assert (
+        parse({"engine": "sgd"}).id
+        == parse({"engine": "sgd", "training": {"gradient_clip_norm": None}}).id
+    )
+    assert (
+        parse({"engine": "sgd"}).id
+        != parse({"engine": "sgd", "training": {"gradient_clip_norm": 5}}).id
+    )
