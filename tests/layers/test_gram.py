@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from trainables.layers import gram
+from trainables.layers.factored import FactoredLinear
 from trainables.layers.packing import Rows
+from trainables.layers.rounding import row_norms
+from trainables.layers.tape import Tape, recording
 from trainables.layers.units import Units
 
 
@@ -75,3 +78,49 @@ def test_wrong_numbers_are_not_used(
     source.write_text(gram._SOURCE.read_text().replace("2 * row", "row"))
     monkeypatch.setattr(gram, "_SOURCE", source)
     assert gram._compiled.__wrapped__() is None
+
+
+class TestFixedRows:
+    """What is kept of an activation gives the norms of its present numbers and grouping."""
+
+    def setup_method(self) -> None:
+        torch.manual_seed(1)
+        self.x = torch.randn(20, 40)
+        self.fixed = gram.FixedRows(self.x)
+
+    def norms(self, sizes: list[int], g: torch.Tensor, *, known: bool) -> torch.Tensor:
+        record = np.repeat(np.arange(len(sizes)), sizes)
+        rows = Units(torch.arange(len(sizes)), len(sizes)).of(Rows(record, len(sizes)))
+        fixed = self.fixed if known else None
+        return gram.gram_norms(rows, [(self.x, 0.7)], g, 0.4, fixed=fixed).squares
+
+    def test_norms_are_those_without_it(self) -> None:
+        """In every step, with other gradients, other units and units in another order."""
+        for sizes in ([9, 6, 5], [9, 6, 5], [5, 9, 6], [4, 4, 12], [4, 12, 4], [20], [9, 6, 5]):
+            g = torch.randn(20, 30)
+            found, right = (self.norms(sizes, g, known=known) for known in (True, False))
+            torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
+
+    def test_it_is_of_one_tensor_that_nobody_wrote_to(self) -> None:
+        layer = FactoredLinear(40, torch.eye(3))
+        known = layer.known_of(self.x)
+        torch.testing.assert_close(known.upper_norms(self.x), row_norms(self.x), rtol=1e-5, atol=0)
+        assert layer.known_of(self.x) is known
+        assert layer.known_of(self.x.clone()) is not known
+        known = layer.known_of(self.x)
+        self.x.mul_(2)
+        assert layer.known_of(self.x) is not known
+
+    def test_a_step_after_a_write_has_the_new_norms(self) -> None:
+        layer, rows = FactoredLinear(40, torch.eye(3)), Rows(np.repeat([0, 1], 10), 2)
+        units = Units(torch.arange(2), 2)
+        found = []
+        for factor in (1.0, 1.0, 2.0):
+            self.x.mul_(factor)
+            tape = Tape()
+            with recording(tape):
+                layer(self.x, rows).sum().backward()
+            (entry,) = tape.entries
+            found.append(entry.squared_norms(units, {layer.weight: 1.0}))
+        torch.testing.assert_close(found[1], found[0])
+        torch.testing.assert_close(found[2], 4 * found[0])

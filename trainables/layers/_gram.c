@@ -57,23 +57,44 @@ static void add_gram(const float *x, int64_t rows, int64_t width, float weight, 
     }
 }
 
+/* The lower halves of the Grams of each unit's rows of `x`, row by row, one behind the other. */
+void unit_grams(int64_t num_units, const int64_t *sizes, const float *x, int64_t width,
+                float *out) {
+    float gram[MOST_ROWS * MOST_ROWS];
+    for (int64_t u = 0; u < num_units; u++) {
+        int64_t rows = sizes[u];
+        for (int64_t t = 0; t < rows; t++)
+            for (int64_t s = 0; s < MOST_ROWS; s++) gram[t * MOST_ROWS + s] = 0;
+        add_gram(x, rows, width, 1, gram);
+        for (int64_t t = 0; t < rows; t++)
+            for (int64_t s = 0; s <= t; s++) *out++ = gram[t * MOST_ROWS + s];
+        x += rows * width;
+    }
+}
+
 /* squares[u] = sum over row pairs of unit u of (ones + sum over terms of weight a.a') (g.g'), and
    totals[u] = sum over its rows of the root of (ones + sum over terms of weight a.a) (g.g). Unit u
-   has `sizes[u]` <= MOST_ROWS rows, one unit behind the other. A squared norm below TINY counts as
+   has `sizes[u]` <= MOST_ROWS rows, one unit behind the other. `known[k]` is 0 or what
+   `unit_grams` found for a[k], which then is not read. A squared norm below TINY counts as
    TINY in a total, which covers what underflows in the Grams. */
 void gram_norms(int64_t num_units, const int64_t *sizes, const float *g, int64_t g_width,
                 int64_t num_terms, const float *const *a, const int64_t *a_width,
-                const float *weight, float ones, double *squares, double *totals) {
+                const float *weight, float ones, const float *const *known, double *squares,
+                double *totals) {
     float left[MOST_ROWS * MOST_ROWS], right[MOST_ROWS * MOST_ROWS];
-    int64_t first = 0;
+    int64_t first = 0, cells = 0;
     for (int64_t u = 0; u < num_units; u++) {
         int64_t rows = sizes[u];
         for (int64_t t = 0; t < rows; t++)
             for (int64_t s = 0; s < MOST_ROWS; s++)
                 left[t * MOST_ROWS + s] = 0, right[t * MOST_ROWS + s] = ones;
         add_gram(g + first * g_width, rows, g_width, 1, left);
-        for (int64_t k = 0; k < num_terms; k++)
-            add_gram(a[k] + first * a_width[k], rows, a_width[k], weight[k], right);
+        for (int64_t k = 0; k < num_terms; k++) {
+            const float *gram = known[k] ? known[k] + cells : 0;
+            if (!gram) add_gram(a[k] + first * a_width[k], rows, a_width[k], weight[k], right);
+            for (int64_t t = 0; gram && t < rows; t++)
+                for (int64_t s = 0; s <= t; s++) right[t * MOST_ROWS + s] += weight[k] * *gram++;
+        }
         double total = 0, size = 0;
         for (int64_t t = 0; t < rows; t++) {
             const float *l = left + t * MOST_ROWS, *r = right + t * MOST_ROWS;
@@ -85,5 +106,6 @@ void gram_norms(int64_t num_units, const int64_t *sizes, const float *g, int64_t
         squares[u] = total;
         totals[u] = size;
         first += rows;
+        cells += rows * (rows + 1) / 2;
     }
 }

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from trainables.layers.gram import gram_norms
+from trainables.layers.gram import FixedRows, gram_norms
 from trainables.layers.packing import Rows
 from trainables.layers.precision import as_operand, product
 from trainables.layers.products import by_weight, library_for
-from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound
+from trainables.layers.rounding import Size, upper_bound, upper_row_norms
 from trainables.layers.tape import (
     Tape,
     Views,
@@ -41,6 +41,7 @@ class FactoredEntry:
     x: Tensor
     g: Tensor
     rows: Rows
+    fixed: FixedRows | None = None  # what is known of `x`
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -50,13 +51,16 @@ class FactoredEntry:
     def squared_norms(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Tensor:
         """|S^T sum g x^T|^2, as that of a `Linear` whose output gradients are the rows of g S."""
         terms = [(self.x, weights[self.layer.weight])]
-        found = gram_norms(units.of(self.rows), terms, self.g @ self.layer.shares, 0.0)
+        shares = self.layer.shares
+        with library_for(self.g, len(self.g) * shares.numel()):
+            of_parts = self.g @ shares
+        found = gram_norms(units.of(self.rows), terms, of_parts, 0.0, fixed=self.fixed)
         return upper_bound(found.upper, self.size(units, weights))
 
     def size(self, units: Units, weights: Mapping[nn.Parameter, float]) -> Size:
         """|S| sum of |g| |x|, because the released gradient is S^T times a sum of rows g x^T."""
         of = units.of(self.rows)
-        lengths = row_norms(self.g) * _upper_row_norms(self.x)
+        lengths = upper_row_norms(self.g) * (self.fixed or FixedRows(self.x)).upper_norms(self.x)
         scale = self.layer.share_norm * math.sqrt(weights[self.layer.weight])
         total = lengths.new_zeros(of.num_units).index_add_(0, of.unit, lengths)
         return Size(total * scale, of.most_rows + len(self.layer.shares))
@@ -71,15 +75,7 @@ class FactoredEntry:
     def without(self, units: Units, dropped: Tensor) -> FactoredEntry:
         """Rows of the dropped units set to 0."""
         x, g = (clear_units(values, units, dropped, self.rows) for values in (self.x, self.g))
-        return replace(self, x=x, g=g)
-
-
-def _upper_row_norms(rows: Tensor) -> Tensor:
-    """float64[n]: at least the norms of `rows` [n, I], in one pass of float32."""
-    norms = torch.linalg.vector_norm(rows, dim=1).double()
-    # Squares are rounded once and added in some order; below 1e-19 they vanish.
-    upper: Tensor = norms * (1 + FLOAT32 * (rows.shape[1] + 2)) + 1e-19 * math.sqrt(rows.shape[1])
-    return upper
+        return replace(self, x=x, g=g, fixed=None)
 
 
 class _TapedFactored(torch.autograd.Function):
@@ -87,16 +83,16 @@ class _TapedFactored(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, layer: Any, tape: Tape, rows: Rows) -> Tensor:
         own = layer.outputs_of(weight)
         ctx.save_for_backward(x, own)
-        ctx.layer = (layer, tape, rows)
+        ctx.layer = (layer, tape, rows, layer.known_of(x))
         return by_weight(x, own.to(x.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, own = ctx.saved_tensors
-        layer, tape, rows = ctx.layer
+        layer, tape, rows, fixed = ctx.layer
         kept, g_kept = x.detach().to(own.dtype), g.to(own.dtype)
-        tape.receive(FactoredEntry(layer, kept, g_kept, rows))
+        tape.receive(FactoredEntry(layer, kept, g_kept, rows, fixed))
         return product(g, own) if ctx.needs_input_grad[0] else None, None, None, None, None
 
 
@@ -113,10 +109,17 @@ class FactoredLinear(nn.Module):
         self.register_buffer("shares", shares, persistent=False)
         self.share_norm = float(torch.linalg.matrix_norm(shares.double(), 2)) * (1 + 1e-9)
         self.weight = nn.Parameter(torch.zeros(shares.shape[1], in_features))
+        self._known: FixedRows | None = None
 
     def outputs_of(self, weight: Tensor) -> Tensor:
         """[outputs, in_features]: S U."""
         return self.shares @ weight
+
+    def known_of(self, x: Tensor) -> FixedRows:
+        """What the last step found of `x`; nothing yet of another tensor than the last one."""
+        if self._known is None or not self._known.are(x):
+            self._known = FixedRows(x)
+        return self._known
 
     def forward(self, x: Tensor, rows: Rows) -> Tensor:
         """`rows` says which record each row is of; only a tape reads it."""

@@ -15,6 +15,7 @@ and never too small.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64, c_void_p
 from pathlib import Path
@@ -22,9 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound
+from trainables.layers.rounding import FLOAT32, Size, row_norms, upper_bound, upper_row_norms
 from trainables.layers.units import UnitRows
 from trainables.system import native
 
@@ -49,11 +51,48 @@ class GramNorms(NamedTuple):
         return upper_bound(self.squares, self.size, relative=self.relative)
 
 
-def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> GramNorms:
+class FixedRows:
+    """The Grams and norms of an activation `x` [n, I], computed once while it stays the same.
+
+    Full batches of fixed features read one tensor in every step.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        self._x, self._version = weakref.ref(x), x._version
+        self._norms: Tensor | None = None
+        self._grams: tuple[object, Tensor | None, Tensor] | None = None
+
+    def are(self, x: Tensor) -> bool:
+        """Whether `x` is that very tensor and has not been written to."""
+        return self._x() is x and x._version == self._version
+
+    def upper_norms(self, x: Tensor) -> Tensor:
+        """float64[n]: `upper_row_norms` of `x`."""
+        if self._norms is None:
+            self._norms = upper_row_norms(x)
+        return self._norms
+
+    def grams(self, rows: UnitRows, first_group: int, x: Tensor) -> Tensor:
+        """The compiled Grams of the groups from `first_group` on; `x` is regrouped."""
+        groups = rows.groups[first_group:]
+        known = self._grams
+        if known is None or known[0] != groups or not _is_same(known[1], rows.order):
+            known = (groups, rows.order, _unit_grams(rows, first_group, x))
+            self._grams = known
+        return known[2]
+
+
+def _is_same(left: Tensor | None, right: Tensor | None) -> bool:
+    return left is right or (left is not None and right is not None and torch.equal(left, right))
+
+
+def gram_norms(
+    rows: UnitRows, terms: Terms, g: Tensor, ones: float, *, fixed: FixedRows | None = None
+) -> GramNorms:
     """[U]: sum over `terms` (a, w) of w * |sum_t g_t a_t^T|^2, plus ones * |sum_t g_t|^2.
 
     All terms share the output gradient `g` [n, O]: the input, recurrent and bias weights of one
-    LSTM direction do. Each `a` is [n, I].
+    LSTM direction do. Each `a` is [n, I]. `fixed` has what is known of the only term's.
     """
     g = rows.regroup(g)
     terms = [(rows.regroup(a), weight) for a, weight in terms]
@@ -72,7 +111,8 @@ def gram_norms(rows: UnitRows, terms: Terms, g: Tensor, ones: float) -> GramNorm
         plain = _is_plain((g, *(a for a, _ in terms))) and rows.groups[long][2] <= _MOST_ROWS
         compiled = _compiled() if plain else None
         if compiled is not None:
-            _compute(compiled, rows, long, terms, g, ones, (squares, totals))
+            known = [fixed.grams(rows, long, a) if fixed is not None else None for a, _ in terms]
+            _compute(compiled, rows, long, terms, g, ones, (squares, totals), known)
             relative = FLOAT32 * _roundings(terms, width, lanes=_LANES)
         else:
             _add_by_gram(rows, long, terms, g, ones, squares)
@@ -105,7 +145,7 @@ def _sizes(unit: Tensor, num_units: int, terms: Terms, g: Tensor, ones: float) -
     return norms.new_zeros(num_units).index_add_(0, unit, norms.mul_(squares).sqrt_())
 
 
-_Compiled = Callable[[int, Any, int, int, int, Any, Any, Any, float, int, int], None]
+_Compiled = Callable[[int, Any, int, int, int, Any, Any, Any, float, Any, int, int], None]
 
 
 def _is_plain(values: Sequence[Tensor]) -> bool:
@@ -125,22 +165,41 @@ def _compute(
     g: Tensor,
     ones: float,
     out: tuple[Tensor, Tensor],
+    known: Sequence[Tensor | None],
 ) -> None:
-    """Set the squares and sizes of all units from `first_group` on."""
-    groups = rows.groups[first_group:]
-    sizes = np.repeat([size for _, _, size in groups], [number for _, number, _ in groups])
-    begin = groups[0][0]
+    """Set the squares and sizes of all units from `first_group` on; `known` has Grams of terms."""
+    sizes = _unit_sizes(rows, first_group)
+    begin = rows.groups[first_group][0]
     places = np.array([a[begin:].data_ptr() for a, _ in terms], dtype=np.uint64)
     widths = np.array([a.shape[1] for a, _ in terms], dtype=np.int64)
     weights = np.array([weight for _, weight in terms], dtype=np.float32)
+    grams = np.array([0 if each is None else each.data_ptr() for each in known], dtype=np.uint64)
     found = torch.empty(2, len(sizes), dtype=torch.float64)
     compiled(
         len(sizes), sizes.ctypes.data, g[begin:].data_ptr(), g.shape[1], len(terms),
         places.ctypes.data, widths.ctypes.data, weights.ctypes.data, ones,
-        found[0].data_ptr(), found[1].data_ptr(),
+        grams.ctypes.data, found[0].data_ptr(), found[1].data_ptr(),
     )  # fmt: skip
     for whole, part in zip(out, found, strict=True):
         whole[rows.units[-len(sizes) :]] = part
+
+
+def _unit_sizes(rows: UnitRows, first_group: int) -> NDArray[np.int64]:
+    """The number of rows of each unit from `first_group` on."""
+    groups = rows.groups[first_group:]
+    return np.repeat([size for _, _, size in groups], [number for _, number, _ in groups])
+
+
+def _unit_grams(rows: UnitRows, first_group: int, x: Tensor) -> Tensor:
+    """float32: lower halves of the Grams of all units from `first_group` on, without weight."""
+    sizes = _unit_sizes(rows, first_group)
+    out = torch.empty(int((sizes * (sizes + 1) // 2).sum()), dtype=torch.float32)
+    begin = rows.groups[first_group][0]
+    places = sizes.ctypes.data, x[begin:].data_ptr(), x.shape[1], out.data_ptr()
+    library = native.library(_SOURCE)
+    assert library is not None
+    library.unit_grams(len(sizes), *places)
+    return out
 
 
 @functools.cache
@@ -149,24 +208,29 @@ def _compiled() -> _Compiled | None:
     library = native.library(_SOURCE)
     if library is None:
         return None
+    library.unit_grams.argtypes = [c_int64, *2 * [c_void_p], c_int64, c_void_p]
+    library.unit_grams.restype = None
     function = library.gram_norms
     function.argtypes = [
-        c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, *2 * [c_void_p]
+        c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, *3 * [c_void_p]
     ]  # fmt: skip
     function.restype = None
     made = np.random.default_rng(2)
     g, a, b = (made.normal(size=(17, width)).astype(np.float32) for width in (24, 11, 8))
     unit = torch.tensor([1] * 9 + [0] * 5 + [2] * 3)
     rows = UnitRows(unit, None, ((0, 1, 9), (9, 1, 5), (14, 1, 3)), torch.tensor([1, 0, 2]), 3)
-    found = (torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64))
+    found = torch.zeros(4, 3, dtype=torch.float64)
     terms = [(torch.from_numpy(a), 0.7), (torch.from_numpy(b), 1.3)]
-    _compute(function, rows, 0, terms, torch.from_numpy(g), 0.4, found)
+    known = [_unit_grams(rows, 0, x) for x, _ in terms]
+    for way, grams in enumerate(([None, None], known)):
+        out = (found[2 * way], found[2 * way + 1])
+        _compute(function, rows, 0, terms, torch.from_numpy(g), 0.4, out, grams)
     for where, own in ((slice(0, 9), 1), (slice(9, 14), 0), (slice(14, 17), 2)):
         one, two, three = (x[where].astype(np.float64) for x in (g, a, b))
         right = 0.7 * (one.T @ two) ** 2, 1.3 * (one.T @ three) ** 2, 0.4 * one.sum(0) ** 2
         inner = 0.4 + 0.7 * (two**2).sum(1) + 1.3 * (three**2).sum(1)
         truth = sum(part.sum() for part in right), np.sqrt((one**2).sum(1) * inner).sum()
-        for mine, its in zip(found, truth, strict=True):
+        for mine, its in zip(found, 2 * truth, strict=True):
             if abs(float(mine[own]) / its - 1) > 1e-5:
                 return None
     return function

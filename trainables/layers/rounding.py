@@ -16,6 +16,7 @@ clipped further, so that its rows' rounding is not visible in the sum with other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -61,6 +62,14 @@ def row_norms(rows: Tensor) -> Tensor:
     """float64[n]: the norms of `rows` [n, ...]."""
     norms: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64)
     return norms
+
+
+def upper_row_norms(rows: Tensor) -> Tensor:
+    """float64[n]: at least the norms of `rows` [n, I], in one pass of float32."""
+    norms = torch.linalg.vector_norm(rows, dim=1).double()
+    # Squares are rounded once and added in some order; below 1e-19 they vanish.
+    upper: Tensor = norms * (1 + FLOAT32 * (rows.shape[1] + 2)) + 1e-19 * math.sqrt(rows.shape[1])
+    return upper
 
 
 def sum_of_norms(rows: Tensor, unit: Tensor, num_units: int) -> Tensor:
