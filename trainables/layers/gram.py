@@ -222,7 +222,8 @@ def _compiled() -> _Compiled | None:
     found = torch.zeros(4, 3, dtype=torch.float64)
     terms = [(torch.from_numpy(a), 0.7), (torch.from_numpy(b), 1.3)]
     known = [_unit_grams(rows, 0, x) for x, _ in terms]
-    for way, grams in enumerate(([None, None], known)):
+    ways: tuple[Sequence[Tensor | None], ...] = ([None, None], known)
+    for way, grams in enumerate(ways):
         out = (found[2 * way], found[2 * way + 1])
         _compute(function, rows, 0, terms, torch.from_numpy(g), 0.4, out, grams)
     for where, own in ((slice(0, 9), 1), (slice(9, 14), 0), (slice(14, 17), 2)):
