@@ -146,12 +146,19 @@ def _with_price(
 
 
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
+    """As `replace_space`, with the space of a file or a shipped one."""
+    space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
+    replace_space(folder, space, settings=settings, accept=accept)
+
+
+def replace_space(
+    folder: SweepFolder, space: SearchSpace, *, settings: Settings, accept: bool
+) -> None:
     """Put a changed space in the place of a sweep's; its finished trials are kept.
 
     Raises: InvalidInput that says what changed, unless `accept`; where the sweep is running; for a
     change of what a privacy filter rests on.
     """
-    space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
     for search in (folder.space().search, space.search):
         if search.is_private_selection or search.is_linear_scaling:
             raise InvalidInput(

@@ -44,7 +44,10 @@ from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.system import disk, phase
 
 # Other files in the home: names, and prefixes of them (the ledger's key and records).
-_OWN_NAMES = ("cache", "grafana", "mlartifacts", "mlruns", "prometheus", "tensorboard", "wandb")
+_OWN_NAMES = (
+    *("cache", "grafana", "mlartifacts", "mlruns", "prometheus", "reproduction", "tensorboard"),
+    "wandb",
+)
 _OWN_PREFIXES = ("grafana.", "ledger.", "mlflow-server.", "mlflow.", "prometheus.")
 
 

@@ -1,0 +1,251 @@
+"""What a reproduction runs: frozen data, read from a file of `search_spaces/reproduction`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+
+from search_spaces.files import mapping_in
+from search_spaces.parts import Part
+from search_spaces.paths import set_path
+from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
+
+_OTHER_THAN_TRIALS = ("search", "resources")
+
+
+class Point(Part):
+    """One point of the paper's grid: clip norm C, noise multiplier z0, decay rate tau."""
+
+    c: float = Field(gt=0)
+    z0: float = Field(ge=0)
+    tau: float = Field(default=0.0, ge=0)
+
+    @property
+    def name(self) -> str:
+        """The point in the paper's letters; tau where it decays.
+
+        >>> Point(c=1, z0=0.01, tau=0.1).name
+        'C=1 z0=0.01 tau=0.1'
+        """
+        return f"C={self.c:g} z0={self.z0:g}" + (f" tau={self.tau:g}" if self.tau else "")
+
+
+class Corpus(Part):
+    """One corpus of the table. `points_of`: the corpus whose best points are taken, not searched.
+    `models` and `methods` empty: all; `epochs` and `seeds` None: the table's.
+    """
+
+    data: dict[str, Any]
+    points: int | None = Field(default=None, ge=1)
+    points_of: str | None = None
+    by_default: bool = True
+    models: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    epochs: int | None = Field(default=None, ge=1)
+    seeds: int | None = Field(default=None, ge=1)
+
+
+class Model(Part):
+    """One model of the table: its config, and the training that suits it."""
+
+    model: dict[str, Any]
+    training: dict[str, Any] = Field(default_factory=dict)
+
+
+class Method(Part):
+    """One row of each pair. `decay`: eDP-SGD at the best point of that decay; `space` and
+    `variant`: the trial of a shipped space instead of the table's base.
+    """
+
+    label: str
+    baseline: bool = False
+    decay: str | None = None
+    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
+    space: str | None = None
+    variant: str | None = None
+
+
+class Coarse(Part):
+    """The pass that chooses points: its epochs, its search, and what else differs."""
+
+    epochs: int = Field(ge=1)
+    search: dict[str, Any] = Field(default_factory=dict)
+    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
+
+
+class Leakage(Part):
+    """The pass whose trials are each other's shadow models."""
+
+    seeds: int = Field(ge=2)
+    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
+
+
+class Smoke(Part):
+    """What the short version changes."""
+
+    corpora: tuple[str, ...]
+    models: tuple[str, ...]
+    points: int = Field(ge=1)
+    seeds: int = Field(ge=1)
+    coarse_epochs: int = Field(ge=1)
+    fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
+    resources: dict[str, Any] = Field(default_factory=dict)
+    search: dict[str, Any] = Field(default_factory=dict)
+
+
+class Table(Part):
+    """The description of a table; `paper` has the paper's figures by corpus and model."""
+
+    base: dict[str, Any]
+    seeds: int = Field(ge=1)
+    models: dict[str, Model]
+    corpora: dict[str, Corpus]
+    coarse: Coarse
+    decays: dict[str, tuple[Point, ...]]
+    methods: dict[str, Method]
+    leakage: Leakage
+    resources: dict[str, Any]
+    smoke: Smoke
+    paper: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
+    paper_notes: tuple[str, ...] = ()
+
+    @field_validator("decays", mode="before")
+    @classmethod
+    def _rows_are_points(cls, decays: Any) -> Any:
+        if not isinstance(decays, dict):
+            return decays
+        names = ("c", "z0", "tau")
+        return {
+            decay: [
+                dict(zip(names, row, strict=False)) if isinstance(row, list) else row
+                for row in rows
+            ]
+            for decay, rows in decays.items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One corpus and one model of the table."""
+
+    corpus: str
+    model: str
+
+    @property
+    def name(self) -> str:
+        """For the names of sweeps."""
+        return f"{self.corpus.replace('_', '-')}-{self.model}"
+
+
+def read(name: str) -> Table:
+    """The shipped description of that table.
+
+    Raises: InvalidInput for its first problem.
+    """
+    folder = resources.files("search_spaces").joinpath("reproduction")
+    return parse(mapping_in(Path(str(folder.joinpath(f"{name}.yaml")))))
+
+
+def parse(document: dict[str, Any]) -> Table:
+    """A description from plain data.
+
+    Raises: InvalidInput for its first problem.
+    """
+    try:
+        return Table.model_validate(document)
+    except ValidationError as error:
+        raise InvalidInput(first_problem(error)) from None
+
+
+def changed(
+    table: Table,
+    *,
+    smoke: bool = False,
+    seeds: int | None = None,
+    points: int | None = None,
+    epochs: int | None = None,
+    assignments: dict[str, Any] | None = None,
+) -> Table:
+    """The table with what a command line changes; `assignments` by dotted paths of a config, of
+    `resources` or of `search`.
+    """
+    fixed: dict[str, Any] = {}
+    if smoke:
+        short = table.smoke
+        seeds, points = seeds or short.seeds, points or short.points
+        fixed |= short.fixed
+        search = {**table.coarse.search, **short.search}
+        table = table.model_copy(
+            update={
+                "resources": short.resources,
+                "coarse": table.coarse.model_copy(
+                    update={"epochs": short.coarse_epochs, "search": search}
+                ),
+            }
+        )
+    fixed |= assignments or {}
+    return _with_counts(_with_fields(table, fixed), seeds=seeds, points=points, epochs=epochs)
+
+
+def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:
+    """The fields in the base, in every model's part and in resources and search."""
+    whole = table.model_dump(by_alias=True)
+    for path, value in fixed.items():
+        head = path.split(".")[0]
+        if head == "search":
+            whole["coarse"] = set_path(whole["coarse"], path, value)
+        elif head in _OTHER_THAN_TRIALS:
+            whole = set_path(whole, path, value)
+        elif head in ("model", "training"):
+            for model in whole["models"].values():
+                model.update(set_path(model, path, value))
+        else:
+            whole["base"] = set_path(whole["base"], path, value)
+    return parse(whole)
+
+
+def _with_counts(
+    table: Table, *, seeds: int | None, points: int | None, epochs: int | None
+) -> Table:
+    own: dict[str, Any] = {"seeds": seeds, "points": points, "epochs": epochs}
+    given = {name: value for name, value in own.items() if value is not None}
+    corpora = {name: corpus.model_copy(update=given) for name, corpus in table.corpora.items()}
+    coarse = table.coarse
+    if epochs is not None:
+        coarse = coarse.model_copy(update={"epochs": min(coarse.epochs, epochs)})
+    return table.model_copy(
+        update={"corpora": corpora, "coarse": coarse, "seeds": seeds or table.seeds}
+    )
+
+
+def pairs(
+    table: Table, *, corpora: Sequence[str] = (), models: Sequence[str] = (), smoke: bool = False
+) -> list[Pair]:
+    """The pairs of corpora and models, those of a corpus together; empty: the default ones.
+
+    Raises: InvalidInput for a name that the table has not.
+    """
+    for option, given, known in (("data", corpora, table.corpora), ("model", models, table.models)):
+        for name in given:
+            if name not in known:
+                raise InvalidInput(
+                    f"expected --{option} to be one of {', '.join(known)}, got {name}"
+                )
+    if smoke:
+        corpora, models = corpora or table.smoke.corpora, models or table.smoke.models
+    wanted = corpora or [name for name, each in table.corpora.items() if each.by_default]
+    found = [
+        Pair(corpus=corpus, model=model)
+        for corpus in dict.fromkeys(wanted)
+        for model in dict.fromkeys(models or table.models)
+        if model in (table.corpora[corpus].models or table.models)
+    ]
+    if not found:
+        raise InvalidInput(f"expected --data and --model to name a pair, got {', '.join(corpora)}")
+    return found

@@ -1,0 +1,181 @@
+"""Runs the stages of a table that have not ended, as ordinary sweeps, and writes the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from search_spaces.space import SearchSpace
+from sweep import interrupts
+from sweep.planning.prepare import prepare_space, replace_space
+from sweep.planning.refusals import require_trials
+from sweep.reproduction import collect, stages, steps, table1
+from sweep.reproduction.description import Pair, Table
+from sweep.runtime import runner
+from sweep.runtime.live import num_expected, preparing, watching
+from sweep.settings import Settings
+from sweep.store import sweeps as store
+from sweep.store.data_sets import is_at_hand
+from sweep.store.files import write_text
+from sweep.store.starting import starting
+from sweep.store.status import TrialStatus
+from trainables.config import data_config
+from trainables.errors import InvalidInput
+
+Say = Callable[[str], None]
+_GOES_ON = "every finished epoch is saved; the same `sweep reproduce` goes on"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screen:
+    """Where a run is watched; `quiet` shows no table."""
+
+    console: Console
+    quiet: bool = False
+    address: str | None = None
+
+
+def at_hand(
+    table: Table, pairs: Sequence[Pair], settings: Settings, *, available: bool
+) -> tuple[list[Pair], list[str]]:
+    """The pairs whose data can be read, and the names of corpora that are missing.
+
+    Raises: InvalidInput where one is missing, unless `available`, or where all are.
+    """
+    needed = {
+        pair.corpus: {pair.corpus, table.corpora[pair.corpus].points_of or pair.corpus}
+        for pair in pairs
+    }
+    missing = {
+        name
+        for names in needed.values()
+        for name in names
+        if not is_at_hand(data_config(**table.corpora[name].data), settings)
+    }
+    found = [pair for pair in pairs if not needed[pair.corpus] & missing]
+    if missing and not (available and found):
+        more = "; --available runs the rest" if found else ""
+        raise InvalidInput(
+            f"expected the data of {', '.join(sorted(missing))} in {settings.data_dir}"
+            f" (SWEEP_DATA_DIR, see `sweep data list`), got none{more}"
+        )
+    return found, sorted(missing)
+
+
+def run_table(
+    table: Table,
+    pairs: Sequence[Pair],
+    settings: Settings,
+    *,
+    leakage: bool,
+    screen: Screen,
+    output: Path,
+    say: Say,
+) -> list[str]:
+    """Run every stage that is not over, in order; the table is written after each full stage.
+    Returns a sentence for each stage that has failed trials or no points.
+
+    Raises: as `runner.start` and `runner.resume`.
+    """
+    problems = []
+    every = steps.steps(table, pairs, leakage=leakage)
+    for number, step in enumerate(every, start=1):
+        stage = steps.stage_of(table, step, settings.home)
+        if stage is None:
+            problems.append(f"{step.part} of {step.pair.name}: a stage before it has no result")
+            continue
+        head = f"stage {number} of {len(every)}: {stage.name}"
+        if collect.is_over(settings.home, stage):
+            say(f"{head}: has ended")
+            continue
+        say(head)
+        run_space(stage.space, settings, screen=screen, say=say)
+        records = collect.records_of(settings.home, stage)
+        failed = sum(record.status is TrialStatus.FAILED for record in records)
+        if failed:
+            problems.append(f"{failed} of {len(records)} trials of {stage.name} failed")
+        if step.part != stages.COARSE:
+            write(table, pairs, settings.home, output)
+    return problems
+
+
+def run_space(space: SearchSpace, settings: Settings, *, screen: Screen, say: Say) -> None:
+    """Start the sweep of a space, or go on with it where it has begun.
+
+    Raises: as `runner.start` and `runner.resume`.
+    """
+    name = space.name
+    with (
+        interrupts.explained(lambda: _GOES_ON),
+        starting(settings.home, name) as stop_asked,
+        interrupts.stopped_by(stop_asked),
+    ):
+        if (settings.home / name / "sweep.json").exists():
+            _resume(space, settings, screen, say)
+        else:
+            _start(space, settings, screen, say)
+
+
+def _start(space: SearchSpace, settings: Settings, screen: Screen, say: Say) -> None:
+    with preparing(screen.console, quiet=screen.quiet):
+        prepared = prepare_space(space, settings=settings)
+    require_trials(prepared.plan)
+    for note in prepared.notes:
+        say(note)
+    with watching(
+        space.name,
+        screen.console,
+        quiet=screen.quiet,
+        num_expected=num_expected(prepared.space, prepared.plan),
+        phase_of=partial(store.phase_of, settings.home, space.name),
+    ) as watch:
+        runner.start(
+            prepared,
+            settings,
+            command=["sweep", *sys.argv[1:]],
+            address=screen.address,
+            watch=watch,
+        )
+
+
+def _resume(space: SearchSpace, settings: Settings, screen: Screen, say: Say) -> None:
+    folder = store.open_sweep(settings.home, space.name)
+    replace_space(folder, space, settings=settings, accept=True)
+    with watching(
+        space.name,
+        screen.console,
+        quiet=screen.quiet,
+        num_expected=num_expected(folder.space(), folder.plan()),
+        phase_of=partial(store.phase_of, settings.home, space.name),
+    ) as watch:
+        runner.resume(folder, settings, address=screen.address, watch=watch, say=say)
+
+
+def write(table: Table, pairs: Sequence[Pair], home: Path, output: Path) -> list[Path]:
+    """Write `table1.md`, `table1.csv` and `table1_points.csv` of what has ended; their paths."""
+    rows = steps.rows(table, pairs, home)
+    coarse = steps.coarse_rows(table, pairs, home)
+    output.mkdir(parents=True, exist_ok=True, mode=0o700)
+    texts = {
+        "table1.md": table1.markdown(table, rows, coarse),
+        "table1.csv": table1.csv_text(rows),
+        "table1_points.csv": table1.csv_text(coarse),
+    }
+    for name, text in texts.items():
+        write_text(output / name, text)
+    return [output / name for name in texts]
+
+
+def summary(table: Table, pairs: Sequence[Pair], home: Path, written: Sequence[Path]) -> Any:
+    """The rows of the table as plain data, and the files that were written."""
+    return {
+        "rows": [table1.plain(row) for row in steps.rows(table, pairs, home)],
+        "points": [table1.plain(row) for row in steps.coarse_rows(table, pairs, home)],
+        "written": [str(path) for path in written],
+    }

@@ -1,0 +1,196 @@
+"""The stages of a table as ordinary search spaces. Pure: what runs, under which name.
+
+A stage's name ends with a digest of its settings, that is, of the ids of its configs without points
+and seeds. So other settings make another sweep, and more points or seeds extend the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from search_spaces import space as spaces
+from search_spaces.foreign import own_fields
+from search_spaces.space import SearchSpace, set_path
+from sweep.reproduction.description import Method, Pair, Point, Table
+from trainables.config import parse as parse_config
+from trainables.errors import InvalidInput
+
+TABLE = "table1"
+COARSE, FULL, LEAKAGE = "coarse", "full", "leakage"
+Points = Mapping[str, Point]  # of each decay, the best one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One sweep of a table. `part` is coarse, full or leakage; `methods` maps each variant of the
+    space to its row: the method's name, for the coarse part that of the decay.
+    """
+
+    pair: Pair
+    part: str
+    decay: str | None
+    space: SearchSpace
+    methods: dict[str, str]
+    points: dict[str, Point]
+
+    @property
+    def name(self) -> str:
+        """The sweep's name."""
+        return self.space.name
+
+
+def coarse(table: Table, pair: Pair, decay: str) -> Stage:
+    """Every wanted point of one decay at few epochs."""
+    wanted = table.decays[decay][: table.corpora[pair.corpus].points]
+    method = next(name for name, each in table.methods.items() if each.decay == decay)
+    base = _fields(table, pair, epochs=table.coarse.epochs, fixed=table.coarse.fixed)
+    variants = [
+        {"name": point.name, "set": {**table.methods[method].fixed, **_at(decay, point)}}
+        for point in wanted
+    ]
+    kinds = [_with(base, table.methods[method].fixed, _decayed(decay))]
+    return Stage(
+        pair=pair,
+        part=COARSE,
+        decay=decay,
+        space=_space(
+            f"{TABLE}-{pair.name}-{COARSE}-{decay}",
+            {"base": base, "variants": variants, "search": table.coarse.search},
+            table=table,
+            kinds=kinds,
+        ),
+        methods={point.name: method for point in wanted},
+        points={point.name: point for point in wanted},
+    )
+
+
+def full(table: Table, pair: Pair, best: Points) -> Stage:
+    """Every method of the pair at full length over the seeds, each decay at its best point."""
+    corpus = table.corpora[pair.corpus]
+    base = _fields(table, pair, epochs=corpus.epochs)
+    names = corpus.methods or tuple(table.methods)
+    seeds = corpus.seeds or table.seeds
+    return _of_methods(table, pair, FULL, names, best, base=base, seeds=seeds)
+
+
+def leakage(table: Table, pair: Pair, method: str, best: Points) -> Stage:
+    """The baseline and one method with a coin for each record and trial."""
+    base = _fields(table, pair, epochs=table.corpora[pair.corpus].epochs, fixed=table.leakage.fixed)
+    names = (*(n for n, m in table.methods.items() if m.baseline and m.space is None), method)
+    return _of_methods(table, pair, LEAKAGE, names, best, base=base, seeds=table.leakage.seeds)
+
+
+def _of_methods(
+    table: Table,
+    pair: Pair,
+    part: str,
+    names: Iterable[str],
+    best: Points,
+    *,
+    base: dict[str, Any],
+    seeds: int,
+) -> Stage:
+    methods = {name: table.methods[name] for name in names}
+    variants, kinds, points = [], [], {}
+    for method in methods.values():
+        fixed = _fixed(method)
+        kinds.append(_with(base, fixed, _decayed(method.decay)))
+        if method.decay is not None:
+            point = best[method.decay]
+            points[method.label] = point
+            fixed |= _at(method.decay, point)
+        variants.append({"name": method.label, "baseline": method.baseline, "set": fixed})
+    return Stage(
+        pair=pair,
+        part=part,
+        decay=None,
+        space=_space(
+            f"{TABLE}-{pair.name}-{part}",
+            {"base": base, "variants": variants, "repeats": seeds},
+            table=table,
+            kinds=kinds,
+        ),
+        methods={method.label: name for name, method in methods.items()},
+        points=points,
+    )
+
+
+def _fields(
+    table: Table, pair: Pair, *, epochs: int | None = None, fixed: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The fields of every trial of a pair before its method's."""
+    model = table.models[pair.model]
+    training = {**table.base.get("training", {}), **model.training}
+    if epochs is not None:
+        training["epochs"] = epochs
+    fields = {
+        **table.base,
+        "data": {**table.base.get("data", {}), **table.corpora[pair.corpus].data},
+        "model": model.model,
+        "training": training,
+    }
+    return _with(fields, fixed or {})
+
+
+def _fixed(method: Method) -> dict[str, Any]:
+    """What a method sets: its own fields, or the sections of a trial of a shipped space."""
+    if method.space is None:
+        return _flat(method.fixed)
+    space = spaces.read(method.space)
+    variant = next((each for each in space.variants if each.name == method.variant), None)
+    if variant is None:
+        raise InvalidInput(f"expected a variant {method.variant!r} of {method.space}")
+    whole, _ = own_fields(_with(space.base, variant.fixed))
+    return {name: part for name, part in whole.items() if name not in ("data", "evaluation")}
+
+
+def _flat(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections that a method sets in part, field by field, so that the base's others stay."""
+    found: dict[str, Any] = {}
+    for path, value in fixed.items():
+        if isinstance(value, dict) and "." not in path:
+            found |= {f"{path}.{name}": inner for name, inner in value.items()}
+        else:
+            found[path] = value
+    return found
+
+
+def _at(decay: str, point: Point) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "privacy.max_grad_norm": point.c,
+        "privacy.noise_multiplier": point.z0,
+        **_decayed(decay),
+    }
+    return found | ({"privacy.noise_decay.tau": point.tau} if point.tau else {})
+
+
+def _decayed(decay: str | None) -> dict[str, Any]:
+    return {} if decay is None else {"privacy.noise_decay.kind": decay}
+
+
+def _with(fields: dict[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
+    for change in changes:
+        for path, value in change.items():
+            fields = set_path(fields, path, value)
+    return fields
+
+
+def _space(
+    name: str, document: dict[str, Any], *, table: Table, kinds: Iterable[dict[str, Any]]
+) -> SearchSpace:
+    """The space under a name that its settings determine. `kinds`: its trials without points."""
+    ids = [parse_config(own_fields(kind)[0]).id for kind in kinds]
+    search = document.get("search", {})
+    digest = hashlib.sha256(json.dumps([ids, search], sort_keys=True).encode()).hexdigest()[:6]
+    return spaces.parse(
+        {
+            **document,
+            "name": f"{name}-{digest}",
+            "source": "Dupuy et al. 2021 (arXiv 2107.14586)",
+            "resources": table.resources,
+        }
+    )

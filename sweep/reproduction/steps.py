@@ -1,0 +1,118 @@
+"""The order of the stages of a table, and the stage of a step once its points are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweep.reproduction import collect, stages
+from sweep.reproduction.description import Pair, Point, Table
+from sweep.reproduction.rows import CoarseRow, Row
+from sweep.reproduction.stages import Stage
+from sweep.results import select
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A stage before its points are known; `decay` of the coarse part alone."""
+
+    pair: Pair
+    part: str
+    decay: str | None = None
+
+
+def steps(table: Table, pairs: Sequence[Pair], *, leakage: bool) -> list[Step]:
+    """Pair by pair: the coarse passes (of the pair that has the points), then the full stage, then
+    that of leakage where it is wanted.
+    """
+    found: list[Step] = []
+    for pair in pairs:
+        searched = _searched(table, pair)
+        found += [
+            Step(pair=searched, part=stages.COARSE, decay=decay) for decay in _decays(table, pair)
+        ]
+        found.append(Step(pair=pair, part=stages.FULL))
+        if leakage:
+            found.append(Step(pair=pair, part=stages.LEAKAGE))
+    return list(dict.fromkeys(found))
+
+
+def stage_of(table: Table, step: Step, home: Path) -> Stage | None:
+    """The stage of a step; None where no trial that its points come from has ended."""
+    if step.decay is not None:
+        return stages.coarse(table, step.pair, step.decay)
+    best = best_points(table, step.pair, home)
+    if any(decay not in best for decay in _decays(table, step.pair)):
+        return None
+    full = stages.full(table, step.pair, best)
+    if step.part == stages.FULL:
+        return full
+    method = best_method(full, home)
+    return None if method is None else stages.leakage(table, step.pair, method, best)
+
+
+def best_points(table: Table, pair: Pair, home: Path) -> dict[str, Point]:
+    """Of each decay whose coarse pass has ended: the point with the least validation SER."""
+    found = {}
+    for decay in _decays(table, pair):
+        stage = stages.coarse(table, _searched(table, pair), decay)
+        record = collect.best(collect.records_of(home, stage))
+        if record is not None and collect.has_ended(home, stage):
+            found[decay] = stage.points[record.plan.variant]
+    return found
+
+
+def best_method(full: Stage, home: Path) -> str | None:
+    """The method of a decay with the least mean validation SER of the full stage, once ended."""
+    if not collect.has_ended(home, full):
+        return None
+    searched = {label: method for label, method in full.methods.items() if label in full.points}
+    records = [r for r in collect.records_of(home, full) if r.plan.variant in searched]
+    record = collect.best(records)
+    return None if record is None else searched[record.plan.variant]
+
+
+def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseRow]:
+    """Every point of the coarse passes that have begun."""
+    found = []
+    for step in steps(table, pairs, leakage=False):
+        if step.decay is None:
+            continue
+        stage = stages.coarse(table, step.pair, step.decay)
+        records = collect.records_of(home, stage)
+        best = collect.best(records) if collect.has_ended(home, stage) else None
+        found += [
+            CoarseRow(
+                corpus=step.pair.corpus,
+                model=step.pair.model,
+                decay=step.decay,
+                point=stage.points[record.plan.variant],
+                status=record.status.value,
+                epochs_done=record.epochs_done,
+                validation_ser=select.value(record, "validation_ser"),
+                is_best=best is not None and record.plan.id == best.plan.id,
+            )
+            for record in records
+        ]
+    return found
+
+
+def rows(table: Table, pairs: Sequence[Pair], home: Path, *, leakage: bool = True) -> list[Row]:
+    """The rows of every full stage, and of those of leakage, that have a finished trial."""
+    found: list[Row] = []
+    for step in steps(table, pairs, leakage=leakage):
+        if step.decay is None and (stage := stage_of(table, step, home)) is not None:
+            found += collect.rows(home, stage)
+    return found
+
+
+def _searched(table: Table, pair: Pair) -> Pair:
+    """The pair whose coarse passes choose the points of `pair`."""
+    source = table.corpora[pair.corpus].points_of
+    return pair if source is None else Pair(corpus=source, model=pair.model)
+
+
+def _decays(table: Table, pair: Pair) -> list[str]:
+    names = table.corpora[pair.corpus].methods or tuple(table.methods)
+    return [decay for name in names if (decay := table.methods[name].decay) is not None]

@@ -1,0 +1,140 @@
+"""What a table runs: names that follow the settings, points, seeds, pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from search_spaces.expansion import expand
+from sweep.reproduction import description, stages, steps
+from sweep.reproduction.description import Pair, Point, Table
+from trainables.errors import InvalidInput
+
+ATIS = Pair(corpus="atis", model="clc")
+
+
+def table(**changes: Any) -> Table:
+    return description.changed(description.read("table1"), **changes)
+
+
+def names(found: Table, pair: Pair = ATIS) -> list[str]:
+    best = {decay: points[0] for decay, points in found.decays.items()}
+    each = [stages.coarse(found, pair, decay) for decay in found.decays]
+    return [stage.name for stage in [*each, stages.full(found, pair, best)]]
+
+
+def test_the_shipped_table_has_the_points_and_seeds_of_the_paper() -> None:
+    found = table()
+    for decay, points in found.decays.items():
+        assert len(set(points)) == len(points) == 12
+        for point in points:
+            assert 0.1 <= point.c <= 5
+            assert 1e-6 <= point.z0 <= 1
+            assert (point.tau > 0) == (decay != "none")
+    for corpus, points in (("atis", 12), ("snips", 6), ("nlu_eval", 6)):
+        pair = Pair(corpus=corpus, model="bert")
+        for decay in found.decays:
+            assert len(expand(stages.coarse(found, pair, decay).space).points) == points
+
+
+def test_every_trial_of_every_pair_is_a_config() -> None:
+    found = table()
+    for pair in description.pairs(found, corpora=list(found.corpora)):
+        best = {decay: points[0] for decay, points in found.decays.items()}
+        full = stages.full(found, pair, best)
+        trials = expand(full.space).points
+        assert [p.reason for p in trials] == [None] * len(trials)
+        seeds = found.corpora[pair.corpus].seeds or found.seeds
+        assert len(trials) == seeds * len(full.methods)
+        private = [p.config for p in trials if full.methods[p.variant] in found.decays]
+        assert {c.training.num_workers for c in private if c is not None} == {8}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epochs": 7},
+        {"assignments": {"training.learning_rate": 0.01}},
+        {"assignments": {"model.dropout": 0.2}},
+        {"assignments": {"privacy.delta": 1e-5}},
+        {"smoke": True},
+    ],
+    ids=lambda each: next(iter(each)),
+)
+def test_changed_settings_make_other_sweeps(changes: dict[str, Any]) -> None:
+    before, after = names(table()), names(table(**changes))
+    assert not set(before) & set(after)
+    assert names(table(**changes)) == after
+
+
+def test_other_epochs_of_the_coarse_pass_leave_the_full_stage() -> None:
+    found = table()
+    other = found.model_copy(update={"coarse": found.coarse.model_copy(update={"epochs": 5})})
+    before, after = names(found), names(other)
+    assert before[-1] == after[-1]
+    assert not set(before[:-1]) & set(after[:-1])
+
+
+@pytest.mark.parametrize("changes", [{"seeds": 5}, {"points": 3}])
+def test_more_points_or_seeds_extend_the_same_sweeps(changes: dict[str, Any]) -> None:
+    assert names(table(**changes)) == names(table())
+
+
+def test_another_best_point_extends_the_full_stage() -> None:
+    found = table()
+    first, second = (
+        stages.full(found, ATIS, {decay: points[at] for decay, points in found.decays.items()})
+        for at in (0, 1)
+    )
+    assert first.name == second.name
+    ids = [{p.config.id for p in expand(s.space).points if p.config} for s in (first, second)]
+    # The trials without a point are the same ones: SGD, DP-SGD and two kinds of heads.
+    assert len(ids[0] & ids[1]) == 4 * found.seeds
+    assert len(ids[0] - ids[1]) == 3 * found.seeds
+
+
+def test_made_corpora_take_the_points_of_atis() -> None:
+    found = table()
+    pairs = description.pairs(found, corpora=["communication"])
+    assert pairs == [Pair(corpus="communication", model="clc")]
+    each = steps.steps(found, pairs, leakage=False)
+    assert [(s.pair.corpus, s.part) for s in each] == [
+        *[("atis", stages.COARSE)] * 3,
+        ("communication", stages.FULL),
+    ]
+
+
+def test_stages_of_shared_points_are_one() -> None:
+    found = table()
+    pairs = description.pairs(found, corpora=["atis", "communication"], models=["clc"])
+    assert len(steps.steps(found, pairs, leakage=False)) == 5
+
+
+def test_default_pairs_are_the_public_corpora_with_both_models() -> None:
+    pairs = description.pairs(table())
+    assert [p.name for p in pairs] == [
+        *("atis-clc", "atis-bert", "snips-clc", "snips-bert", "nlu-eval-clc", "nlu-eval-bert")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"corpora": ["atos"]}, "--data"),
+        ({"models": ["gpt"]}, "--model"),
+        ({"corpora": ["communication"], "models": ["bert"]}, "pair"),
+    ],
+)
+def test_unknown_pairs_are_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        description.pairs(table(), **given)
+
+
+def test_the_leakage_stage_has_a_coin_for_each_record() -> None:
+    found = table()
+    stage = stages.leakage(found, ATIS, "linear", {"linear": Point(c=1, z0=0.01, tau=0.1)})
+    configs = [p.config for p in expand(stage.space).points if p.config is not None]
+    assert {c.data.split for c in configs} == {"bernoulli"}
+    assert len(configs) == 2 * found.leakage.seeds
+    assert set(stage.methods.values()) == {"sgd", "linear"}
