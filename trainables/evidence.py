@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from trainables.documents import read_written_json
 from trainables.documents.files import DAMAGED
 from trainables.errors import InvalidData
 from trainables.metrics import Counts, compare
@@ -123,8 +124,8 @@ def write_before(folder: Path, ser: float) -> None:
 def read_before(folder: Path) -> float | None:
     """The SER that `write_before` kept; None where there is none to be read."""
     try:
-        return float(json.loads((folder / BEFORE).read_text(encoding="utf-8"))["ser"])
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return float(read_written_json(folder / BEFORE)["ser"])
+    except (InvalidData, ValueError, KeyError, TypeError):
         return None
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrialConfig
+from trainables.documents import parse_written_json
 from trainables.privacy.from_config import build, with_noise, with_other_stage
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import PrivacySummary
@@ -107,9 +108,9 @@ class FigureCache:
             return known
         for line in lines:
             try:
-                row = json.loads(line)
+                row = parse_written_json(line)
                 known[row["key"]] = row["value"]
-            except (ValueError, RecursionError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError):
                 continue  # truncated by a crash: computed again
         return known
 

@@ -8,7 +8,6 @@ The folder, or its folder `model`, has `model.json` (architecture and labels) an
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -27,6 +26,7 @@ from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.tokenization import Tokenization
+from trainables.documents import read_written_json
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.old_configs import migrated_part
@@ -71,7 +71,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             f" model/{_FILES[1]}"
         )
     try:
-        about: dict[str, Any] = json.loads((place / _FILES[0]).read_text(encoding="utf-8"))
+        about: dict[str, Any] = read_written_json(place / _FILES[0])
         config = model_part(**migrated_part("model", about["model"]))
         schema = LabelSchema(
             intents=tuple(about["intents"]),
@@ -81,15 +81,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             intent_separator=_SEPARATOR.validate_python(about.get("intent_separator")),
         )
         weights = load_file(str(place / _FILES[1]))
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-        KeyError,
-        TypeError,
-        ValidationError,
-        SafetensorError,
-    ):
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
     for name in _ENCODERS:
         # The folder is enough, without an extra or the hub. A model of random weights has its own.

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sweep.store.files import write_text
+from trainables.documents import read_written_json
+from trainables.errors import InvalidData
 
 _LIST = "prom_metrics_service_discovery.json"
 _SECONDS = 5.0
@@ -32,9 +34,9 @@ def targets(folder: Path) -> list[str]:
     found: set[str] = set()
     for path in folder.glob(f"session_*/{_LIST}"):
         try:
-            groups = json.loads(path.read_text(encoding="utf-8"))
+            groups = read_written_json(path)
             found |= {str(target) for group in groups for target in group["targets"]}
-        except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        except (InvalidData, KeyError, TypeError):
             continue
     return sorted(target for target in found if _listens(target))
 

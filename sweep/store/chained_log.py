@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.store.files import flush_folder
+from trainables.documents import parse_written_json
 from trainables.errors import InvalidData
 from trainables.system.locks import alone
 
@@ -236,7 +237,7 @@ def _fields(line: bytes) -> dict[str, Any] | None:
     if length != b"%d" % len(body) or checksum != b"%08x" % zlib.crc32(body):
         return None
     try:
-        fields = json.loads(body)
+        fields = parse_written_json(body.decode())
     except ValueError:
         return None
     return fields if isinstance(fields, dict) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, synthesis_config
+from trainables.documents import read_written_json
 from trainables.errors import InvalidInput
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models._causal_lm import CausalLm
@@ -50,7 +50,7 @@ def open_trained(folder: Path) -> Trained:
         if not file.is_file():
             continue
         try:
-            about = json.loads(file.read_text(encoding="utf-8"))
+            about = read_written_json(file)
             fields = about["mechanism"]
             about["model"] = migrated_part("model", about["model"])
             Config.model_validate(about["model"])
@@ -65,7 +65,7 @@ def open_trained(folder: Path) -> Trained:
             unknown = {name: hidden[name] for name in hidden if fields[name] is None}
             mechanism = Mechanism(**{**fields, **lists, **unknown})
             return Trained(place, about, mechanism, n_is_declared=not unknown)
-        except (ValueError, RecursionError, KeyError, TypeError):
+        except (InvalidInput, ValueError, KeyError, TypeError):
             raise InvalidInput(
                 f"expected a synthesis model of this version in {place}, got another"
             ) from None

@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,19 +36,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--number", type=int, help="rounds of each part at most")
+    parser.add_argument("--executors", nargs="+", choices=kills.VICTIMS, default=kills.TURNS)
     given = parser.parse_args()
     findings = 0
     for part in given.parts:
         with TemporaryDirectory(prefix="torture-") as place:
-            rounds = _rounds(part, Path(place), given.seed)
+            rounds = _rounds(part, Path(place), given.seed, given.executors)
             seconds = 60 * given.minutes / len(given.parts)
             findings += _count(part, rounds, seconds=seconds, number=given.number)
     return min(findings, 1)
 
 
-def _rounds(part: str, work: Path, seed: int) -> Rounds:
+def _rounds(part: str, work: Path, seed: int, executors: Sequence[str]) -> Rounds:
     if part == "kills":
-        return kills.rounds(work, seed)
+        return kills.rounds(work, seed, executors=executors)
     home = damage.Home(finished_sweep(work / "made"), work)
     if part == "damage":
         return damage.rounds(home, seed)
@@ -75,14 +76,19 @@ def _count(part: str, rounds: Rounds, *, seconds: float, number: int | None) -> 
         one(tallies)
         done += 1
         shown = _show_new(tallies, shown)
-        if done % (5 if part == "kills" else 500) == 0:
-            print(f"{part}: {done} after {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+        if done % (1 if part == "kills" else 100) == 0:
+            _print(part, tallies, done, minutes=(time.monotonic() - begun) / 60)
         if time.monotonic() > begun + seconds or done == number:
             break
-    print(f"{part}: {done} in {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+    _print(part, tallies, done, minutes=(time.monotonic() - begun) / 60)
+    return shown
+
+
+def _print(part: str, tallies: Tallies, done: int, *, minutes: float) -> None:
+    """The counts so far: a run may be ended before its time."""
+    print(f"{part}: {done} after {minutes:.1f} minutes", flush=True)
     for name, tally in tallies.items():
         print(f"  {name}: {tally.line()}", flush=True)
-    return shown
 
 
 def _show_new(tallies: Tallies, shown: int) -> int:

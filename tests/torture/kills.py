@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import psutil
 import yaml
 
 from sweep.spending.ledger import FILE
-from tests.torture.interrupts import EXECUTORS, ROOT, SPACE, write_space
+from tests.torture.interrupts import ROOT, SPACE, write_space
 from tests.torture.outcome import Tally
 
 Figures = list[dict[str, Any]]
@@ -40,10 +41,22 @@ VICTIMS = {
         "GCS": "gcs_server",
     },
 }
-_MOST_KILLS = 4  # of one sweep, before it is let go on to its end
-_PATIENCE_SECONDS = 400.0
+TURNS = ("local", "local", "local", "gang")
+_MOST_RUNS = 4  # of one sweep that are ended, before it is let go on to its end
+_PATIENCE_SECONDS = 1_500.0  # of a machine that does much else
 _WAY_ON = f"`sweep resume {SPACE}`"
 _ANEW = "the same command"
+
+
+GOES_ON = ("worker", "Tune trial")  # the sweep goes on without them, by itself
+
+
+@dataclass(frozen=True)
+class Moment:
+    """So many epochs later, and so many seconds after these."""
+
+    epochs: int
+    seconds: float
 
 
 class Killed:
@@ -82,25 +95,33 @@ class Killed:
                 stderr=err,
             )
 
-    def kill(self, victim: str, *, delay: float) -> None:
-        """Kill the victim so long after the start, and see how the command ends."""
+    def run_and_kill(self, victims: Sequence[str], moments: Sequence[Moment]) -> bool:
+        """Start it and kill the victims one after another, each at its moment. True where the
+        sweep is to be resumed: the last one ended it.
+        """
         process = self.start()
-        time.sleep(delay)
-        hit = self._send(victim, process)
-        self.kills += hit
-        self.tally.add(f"kills of the {victim}" if hit else "kills that found nothing to kill")
+        hits = [
+            victim
+            for victim, moment in zip(victims, moments, strict=True)
+            if self._wait_for(victim, moment, process) and self._send(victim, process)
+        ]
+        self.kills += len(hits)
+        for victim in hits:
+            self.tally.add(f"kills of the {victim}")
         code = self._end(process)
         err = (self.folder / "stderr").read_text(errors="replace")
-        if victim == "driver" and hit:
+        after = f"after kills of {', '.join(hits) or 'nothing'}"
+        if "driver" in hits:
             self._end_rest()
         elif code == 1:
             last = err.strip().splitlines()[-1:] or [""]
             if not last[0].startswith("error:") or (_WAY_ON not in err and _ANEW not in err):
-                self.wrong(f"after a kill of the {victim}: {err[-1_500:]!r}")
+                self.wrong(f"{after}: {err[-1_500:]!r}")
         elif code != 0:
-            self.wrong(f"exit code {code} after a kill of the {victim}: {err[-1_500:]!r}")
+            self.wrong(f"exit code {code} {after}: {err[-1_500:]!r}")
         if "Traceback" in err:
-            self.wrong(f"a traceback after a kill of the {victim}: {err[-3_000:]}")
+            self.wrong(f"a traceback {after}: {err[-3_000:]}")
+        return code != 0
 
     def finish(self) -> None:
         """Let it go on to its end."""
@@ -144,18 +165,44 @@ class Killed:
         if self.figures() != expected:
             self.wrong(f"figures differ: {self.figures()} and {expected}")
 
-    def _send(self, victim: str, process: subprocess.Popen[bytes]) -> bool:
-        name = VICTIMS[self.executor][victim]
+    def num_epochs(self) -> int:
+        """Epochs on disk."""
+        files = self.home.glob(f"{SPACE}/trials/*/epochs.jsonl")
+        return sum(path.read_bytes().count(b"\n") for path in files)
+
+    def _wait_for(self, victim: str, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
+        """Wait until there is such a victim, then for the moment; false where the sweep ended."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        wanted = self.num_epochs() + moment.epochs
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                return False
+            if self.num_epochs() >= wanted and self._found(victim, process) is not None:
+                time.sleep(moment.seconds)
+                return True
+            time.sleep(0.2)
+        return False
+
+    def _found(
+        self, victim: str, process: subprocess.Popen[bytes]
+    ) -> psutil.Process | subprocess.Popen[bytes] | None:
         if victim == "driver":
-            alive = process.poll() is None
-            process.kill()
-            return alive
+            return process
+        name = VICTIMS[self.executor][victim]
         with suppress(psutil.Error):
             for child in psutil.Process(process.pid).children(recursive=True):
                 with suppress(psutil.Error):
                     if any(name in word for word in [child.name(), *child.cmdline()[:1]]):
-                        child.send_signal(signal.SIGKILL)
-                        return True
+                        return child
+        return None
+
+    def _send(self, victim: str, process: subprocess.Popen[bytes]) -> bool:
+        found = self._found(victim, process)
+        alive = process.poll() is None
+        with suppress(psutil.Error):
+            if found is not None and alive:
+                found.send_signal(signal.SIGKILL)
+                return True
         return False
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
@@ -200,15 +247,31 @@ def _paid(ledger: Path) -> Counter[tuple[str, int]]:
     )
 
 
-def rounds(work: Path, seed: int) -> Iterator[Callable[[dict[str, Tally]], None]]:
-    """Sweeps that are killed, without end; three on one machine alone for one on Ray."""
+def rounds(
+    work: Path, seed: int, *, executors: Sequence[str] = TURNS
+) -> Iterator[Callable[[dict[str, Tally]], None]]:
+    """Sweeps that are killed, without end, on these executors in turn."""
     expected: dict[str, Figures] = {}
     number = 0
     while True:
-        executor = "gang" if number % 4 == 3 else "local"
+        executor = executors[number % len(executors)]
         number += 1
         own = seed * 1_000_003 + number
         yield lambda tallies, e=executor, s=own: one(work, e, s, tallies[e], expected)  # type: ignore[misc]
+
+
+def draw_victims(draw: random.Random, executor: str) -> list[str]:
+    """Who is killed in one run: some that the sweep goes on without, then one that ends it."""
+    names = sorted(VICTIMS[executor])
+    first = [name for name in names if name in GOES_ON]
+    some = [draw.choice(first) for _ in range(draw.randint(0, 2))] if first else []
+    return [*some, draw.choice([name for name in names if name not in GOES_ON])]
+
+
+def draw_moment(draw: random.Random) -> Moment:
+    """Three of ten moments are near the start, the others after some epochs."""
+    early = draw.random() < 0.3
+    return Moment(0 if early else draw.randint(1, 6), draw.uniform(0.0, 8.0 if early else 1.0))
 
 
 def one(work: Path, executor: str, seed: int, tally: Tally, expected: dict[str, Figures]) -> None:
@@ -220,10 +283,10 @@ def one(work: Path, executor: str, seed: int, tally: Tally, expected: dict[str, 
         expected[executor] = whole.figures()
     draw = random.Random(seed)
     killed = Killed(work / f"{executor}-{seed}", executor=executor, tally=tally, how=how)
-    for _ in range(draw.randint(1, _MOST_KILLS)):
-        killed.kill(
-            draw.choice(sorted(VICTIMS[executor])), delay=draw.uniform(0.5, EXECUTORS[executor])
-        )
+    for _ in range(draw.randint(1, _MOST_RUNS)):
+        victims = draw_victims(draw, executor)
+        if not killed.run_and_kill(victims, [draw_moment(draw) for _ in victims]):
+            break
     killed.finish()
     killed.check(expected[executor])
     tally.add("sweeps")

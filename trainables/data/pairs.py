@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import json
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from trainables.data.configs import path_of, refuse_too_many
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
 from trainables.documents import DocumentProblem, parse_json, text_lines
+from trainables.documents.files import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
 from trainables.parse.lispress import LispressError, read
 from trainables.seeding import generator
@@ -279,7 +279,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     raise InvalidData(f"{line} in {path} line {number}")
                 if line.strip():
                     yield number, line
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except DAMAGED as error:
         raise InvalidData(
             f"expected a file that can be read in {path}, got {type(error).__name__}"
         ) from None

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.data.records import LabelSchema, Part, Utterance
+from trainables.documents import read_written_json
 from trainables.errors import InvalidData
 
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -102,7 +103,7 @@ def read(folder: Path) -> Columns:
     Raises: InvalidData where a file is missing or inconsistent with the others.
     """
     try:
-        meta = json.loads((folder / "corpus.json").read_text())
+        meta = read_written_json(folder / "corpus.json")
         names = ["offsets", *_PER_TOKEN, *_PER_RECORD, *(["groups"] if meta["grouped"] else [])]
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
         types = tuple((folder / "types.txt").read_text(encoding="utf-8").split("\n")[:-1])
@@ -111,7 +112,7 @@ def read(folder: Path) -> Columns:
         whole = all(arrays[name].shape == (size,) for name, size in sizes.items())
         if not whole or len(types) != meta["num_types"]:
             raise ValueError
-    except (OSError, ValueError, RecursionError, KeyError) as error:
+    except (OSError, InvalidData, ValueError, KeyError, TypeError) as error:
         raise InvalidData(
             f"expected a whole corpus in the cache folder {folder}, got a damaged one"
             f" ({type(error).__name__}); delete it and it is made again"

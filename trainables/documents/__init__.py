@@ -9,8 +9,10 @@ text that cannot be stored in a file (NUL, half of a surrogate pair).
 from trainables.documents.bounds import DocumentProblem as DocumentProblem
 from trainables.documents.files import file_text as file_text
 from trainables.documents.files import read_json as read_json
+from trainables.documents.files import read_written_json as read_written_json
 from trainables.documents.files import read_yaml as read_yaml
 from trainables.documents.json_text import parse_json as parse_json
+from trainables.documents.json_text import parse_written_json as parse_written_json
 from trainables.documents.lines import line_groups as line_groups
 from trainables.documents.lines import text_lines as text_lines
 from trainables.documents.quoting import one_line as one_line

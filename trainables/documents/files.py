@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from trainables.documents.bounds import MAX_BYTES, DocumentProblem, require_text
-from trainables.documents.json_text import parse_json
+from trainables.documents.json_text import parse_json, parse_written_json
 from trainables.documents.yaml_text import parse_yaml
 from trainables.errors import InvalidData
+
+_MAX_BYTES_WRITTEN = 1 << 30
 
 # What reading a damaged archive, compressed file or file of arrays raises.
 DAMAGED = (
@@ -75,6 +77,17 @@ def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
     except DocumentProblem as problem:
         said = "" if str(problem) == "expected JSON" else f": {problem}"
         raise InvalidData(f"expected JSON in {path}{_at(problem)}{said}") from None
+
+
+def read_written_json(path: Path) -> Any:
+    """The plain data in a JSON file that a program wrote: of any size, infinities and NaN included.
+
+    Raises: InvalidData where it is missing or damaged.
+    """
+    try:
+        return parse_written_json(file_text(path, max_bytes=_MAX_BYTES_WRITTEN))
+    except DocumentProblem:
+        raise InvalidData(f"expected JSON in {path}, got a damaged file") from None
 
 
 def _at(problem: DocumentProblem) -> str:

@@ -39,6 +39,20 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def parse_written_json(text: str) -> Any:
+    """The plain data of a JSON document that a program wrote, infinities and NaN included.
+
+    >>> parse_written_json('{"epsilon": Infinity}')
+    {'epsilon': inf}
+
+    Raises: DocumentProblem.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise DocumentProblem("expected JSON") from None
+
+
 def _require_depth(value: Any) -> None:
     level = [value]
     for _ in range(MAX_DEPTH):

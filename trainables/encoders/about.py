@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.documents import read_written_json
 from trainables.errors import InvalidData, InvalidInput
 
 if TYPE_CHECKING:
@@ -51,13 +52,13 @@ def read_about(name: str) -> About:
         allowed = ", ".join((*shipped(), "a folder that `sweep pretrain` made"))
         raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
     try:
-        fields = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        fields = read_written_json(place / ABOUT)
         found = About(
             place, dict(fields["model"]), dict(fields["card"]), tuple(map(int, fields["layers"]))
         )
         if fields["format"] != _FORMAT or not found.corpora or not found.layers:
             raise ValueError
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (InvalidData, ValueError, KeyError, TypeError):
         raise InvalidData(
             f"expected an encoder of format {_FORMAT} in {place}, got a damaged {ABOUT}"
         ) from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from trainables.documents import read_written_json
 from trainables.encoders import hub
 from trainables.encoders.about import read_about, shipped
 from trainables.errors import InvalidData, InvalidInput
@@ -159,10 +159,7 @@ def _json(file: Path, encoder: str) -> dict[str, Any]:
         raise InvalidData(
             f"expected model.encoder to be a folder with a {file.name}, got {encoder!r} without"
         )
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        found = None
+    found = read_written_json(file)
     if not isinstance(found, dict):
         raise InvalidData(f"expected an object of JSON in {file}, got a damaged file")
     return found

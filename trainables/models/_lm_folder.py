@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from trainables.config import SynthesisConfig
 from trainables.data.texts import Tokenizer
-from trainables.errors import InvalidInput
+from trainables.documents import read_written_json
+from trainables.errors import InvalidData, InvalidInput
 from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._lm_source import base_model, tokenizer_of
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_bpe
@@ -90,10 +91,7 @@ def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = load_file(str(folder / _WEIGHTS))
     except (OSError, ValueError, SafetensorError):
         raise InvalidInput(f"expected weights in {folder / _WEIGHTS}, got a damaged file") from None
-    try:
-        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        sizes = None
+    sizes = read_written_json(folder / _SIZES)
     if not isinstance(sizes, dict):
         raise InvalidInput(f"expected sizes in {folder / _SIZES}, got a damaged file")
     return tensors, sizes
@@ -125,8 +123,8 @@ def _refuse_another_base(folder: Path, model: nn.Module) -> None:
     if not file.is_file():  # an export from before the base was written down
         return
     try:
-        wanted = json.loads(file.read_text(encoding="utf-8"))["digest"]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        wanted = read_written_json(file)["digest"]
+    except (InvalidData, KeyError, TypeError):
         raise InvalidInput(f"expected the digest of the base in {file}, got none") from None
     if wanted != _digest(model):
         raise InvalidInput(

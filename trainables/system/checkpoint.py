@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.documents import read_written_json
 from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ def load(folder: Path) -> Checkpoint | None:
         if not place.exists():
             continue
         try:
-            state = json.loads((place / "state.json").read_text(encoding="utf-8"))
+            state = read_written_json(place / "state.json")
             tensors = load_file(str(place / "tensors.safetensors"))
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, InvalidData, ValueError) as error:
             raise InvalidData(f"expected a readable checkpoint in {place}, got {error}") from None
         return Checkpoint(tensors=tensors, state=state)
     return None

@@ -12,7 +12,8 @@ from trainables import catalogue
 from trainables.config import TrialConfig
 from trainables.data.pair_split import PairSplit, couples
 from trainables.data.pairs import PairCorpus
-from trainables.errors import TrialFailed
+from trainables.documents import read_written_json
+from trainables.errors import InvalidData, TrialFailed
 from trainables.generation import histogram
 from trainables.generation._material import Material
 from trainables.parse.function_types import function_types
@@ -93,8 +94,8 @@ def prompt_frequencies(
     kept = folder / _HISTOGRAM
     if checkpoint.is_there(folder):
         try:
-            read: dict[str, float] = json.loads(kept.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            read: dict[str, float] = read_written_json(kept)
+        except InvalidData:
             raise TrialFailed(
                 f"expected {_HISTOGRAM} beside the checkpoint, got none that reads: it is released"
                 " once, before the first epoch"

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.data.pairs import PairCorpus
+from trainables.documents import read_written_json
 from trainables.errors import InvalidData, InvalidInput
 from trainables.metrics import parsing as scores
 from trainables.metrics.parsing import ParseScores
@@ -128,9 +129,9 @@ def load_parser(folder: Path) -> Parser:
     Raises: InvalidData for a folder that holds none, or a damaged one.
     """
     try:
-        about = json.loads((folder / _FILES[0]).read_text(encoding="utf-8"))
+        about = read_written_json(folder / _FILES[0])
         tensors = load_file(str(folder / _FILES[1]))
-    except (OSError, ValueError, RecursionError, SafetensorError) as error:
+    except (OSError, InvalidData, ValueError, SafetensorError) as error:
         raise InvalidData(
             f"expected a saved parser ({' and '.join(_FILES)}) in {folder},"
             f" got {type(error).__name__}"
