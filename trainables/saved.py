@@ -81,7 +81,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             intent_separator=_SEPARATOR.validate_python(about.get("intent_separator")),
         )
         weights = load_file(str(place / _FILES[1]))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+    except (OSError, InvalidData, ValueError, KeyError, TypeError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
     for name in _ENCODERS:
         # The folder is enough, without an extra or the hub. A model of random weights has its own.

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import string
 import time
 import tracemalloc
@@ -21,6 +22,7 @@ from trainables.documents import (
     parse_json,
     parse_yaml,
     read_json,
+    read_written_json,
     read_yaml,
     shown,
     text_lines,
@@ -201,3 +203,15 @@ def test_lines_come_one_by_one_and_a_bad_one_is_itself_alone() -> None:
 def test_a_line_without_its_end_is_bounded_too(length: int) -> None:
     (only,) = text_lines(Trickle(b"x" * length), max_bytes=20)
     assert isinstance(only[1], DocumentProblem) == (length > 20)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5_000, "\0", "\ud800"])
+def test_a_damaged_file_of_a_program_is_one_problem(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(InvalidData, match=r"state\.json"):
+        read_written_json(path)
+    with pytest.raises(InvalidData, match="to be a file"):
+        read_written_json(tmp_path)
+    path.write_text('{"epsilon": Infinity}')
+    assert read_written_json(path) == {"epsilon": math.inf}
