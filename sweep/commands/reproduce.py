@@ -96,7 +96,7 @@ def table1(
             pairs,
             settings,
             leakage=leakage,
-            screen=run.Screen(console=console(stderr=True), quiet=as_json, address=address),
+            execution=run.Execution(console=console(stderr=True), quiet=as_json, address=address),
             output=to,
             say=lambda text: say(text, stderr=True),
         )

@@ -91,9 +91,11 @@ class Smoke(Part):
 
     corpora: tuple[str, ...]
     models: tuple[str, ...]
+    methods: tuple[str, ...]
     points: int = Field(ge=1)
     seeds: int = Field(ge=1)
     coarse_epochs: int = Field(ge=1)
+    leakage_seeds: int = Field(ge=2)
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
     resources: dict[str, Any] = Field(default_factory=dict)
     search: dict[str, Any] = Field(default_factory=dict)
@@ -175,22 +177,29 @@ def changed(
     """The table with what a command line changes; `assignments` by dotted paths of a config, of
     `resources` or of `search`.
     """
-    fixed: dict[str, Any] = {}
     if smoke:
-        short = table.smoke
-        seeds, points = seeds or short.seeds, points or short.points
-        fixed |= short.fixed
-        search = {**table.coarse.search, **short.search}
-        table = table.model_copy(
+        seeds, points = seeds or table.smoke.seeds, points or table.smoke.points
+        table = _shortened(table)
+    table = _with_fields(table, assignments or {})
+    return _with_counts(table, seeds=seeds, points=points, epochs=epochs)
+
+
+def _shortened(table: Table) -> Table:
+    """The table of the short version."""
+    short = table.smoke
+    coarse = {"epochs": short.coarse_epochs, "search": {**table.coarse.search, **short.search}}
+    methods = {"methods": short.methods}
+    return _with_fields(
+        table.model_copy(
             update={
                 "resources": short.resources,
-                "coarse": table.coarse.model_copy(
-                    update={"epochs": short.coarse_epochs, "search": search}
-                ),
+                "coarse": table.coarse.model_copy(update=coarse),
+                "leakage": table.leakage.model_copy(update={"seeds": short.leakage_seeds}),
+                "corpora": {n: c.model_copy(update=methods) for n, c in table.corpora.items()},
             }
-        )
-    fixed |= assignments or {}
-    return _with_counts(_with_fields(table, fixed), seeds=seeds, points=points, epochs=epochs)
+        ),
+        short.fixed,
+    )
 
 
 def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:

@@ -33,12 +33,13 @@ _GOES_ON = "every finished epoch is saved; the same `sweep reproduce` goes on"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Screen:
-    """Where a run is watched; `quiet` shows no table."""
+class Execution:
+    """Where trials run and are watched; `quiet` shows no live table."""
 
     console: Console
     quiet: bool = False
     address: str | None = None
+    function: str = runner.TRIAL_FUNCTION
 
 
 def at_hand(
@@ -74,7 +75,7 @@ def run_table(
     settings: Settings,
     *,
     leakage: bool,
-    screen: Screen,
+    execution: Execution,
     output: Path,
     say: Say,
 ) -> list[str]:
@@ -95,7 +96,7 @@ def run_table(
             say(f"{head}: has ended")
             continue
         say(head)
-        run_space(stage.space, settings, screen=screen, say=say)
+        run_space(stage.space, settings, execution=execution, say=say)
         records = collect.records_of(settings.home, stage)
         failed = sum(record.status is TrialStatus.FAILED for record in records)
         if failed:
@@ -105,7 +106,7 @@ def run_table(
     return problems
 
 
-def run_space(space: SearchSpace, settings: Settings, *, screen: Screen, say: Say) -> None:
+def run_space(space: SearchSpace, settings: Settings, *, execution: Execution, say: Say) -> None:
     """Start the sweep of a space, or go on with it where it has begun.
 
     Raises: as `runner.start` and `runner.resume`.
@@ -117,21 +118,21 @@ def run_space(space: SearchSpace, settings: Settings, *, screen: Screen, say: Sa
         interrupts.stopped_by(stop_asked),
     ):
         if (settings.home / name / "sweep.json").exists():
-            _resume(space, settings, screen, say)
+            _resume(space, settings, execution, say)
         else:
-            _start(space, settings, screen, say)
+            _start(space, settings, execution, say)
 
 
-def _start(space: SearchSpace, settings: Settings, screen: Screen, say: Say) -> None:
-    with preparing(screen.console, quiet=screen.quiet):
+def _start(space: SearchSpace, settings: Settings, execution: Execution, say: Say) -> None:
+    with preparing(execution.console, quiet=execution.quiet):
         prepared = prepare_space(space, settings=settings)
     require_trials(prepared.plan)
     for note in prepared.notes:
         say(note)
     with watching(
         space.name,
-        screen.console,
-        quiet=screen.quiet,
+        execution.console,
+        quiet=execution.quiet,
         num_expected=num_expected(prepared.space, prepared.plan),
         phase_of=partial(store.phase_of, settings.home, space.name),
     ) as watch:
@@ -139,22 +140,30 @@ def _start(space: SearchSpace, settings: Settings, screen: Screen, say: Say) -> 
             prepared,
             settings,
             command=["sweep", *sys.argv[1:]],
-            address=screen.address,
+            address=execution.address,
+            function=execution.function,
             watch=watch,
         )
 
 
-def _resume(space: SearchSpace, settings: Settings, screen: Screen, say: Say) -> None:
+def _resume(space: SearchSpace, settings: Settings, execution: Execution, say: Say) -> None:
     folder = store.open_sweep(settings.home, space.name)
     replace_space(folder, space, settings=settings, accept=True)
     with watching(
         space.name,
-        screen.console,
-        quiet=screen.quiet,
+        execution.console,
+        quiet=execution.quiet,
         num_expected=num_expected(folder.space(), folder.plan()),
         phase_of=partial(store.phase_of, settings.home, space.name),
     ) as watch:
-        runner.resume(folder, settings, address=screen.address, watch=watch, say=say)
+        runner.resume(
+            folder,
+            settings,
+            address=execution.address,
+            function=execution.function,
+            watch=watch,
+            say=say,
+        )
 
 
 def write(table: Table, pairs: Sequence[Pair], home: Path, output: Path) -> list[Path]:

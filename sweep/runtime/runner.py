@@ -28,7 +28,7 @@ from sweep.store.sweeps import SweepFolder
 from sweep.tracking.chosen import require_usable, with_traces
 from trainables.errors import InvalidInput
 
-_TRIAL_FUNCTION = "trainables.trial:run"
+TRIAL_FUNCTION = "trainables.trial:run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ def start(
     command: Sequence[str] = (),
     address: str | None = None,
     budget_total: float | None = None,
-    function: str = _TRIAL_FUNCTION,
+    function: str = TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
 ) -> Run:
     """Run a new sweep to its end.
@@ -107,7 +107,7 @@ def resume(
     *,
     take_up: Sequence[str] = (),
     address: str | None = None,
-    function: str = _TRIAL_FUNCTION,
+    function: str = TRIAL_FUNCTION,
     watch: Watch = lambda trial_id, progress: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
