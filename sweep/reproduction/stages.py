@@ -1,7 +1,8 @@
 """The stages of a table as ordinary search spaces. Pure: what runs, under which name.
 
-A stage's name ends with a digest of its settings, that is, of the ids of its configs without points
-and seeds. So other settings make another sweep, and more points or seeds extend the same one.
+A stage's name ends with a digest of its settings, those that all its trials share. So other
+settings make another sweep; more points, seeds or methods extend the same one, and rows are those of
+the trials that the present description has.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ def coarse(table: Table, pair: Pair, decay: str) -> Stage:
         {"name": point.name, "set": {**table.methods[method].fixed, **_at(decay, point)}}
         for point in wanted
     ]
-    kinds = [_with(base, table.methods[method].fixed, _decayed(decay))]
     return Stage(
         pair=pair,
         part=COARSE,
@@ -61,7 +61,6 @@ def coarse(table: Table, pair: Pair, decay: str) -> Stage:
             f"{TABLE}-{pair.name}-{COARSE}-{decay}",
             {"base": base, "variants": variants, "search": table.coarse.search},
             table=table,
-            kinds=kinds,
         ),
         methods={point.name: method for point in wanted},
         points={point.name: point for point in wanted},
@@ -95,10 +94,9 @@ def _of_methods(
     seeds: int,
 ) -> Stage:
     methods = {name: table.methods[name] for name in names}
-    variants, kinds, points = [], [], {}
+    variants, points = [], {}
     for method in methods.values():
         fixed = _fixed(method)
-        kinds.append(_with(base, fixed, _decayed(method.decay)))
         if method.decay is not None:
             point = best[method.decay]
             points[method.label] = point
@@ -112,7 +110,6 @@ def _of_methods(
             f"{TABLE}-{pair.name}-{part}",
             {"base": base, "variants": variants, "repeats": seeds},
             table=table,
-            kinds=kinds,
         ),
         methods={method.label: name for name, method in methods.items()},
         points=points,
@@ -179,17 +176,15 @@ def _with(fields: dict[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]
     return fields
 
 
-def _space(
-    name: str, document: dict[str, Any], *, table: Table, kinds: Iterable[dict[str, Any]]
-) -> SearchSpace:
-    """The space under a name that its settings determine. `kinds`: its trials without points."""
-    ids = [parse_config(own_fields(kind)[0]).id for kind in kinds]
-    search = document.get("search", {})
-    digest = hashlib.sha256(json.dumps([ids, search], sort_keys=True).encode()).hexdigest()[:6]
+def _space(name: str, document: dict[str, Any], *, table: Table) -> SearchSpace:
+    """The space under a name that its settings determine, defaults included."""
+    base, search = document["base"], document.get("search", {})
+    defaults = parse_config(own_fields(base)[0]).id
+    text = json.dumps([base, defaults, search], sort_keys=True)
     return spaces.parse(
         {
             **document,
-            "name": f"{name}-{digest}",
+            "name": f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}",
             "source": "Dupuy et al. 2021 (arXiv 2107.14586)",
             "resources": table.resources,
         }

@@ -81,6 +81,12 @@ def test_more_points_or_seeds_extend_the_same_sweeps(changes: dict[str, Any]) ->
     assert names(table(**changes)) == names(table())
 
 
+def test_another_row_extends_the_full_stage() -> None:
+    found = table()
+    rows = {n: m for n, m in found.methods.items() if n != "heads"}
+    assert names(found.model_copy(update={"methods": rows})) == names(found)
+
+
 def test_another_best_point_extends_the_full_stage() -> None:
     found = table()
     first, second = (
