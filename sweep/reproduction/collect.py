@@ -28,24 +28,26 @@ def records_of(home: Path, stage: Stage) -> list[TrialRecord]:
     """The trials of a stage that the present description has; empty where it has not begun."""
     if not (home / stage.name / "sweep.json").exists():
         return []
-    wanted = _ids(stage)
+    wanted = variants(stage)
     return [r for r in store.open_sweep(home, stage.name).records() if r.plan.id in wanted]
 
 
 def is_over(home: Path, stage: Stage) -> bool:
     """Whether every trial of the stage has a result, or is refused by its plan."""
     records = records_of(home, stage)
-    return len(records) == len(_ids(stage)) and not any(r.status.is_resumed for r in records)
+    return len(records) == len(variants(stage)) and not any(r.status.is_resumed for r in records)
 
 
 def has_ended(home: Path, stage: Stage) -> bool:
     """Whether no trial of the stage is still to run; failed ones do not count."""
     records = records_of(home, stage)
-    return len(records) == len(_ids(stage)) and not any(r.status.is_pending for r in records)
+    return len(records) == len(variants(stage)) and not any(r.status.is_pending for r in records)
 
 
-def _ids(stage: Stage) -> set[str]:
-    return {p.config.id for p in expand(stage.space).points if p.config is not None}
+def variants(stage: Stage) -> dict[str, str]:
+    """The variant of each trial's id; a trial keeps it where labels change."""
+    points = expand(stage.space).points
+    return {p.config.id: p.variant for p in points if p.config is not None}
 
 
 def best(records: Sequence[TrialRecord]) -> TrialRecord | None:
@@ -63,8 +65,9 @@ def rows(home: Path, stage: Stage) -> list[Row]:
         return []
     folder = store.open_sweep(home, stage.name)
     by_method: dict[str, list[TrialRecord]] = {}
+    labels = variants(stage)
     for record in records:
-        by_method.setdefault(stage.methods[record.plan.variant], []).append(record)
+        by_method.setdefault(stage.methods[labels[record.plan.id]], []).append(record)
     baseline = by_method.get(next(iter(stage.methods.values())), [])
     return [
         _row(folder, stage, label, by_method[method], baseline)

@@ -1,8 +1,8 @@
 """The stages of a table as ordinary search spaces. Pure: what runs, under which name.
 
 A stage's name ends with a digest of its settings, those that all its trials share. So other
-settings make another sweep; more points, seeds or methods extend the same one, and rows are those of
-the trials that the present description has.
+settings make another sweep; more points, seeds or methods extend the same one, and rows are of the
+trials that the present description has.
 """
 
 from __future__ import annotations

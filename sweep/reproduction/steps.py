@@ -59,7 +59,7 @@ def best_points(table: Table, pair: Pair, home: Path) -> dict[str, Point]:
         stage = stages.coarse(table, _searched(table, pair), decay)
         record = collect.best(collect.records_of(home, stage))
         if record is not None and collect.has_ended(home, stage):
-            found[decay] = stage.points[record.plan.variant]
+            found[decay] = stage.points[collect.variants(stage)[record.plan.id]]
     return found
 
 
@@ -68,9 +68,10 @@ def best_method(full: Stage, home: Path) -> str | None:
     if not collect.has_ended(home, full):
         return None
     searched = {label: method for label, method in full.methods.items() if label in full.points}
-    records = [r for r in collect.records_of(home, full) if r.plan.variant in searched]
+    labels = collect.variants(full)
+    records = [r for r in collect.records_of(home, full) if labels[r.plan.id] in searched]
     record = collect.best(records)
-    return None if record is None else searched[record.plan.variant]
+    return None if record is None else searched[labels[record.plan.id]]
 
 
 def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseRow]:
@@ -80,14 +81,14 @@ def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseR
         if step.decay is None:
             continue
         stage = stages.coarse(table, step.pair, step.decay)
-        records = collect.records_of(home, stage)
+        records, labels = collect.records_of(home, stage), collect.variants(stage)
         best = collect.best(records) if collect.has_ended(home, stage) else None
         found += [
             CoarseRow(
                 corpus=step.pair.corpus,
                 model=step.pair.model,
                 decay=step.decay,
-                point=stage.points[record.plan.variant],
+                point=stage.points[labels[record.plan.id]],
                 status=record.status.value,
                 epochs_done=record.epochs_done,
                 validation_ser=select.value(record, "validation_ser"),
