@@ -27,6 +27,7 @@ from trainables.data.batches import Loader
 from trainables.data.records import LabelSchema, Utterance
 from trainables.data.tokenization import Tokenization
 from trainables.documents import read_written_json
+from trainables.encoders.identity import ENCODER, require_encoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.old_configs import migrated_part
@@ -83,10 +84,14 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
         weights = load_file(str(place / _FILES[1]))
     except (OSError, InvalidData, ValueError, KeyError, TypeError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
+    encoder = getattr(config, "encoder", "scratch")
     for name in _ENCODERS:
         # The folder is enough, without an extra or the hub. A model of random weights has its own.
-        if (place / name).is_dir() and getattr(config, "encoder", "scratch") != "scratch":
+        if (place / name).is_dir() and encoder != "scratch":
             config = config.model_copy(update={"encoder": str(place / name)})
+    # The encoder in an export is a copy, which its manifest covers.
+    if getattr(config, "encoder", "scratch") == encoder:
+        require_encoder(encoder, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)
     model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
     try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -89,11 +90,13 @@ def train(
     folder: Path | None,
     comm: Communicator,
     report: Callable[[EpochReport], bool],
+    facts: Mapping[str, str] = MappingProxyType({}),
 ) -> Trained:
     """Train for `epochs` epochs, or until `report` (called on rank 0) returns False.
 
     Resumes from the checkpoint in `folder` where there is one, and reports its last epoch once more
-    so that permission for the next is checked again. `folder` None keeps nothing.
+    so that permission for the next is checked again. `folder` None keeps nothing. `facts` are kept
+    in the checkpoint's state.
     """
     history: list[dict[str, float]] = []
     seconds: list[float] = []
@@ -128,7 +131,8 @@ def train(
                 state = learner.model.state_dict()
                 best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
         if folder is not None and comm.rank == 0:
-            checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epochs))
+            snapshot = _snapshot(learner, best, history, seconds, best_epochs, facts)
+            checkpoint.save(folder, snapshot)
         go_on = _ask(report, history, seconds, comm)
     learner.model.load_state_dict(best)
     return Trained(
@@ -162,6 +166,7 @@ def _snapshot(
     history: list[dict[str, float]],
     seconds: list[float],
     best_epochs: dict[str, int],
+    facts: Mapping[str, str],
 ) -> checkpoint.Checkpoint:
     """The state from which another process can resume after the last epoch."""
     parts = {
@@ -173,6 +178,7 @@ def _snapshot(
         "history": history,
         "epoch_seconds": seconds,
         "best_epochs": best_epochs,
+        **facts,
     }
     tensors = {
         f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()

@@ -3,9 +3,11 @@ the fixed encoder of `features` as its folder."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
+
+from trainables.documents import read_written_json
+from trainables.encoders.identity import ENCODER, require_encoder
 
 FOLDER = "transformers"
 FIXED = "encoder"
@@ -17,9 +19,12 @@ def write_encoder(model_folder: Path) -> Path | None:
     starts from; None for other models.
 
     Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
+
+    Raises: InvalidInput where the encoder is another than the one that `model.json` names.
     """
-    about = json.loads((model_folder / "model.json").read_text(encoding="utf-8"))
+    about = read_written_json(model_folder / "model.json")
     name, encoder = about["model"]["name"], about["model"].get("encoder", "scratch")
+    require_encoder(encoder, about.get(ENCODER, ""), where=model_folder / "model.json")
     if name != "bert":
         if encoder == "scratch":
             return None

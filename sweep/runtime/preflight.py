@@ -15,7 +15,10 @@ from sweep.runtime.events import RunSettings
 from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
 from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import SweepFolder
 from trainables import goals
+from trainables.encoders.identity import ENCODER, require_encoder
+from trainables.system import checkpoint
 
 
 def require_executor(space: SearchSpace, address: str | None) -> None:
@@ -58,6 +61,19 @@ def require_room(
         writes=(settings.home, settings.cache_dir),
         reads=(settings.data_dir,),
     )
+
+
+def require_encoders(folder: SweepFolder, trials: Sequence[PlannedTrial]) -> None:
+    """Refuse to continue a trial with another encoder than the one that it began with.
+
+    Raises: InvalidInput; InvalidData for a checkpoint that cannot be read.
+    """
+    for trial in trials:
+        place = folder.trial_folder(trial.id)
+        digest = str(checkpoint.state_of(place).get(ENCODER, ""))
+        if digest:
+            encoder = getattr(trial.config.model, "encoder", "scratch")
+            require_encoder(encoder, digest, where=place / "checkpoint")
 
 
 def workers(packing: Packing, trial: PlannedTrial) -> int:

@@ -135,6 +135,7 @@ def resume(
         )
         return Run(folder=folder, tracking_problem=problem)
     waiting = [*(r.plan for r in folder.records() if r.status.is_resumed), *stopped]
+    preflight.require_encoders(folder, waiting)
     for record in folder.records(running=False):
         watch(record.plan.id, progress_of(record))
     space = folder.space()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import save_file
 
@@ -16,7 +17,9 @@ from trainables import saved
 from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.corpus import open_corpus
-from trainables.encoders.fixed_source import encoder_digest, source_of
+from trainables.encoders.fixed_source import source_of
+from trainables.encoders.identity import encoder_digest
+from trainables.errors import InvalidInput
 from trainables.models.features import build
 
 
@@ -93,3 +96,27 @@ def test_heads_over_an_encoder_of_the_hub(tmp_path: Path) -> None:
     ours = saved.SavedModel(model=model.eval(), config=config, schema=corpus.schema).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
     assert "RoBERTa, 3 layers of width 24, licence apache-2.0" in found.model.provenance
+
+
+def test_a_model_is_not_loaded_with_another_encoder(tmp_path: Path) -> None:
+    hub, place = tmp_path / "hub", tmp_path / "model"
+    family_folders.write(hub, "roberta")
+    config = model_part(name="features", encoder=str(hub), prior="none")
+    place.mkdir()
+    save_file(
+        dict(build(config, schema=SCHEMA, seed=0).state_dict()), str(place / "weights.safetensors")
+    )
+    about = {
+        "model": config.model_dump(mode="json"),
+        "intents": SCHEMA.intents,
+        "slots": SCHEMA.slots,
+        "schema_source": SCHEMA.source,
+        "encoder_digest": encoder_digest(str(hub)),
+    }
+    (place / "model.json").write_text(json.dumps(about))
+    saved.load(place)
+    (hub / "config.json").write_text((hub / "config.json").read_text() + " ")
+    for load in (saved.load, write_encoder):
+        with pytest.raises(InvalidInput, match=r"expected model\.encoder=.* got another \("):
+            load(place)
+    assert sorted(path.name for path in place.iterdir()) == ["model.json", "weights.safetensors"]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from trainables.config import parse
-from trainables.result import TrialResult
+from trainables.encoders.identity import ENCODER, encoder_digest
+from trainables.result import EpochReport, TrialResult
+from trainables.system import checkpoint
 from trainables.system.communication import Alone
 from trainables.trial import run
 
@@ -60,3 +62,21 @@ def test_without_names_nothing_is_known_before(tmp_path: Path) -> None:
     found = trial(tmp_path, prior="none")
     assert "ser_before_training" not in found.metrics
     assert not any("labels' names" in what for what in found.privacy["public"])
+
+
+def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path) -> None:
+    def interrupt(report: EpochReport) -> bool:
+        raise InterruptedError
+
+    config = parse({**FIELDS, "privacy": {**FIELDS["privacy"], "noise_multiplier": 5.0}})
+    place = tmp_path / "trial"
+    with pytest.raises(InterruptedError):
+        run(
+            config,
+            folder=place,
+            comm=Alone(),
+            report=interrupt,
+            data_dir=tmp_path,
+            cache_dir=tmp_path / "cache",
+        )
+    assert checkpoint.state_of(place)[ENCODER] == encoder_digest("small") != ""

@@ -69,14 +69,6 @@ def source_of(name: str) -> FixedSource:
     )
 
 
-def encoder_digest(name: str) -> str:
-    """SHA-256 of the files of the encoder of that name; empty for "scratch"."""
-    if name == "scratch":
-        return ""
-    about = about_of(name)
-    return public_encoder(name).digest() if about is None else folder.digest_of(about.place)
-
-
 def _own(name: str) -> FixedSource:
     found = folder.read(name)
     fields = model_part(**found.model)

@@ -13,7 +13,6 @@ A folder contains no private data; it is made from the public corpora that the c
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from trainables.encoders import tensors
 from trainables.encoders.about import ABOUT, read_about, write_about
+from trainables.encoders.identity import digest_of
 from trainables.encoders.moments import MOMENTS, load_moments, save_moments
 from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
@@ -99,14 +99,3 @@ def read(name: str) -> EncoderFolder:
     return EncoderFolder(
         place, model, about.card, weights, about.layers, moments, names, digest_of(place)
     )
-
-
-def digest_of(place: Path) -> str:
-    """SHA-256 of all files by name and content, those written by `transformers` included."""
-    found = hashlib.sha256()
-    for file in sorted(place.iterdir()):
-        if file.is_file() and not file.name.startswith("."):
-            found.update(file.name.encode())
-            with file.open("rb") as content:
-                found.update(hashlib.file_digest(content, "sha256").digest())
-    return found.hexdigest()

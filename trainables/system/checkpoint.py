@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 _CURRENT = "checkpoint"
+_STATE = "state.json"
 _PREVIOUS = f".{_CURRENT}.previous"  # the only copy between the two renames of `save`
 
 
@@ -66,7 +67,7 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
     fresh.mkdir(mode=0o700)
     tensors = {name: tensor.detach().contiguous() for name, tensor in checkpoint.tensors.items()}
     save_file(tensors, str(fresh / "tensors.safetensors"))
-    (fresh / "state.json").write_text(json.dumps(checkpoint.state), encoding="utf-8")
+    (fresh / _STATE).write_text(json.dumps(checkpoint.state), encoding="utf-8")
     for file in fresh.iterdir():
         _flush(file)
 
@@ -76,24 +77,39 @@ def is_there(folder: Path) -> bool:
     return any(folder.glob(f"{_CURRENT}*")) or (folder / _PREVIOUS).exists()
 
 
+def state_of(folder: Path) -> dict[str, Any]:
+    """The state of the checkpoint of `folder`, without its tensors; empty without a checkpoint.
+
+    Raises: InvalidData where it cannot be read.
+    """
+    place = _place(folder)
+    state = {} if place is None else read_written_json(place / _STATE)
+    if not isinstance(state, dict):
+        raise InvalidData(f"expected a readable checkpoint in {place}, got a damaged {_STATE}")
+    return state
+
+
 def load(folder: Path) -> Checkpoint | None:
     """The checkpoint of `folder`; None without one.
 
     Raises: InvalidData where its files cannot be read.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    for name in (_CURRENT, _PREVIOUS):
-        place = folder / name
-        if not place.exists():
-            continue
-        try:
-            state = read_written_json(place / "state.json")
-            tensors = load_file(str(place / "tensors.safetensors"))
-        except (OSError, InvalidData, ValueError) as error:
-            raise InvalidData(f"expected a readable checkpoint in {place}, got {error}") from None
-        return Checkpoint(tensors=tensors, state=state)
-    return None
+    place = _place(folder)
+    if place is None:
+        return None
+    try:
+        tensors = load_file(str(place / "tensors.safetensors"))
+        return Checkpoint(tensors=tensors, state=state_of(folder))
+    except (OSError, InvalidData, ValueError, SafetensorError) as error:
+        raise InvalidData(f"expected a readable checkpoint in {place}, got {error}") from None
+
+
+def _place(folder: Path) -> Path | None:
+    found = (folder / name for name in (_CURRENT, _PREVIOUS))
+    return next((place for place in found if place.exists()), None)
 
 
 def remove(folder: Path) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
-from trainables.encoders.fixed_source import encoder_digest
+from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -51,6 +51,7 @@ def run(
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
+    encoder = encoder_digest(getattr(config.model, "encoder", "scratch"))
     before = _begin(setup, folder)
     clock.end("prepare")
     trained = train(
@@ -60,6 +61,7 @@ def run(
         folder=folder,
         comm=comm,
         report=report,
+        facts={ENCODER: encoder},
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
@@ -75,7 +77,7 @@ def run(
     clock.end("evaluate", without=leakage.shadow_seconds)
     summary = spent(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:
-        save_model(setup, folder / "model")
+        save_model(setup, folder / "model", encoder=encoder)
         evidence.write_counts(folder, setup.split.test, counts)
     best = trained.history[trained.best_epoch - 1]
     return result(
@@ -202,8 +204,10 @@ def _public(setup: Setup) -> list[str]:
     return [*found, f"the starting weights ({setup.model.provenance})"]
 
 
-def save_model(setup: Setup, folder: Path) -> None:
-    """Write weights as safetensors and the description for building the model, as JSON."""
+def save_model(setup: Setup, folder: Path, *, encoder: str) -> None:
+    """Write weights as safetensors and the description for building the model, as JSON. `encoder`
+    is the digest of the encoder that it was trained with.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tensors = {
         name: tensor.detach().cpu().contiguous().clone()
@@ -222,6 +226,6 @@ def save_model(setup: Setup, folder: Path) -> None:
         "tokenize": schema.tokenize,
         "intent_separator": schema.intent_separator,
         "provenance": setup.model.provenance,
-        "encoder_digest": encoder_digest(getattr(setup.config.model, "encoder", "scratch")),
+        ENCODER: encoder,
     }
     (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")

@@ -19,6 +19,7 @@ from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
 from trainables.errors import InvalidInput
+from trainables.system import checkpoint
 
 STOPPED = "stopped by the scheduler"
 
@@ -128,3 +129,14 @@ def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
     assert "expected the checkpoint after epoch 1 to go on from, got none" in str(record.reason)
     assert (place / "trained.txt").read_text() == before
     assert _paid(stopped, loser) == [(1, 0, 1), (2, 1, 2)]
+
+
+def test_a_trial_is_not_continued_with_another_encoder(stopped: SweepFolder) -> None:
+    loser = stopped.plan().trials[1].id
+    kept = checkpoint.Checkpoint(tensors={}, state={"encoder_digest": "0" * 64})
+    checkpoint.save(stopped.trial_folder(loser), kept)
+    before = _paid(stopped, loser)
+    with pytest.raises(InvalidInput, match=r"model\.encoder=scratch as .* \(SHA-256 0{12}\), got"):
+        _resume(stopped, loser)
+    assert _paid(stopped, loser) == before
+    assert stopped.records()[1].status == "stopped"
