@@ -81,6 +81,11 @@ class Trained:
         """The best epoch of the part that was trained last."""
         return max(self.best_epochs.values())
 
+    @property
+    def best(self) -> dict[str, float]:
+        """The figures of that epoch."""
+        return self.history[self.best_epoch - 1]
+
 
 def train(
     learner: Learner,
@@ -95,8 +100,7 @@ def train(
     """Train for `epochs` epochs, or until `report` (called on rank 0) returns False.
 
     Resumes from the checkpoint in `folder` where there is one, and reports its last epoch once more
-    so that permission for the next is checked again. `folder` None keeps nothing. `facts` are kept
-    in the checkpoint's state.
+    so that permission for the next is checked again. Checkpoints have `facts`; `folder` None: none.
     """
     history: list[dict[str, float]] = []
     seconds: list[float] = []
@@ -131,8 +135,7 @@ def train(
                 state = learner.model.state_dict()
                 best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
         if folder is not None and comm.rank == 0:
-            snapshot = _snapshot(learner, best, history, seconds, best_epochs, facts)
-            checkpoint.save(folder, snapshot)
+            checkpoint.save(folder, _snapshot(learner, best, history, seconds, best_epochs, facts))
         go_on = _ask(report, history, seconds, comm)
     learner.model.load_state_dict(best)
     return Trained(

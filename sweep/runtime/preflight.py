@@ -63,17 +63,20 @@ def require_room(
     )
 
 
-def require_encoders(folder: SweepFolder, trials: Sequence[PlannedTrial]) -> None:
-    """Refuse to continue a trial with another encoder than the one that it began with.
+def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:
+    """The trials that a resume continues, `stopped` included, each with the encoder that it began
+    with.
 
-    Raises: InvalidInput; InvalidData for a checkpoint that cannot be read.
+    Raises: InvalidInput for another encoder; InvalidData for a checkpoint that cannot be read.
     """
-    for trial in trials:
+    waiting = [*(r.plan for r in folder.records() if r.status.is_resumed), *stopped]
+    for trial in waiting:
         place = folder.trial_folder(trial.id)
         digest = str(checkpoint.state_of(place).get(ENCODER, ""))
         if digest:
             encoder = getattr(trial.config.model, "encoder", "scratch")
             require_encoder(encoder, digest, where=place / "checkpoint")
+    return waiting
 
 
 def workers(packing: Packing, trial: PlannedTrial) -> int:

@@ -123,6 +123,7 @@ def resume(
     settings = with_traces(settings, folder.name)
     away = partial(_say_away, say)
     stopped = continuation.require_stopped(folder, take_up)
+    waiting = preflight.with_their_encoders(folder, stopped)
     if folder.space().search.is_private_selection:
         problem = selection.resume(
             folder,
@@ -134,8 +135,6 @@ def resume(
             watch=watch,
         )
         return Run(folder=folder, tracking_problem=problem)
-    waiting = [*(r.plan for r in folder.records() if r.status.is_resumed), *stopped]
-    preflight.require_encoders(folder, waiting)
     for record in folder.records(running=False):
         watch(record.plan.id, progress_of(record))
     space = folder.space()

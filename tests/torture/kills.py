@@ -42,7 +42,7 @@ VICTIMS = {
     },
 }
 TURNS = ("local", "local", "local", "gang")
-_MOST_RUNS = 4  # of one sweep that are ended, before it is let go on to its end
+_MOST_RUNS = {"local": 8, "gang": 4}  # of one sweep that are ended, before it may end by itself
 _PATIENCE_SECONDS = 1_500.0  # of a machine that does much else
 _WAY_ON = f"`sweep resume {SPACE}`"
 _ANEW = "the same command"
@@ -180,7 +180,7 @@ class Killed:
             if self.num_epochs() >= wanted and self._found(victim, process) is not None:
                 time.sleep(moment.seconds)
                 return True
-            time.sleep(0.2)
+            time.sleep(0.05 if victim == "driver" else 0.2)
         return False
 
     def _found(
@@ -271,7 +271,7 @@ def draw_victims(draw: random.Random, executor: str) -> list[str]:
 def draw_moment(draw: random.Random) -> Moment:
     """Three of ten moments are near the start, the others after some epochs."""
     early = draw.random() < 0.3
-    return Moment(0 if early else draw.randint(1, 6), draw.uniform(0.0, 8.0 if early else 1.0))
+    return Moment(0 if early else draw.randint(1, 3), draw.uniform(0.0, 8.0 if early else 0.3))
 
 
 def one(work: Path, executor: str, seed: int, tally: Tally, expected: dict[str, Figures]) -> None:
@@ -283,7 +283,7 @@ def one(work: Path, executor: str, seed: int, tally: Tally, expected: dict[str, 
         expected[executor] = whole.figures()
     draw = random.Random(seed)
     killed = Killed(work / f"{executor}-{seed}", executor=executor, tally=tally, how=how)
-    for _ in range(draw.randint(1, _MOST_RUNS)):
+    for _ in range(draw.randint(2, _MOST_RUNS[executor])):
         victims = draw_victims(draw, executor)
         if not killed.run_and_kill(victims, [draw_moment(draw) for _ in victims]):
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
+from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
@@ -49,6 +51,11 @@ class Setup:
     comm: Communicator
     start: dict[str, Tensor]
     key: SecretKey
+
+    @cached_property
+    def made_of(self) -> dict[str, str]:
+        """The digest of the encoder's files, for the checkpoint and the saved model."""
+        return {ENCODER: encoder_digest(getattr(self.config.model, "encoder", "scratch"))}
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`."""

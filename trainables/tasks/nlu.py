@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
-from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -51,7 +50,6 @@ def run(
     """See `trainables.trial.run`."""
     clock = Clock(folder, leads=comm.rank == 0)
     setup = prepare(config, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    encoder = encoder_digest(getattr(config.model, "encoder", "scratch"))
     before = _begin(setup, folder)
     clock.end("prepare")
     trained = train(
@@ -61,7 +59,7 @@ def run(
         folder=folder,
         comm=comm,
         report=report,
-        facts={ENCODER: encoder},
+        facts=setup.made_of,
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
@@ -77,9 +75,8 @@ def run(
     clock.end("evaluate", without=leakage.shadow_seconds)
     summary = spent(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:
-        save_model(setup, folder / "model", encoder=encoder)
+        save_model(setup, folder / "model")
         evidence.write_counts(folder, setup.split.test, counts)
-    best = trained.history[trained.best_epoch - 1]
     return result(
         config,
         trained,
@@ -90,7 +87,7 @@ def run(
             **before,
             "epsilon_paper": summary.epsilon_paper,
             "duplicates_dropped": float(setup.corpus.num_duplicates),
-            **{name: value for name, value in best.items() if name.startswith(VALIDATION)},
+            **{name: value for name, value in trained.best.items() if name.startswith(VALIDATION)},
         },
         seconds={
             **clock.seconds,
@@ -204,10 +201,8 @@ def _public(setup: Setup) -> list[str]:
     return [*found, f"the starting weights ({setup.model.provenance})"]
 
 
-def save_model(setup: Setup, folder: Path, *, encoder: str) -> None:
-    """Write weights as safetensors and the description for building the model, as JSON. `encoder`
-    is the digest of the encoder that it was trained with.
-    """
+def save_model(setup: Setup, folder: Path) -> None:
+    """Write weights as safetensors and the description for building the model, as JSON."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tensors = {
         name: tensor.detach().cpu().contiguous().clone()
@@ -226,6 +221,6 @@ def save_model(setup: Setup, folder: Path, *, encoder: str) -> None:
         "tokenize": schema.tokenize,
         "intent_separator": schema.intent_separator,
         "provenance": setup.model.provenance,
-        ENCODER: encoder,
+        **setup.made_of,
     }
     (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")
