@@ -55,7 +55,7 @@ docs: $(BIN)/.installed-dev  ## the documentation as a site in build/site, every
 	$(BIN)/mkdocs build --strict --config-file .ci/mkdocs.yml
 
 bench: $(BIN)/.installed-dev  ## the benchmarks behind the README's figures (long)
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/*.py benchmarks/*/*.py; do $(BIN)/python $$script || exit 1; done
 
 mutants: $(BIN)/.installed-dev  ## put faults into the privacy core, MINUTES=10 of them; the tests must notice
 	$(BIN)/python -m tests.mutation watch

@@ -1,6 +1,6 @@
 """A function that public data lack, learnt from synthetic data (Mireshghallah et al. 2022, 5.4).
 
-    python benchmarks/synthesis_missing_function.py --function WeatherQueryApi [options]
+    python benchmarks/synthesis/missing_function.py --function WeatherQueryApi [options]
 
 Two trials, of one and of two stages, generate utterances at one epsilon from the private pairs, the
 function taken out of the public tenth (`synthesis.remove_function`); `tasks.adaptation` then trains

@@ -1,0 +1,76 @@
+"""What the clip norm does to the lengths of drawn texts."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tasks._pairs import tiny
+from trainables.config import TrialConfig
+from trainables.data.texts import EncodedTexts
+from trainables.generation._material import UTTERANCES
+from trainables.models._causal_lm import CausalLm
+from trainables.system.communication import Alone
+from trainables.tasks._synthesis_setup import prepare
+from trainables.training import train
+
+SHORT, SHARE = "yes", 0.2  # a record of one word, and its share of all records
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Records of one word among records of 36, which no model can guess."""
+    draw = random.Random(0)
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    for name, number in (("train", 300), ("test", 60)):
+        texts = [
+            SHORT if k % 5 == 0 else " ".join(draw.choice("bcdfghjk") for _ in range(36))
+            for k in range(number)
+        ]
+        lines = [json.dumps({"utterance": text, "lispress": "(f)"}) for text in texts]
+        (folder / f"pairs_{name}.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def _share_of_short(config: TrialConfig, folder: Path) -> float:
+    """The probability that the trained model draws the short record."""
+    setup = prepare(
+        config, comm=Alone(), folder=folder, data_dir=folder, cache_dir=folder / "cache"
+    )
+    train(
+        setup,
+        epochs=config.training.epochs,
+        seed=0,
+        folder=None,
+        comm=Alone(),
+        report=lambda epoch: True,
+    )
+    model = setup.model[UTTERANCES].eval()
+    assert isinstance(model, CausalLm)
+    texts = EncodedTexts([SHORT], setup.source.tokenizer, max_tokens=config.synthesis.max_tokens)
+    return math.exp(-model.losses(texts.batch(np.array([0]))).item())
+
+
+@pytest.mark.parametrize(("bound", "low", "high"), [(0.01, 0.33, 1.0), (30.0, 0.1, 0.28)])
+def test_a_bound_below_every_norm_draws_short_records_too_often(
+    place: Path, tmp_path: Path, bound: float, low: float, high: float
+) -> None:
+    """A record's gradient grows with its length. Where each is scaled to one norm, what a long
+    record says of its first token weighs less than what a short one says. No noise is added.
+    """
+    changes = {
+        "privacy.noise_multiplier": 0.0,
+        "privacy.max_grad_norm": bound,
+        "privacy.reproducible_noise": True,  # one draw of batches
+        "training.epochs": 30,
+        "training.expected_batch_size": 30,
+        "synthesis.pretrain_epochs": 0,
+    }
+    found = _share_of_short(tiny(place, **changes), tmp_path)
+    assert low < found < high, (found, SHARE)
