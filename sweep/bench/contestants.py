@@ -76,23 +76,29 @@ class SkippedEngine(Exception):
 
 
 class SameBatches:
-    """A sampler whose step t has the same records for every engine: this worker's share."""
+    """A sampler whose step t has the same records for every engine: this process' share, in a unit
+    each or in one for each of its logical workers.
+    """
 
-    def __init__(self, batches: list[np.ndarray], *, per_record: bool) -> None:
+    def __init__(
+        self, batches: list[np.ndarray], *, per_record: bool, num_workers: int = 1
+    ) -> None:
         self._batches = batches
         self._per_record = per_record
+        self._num_workers = num_workers
 
     def draw(self, epoch: int, step: int) -> Draw:
-        """Step `step`'s records, one unit each or one unit in all."""
+        """Step `step`'s records."""
         records = self._batches[step % len(self._batches)]
         size = len(records)
-        units = np.arange(size) if self._per_record else np.zeros(size, dtype=np.int64)
-        num_units = size if self._per_record else 1
+        worker = np.arange(size) * self._num_workers // size
+        units = np.arange(size) if self._per_record else worker
+        num_units = size if self._per_record else self._num_workers
         return Draw(
             records=records,
             unit=units,
             sizes=np.bincount(units, minlength=num_units).astype(np.int64),
-            worker=np.zeros(num_units, dtype=np.int64),
+            worker=worker if self._per_record else np.arange(num_units),
             num_drawn=size,
         )
 
@@ -162,7 +168,11 @@ class Arena:
                 precision=config.training.precision,
                 key=public_key(0, "benchmark"),
                 comm=self.comm,
-                sampler=SameBatches(self.batches, per_record=mechanism.microbatch_size == 1),
+                sampler=SameBatches(
+                    self.batches,
+                    per_record=mechanism.microbatch_size == 1,
+                    num_workers=mechanism.num_workers // self.spec.workers,
+                ),
             ),
         )
         per_epoch = mechanism.steps_in(0)

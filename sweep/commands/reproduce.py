@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +47,7 @@ def register(app: typer.Typer) -> None:
     reproduce = typer.Typer(help="Run the tables of Dupuy et al. 2021 again.")
     app.add_typer(reproduce, name="reproduce")
     reproduce.command("table1")(table1)
+    reproduce.command("table2")(table2)
 
 
 def table1(
@@ -74,8 +76,7 @@ def table1(
     from sweep.settings import from_environment
     from trainables.errors import TrialFailed
 
-    given = os.environ if home is None else {**os.environ, "SWEEP_HOME": str(home)}
-    settings = from_environment(given, tracking=tracking)
+    settings = from_environment(_environment(home), tracking=tracking)
     table = description.changed(
         description.read("table1"),
         smoke=smoke,
@@ -108,3 +109,68 @@ def table1(
         say(f"written: {', '.join(str(path) for path in written)}")
     if problems:
         raise TrialFailed("; ".join(problems))
+
+
+def table2(
+    data: _Data = [],  # noqa: B006  typer copies it
+    model: _Model = [],  # noqa: B006
+    workers: Annotated[
+        list[int], typer.Option("--workers", min=1, help="Only this N (repeat it).")
+    ] = [],  # noqa: B006
+    records: Annotated[
+        int | None,
+        typer.Option(min=1_000, help="Utterances of each made corpus; default: 100,000."),
+    ] = None,
+    available: _Available = False,
+    show: _Show = False,
+    home: _Home = None,
+    output: _Output = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Seconds an epoch of SGD, eDP-SGD and DP-SGD, by logical workers (table 2).
+
+    From a few measured steps of each; a row that has been measured is kept.
+    """
+    from sweep.bench.rounds import rounds
+    from sweep.reproduction import description, timing
+    from sweep.reproduction import table2 as layout
+    from sweep.reproduction.run import missing_data, write_texts
+    from sweep.settings import from_environment
+
+    settings = from_environment(_environment(home))
+    wanted = timing.read(records=records)
+    description.require_known("data", data, wanted.corpora)
+    description.require_known("model", model, wanted.models)
+    corpora = list(dict.fromkeys(data or wanted.corpora))
+    to = output or settings.home / "reproduction"
+    fields = {name: wanted.corpora[name].data for name in corpora}
+    missing = [] if show else missing_data(fields, settings, available=available)
+    if missing:
+        say(f"left out, not at hand: {', '.join(missing)}", stderr=True)
+    wanted = wanted.model_copy(update={"workers": tuple(workers) or wanted.workers})
+    specs = timing.specs(
+        wanted,
+        [name for name in corpora if name not in missing],
+        list(dict.fromkeys(model or wanted.models)),
+        settings,
+    )
+    if not show:
+        timing.run(
+            specs,
+            to,
+            measure=lambda spec: rounds(spec, say=lambda _: None),
+            say=lambda text: say(text, stderr=True),
+        )
+    found = timing.rows(specs, to)
+    texts = {"table2.md": layout.markdown(wanted, found), "table2.csv": layout.csv_text(found)}
+    written = write_texts(to, texts)
+    if as_json:
+        document = {"rows": layout.plain(found), "written": [str(path) for path in written]}
+        print_json("reproduce table2", document)
+        return
+    typer.echo(texts["table2.md"])
+    say(f"written: {', '.join(str(path) for path in written)}")
+
+
+def _environment(home: Path | None) -> Mapping[str, str]:
+    return os.environ if home is None else {**os.environ, "SWEEP_HOME": str(home)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -16,6 +16,7 @@ from search_spaces.paths import set_path
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 
+P = TypeVar("P", bound=Part)
 _OTHER_THAN_TRIALS = ("search", "resources")
 
 
@@ -150,8 +151,13 @@ def read(name: str) -> Table:
 
     Raises: InvalidInput for its first problem.
     """
+    return parse(document_of(name))
+
+
+def document_of(name: str) -> dict[str, Any]:
+    """The shipped description as plain data."""
     folder = resources.files("search_spaces").joinpath("reproduction")
-    return parse(mapping_in(Path(str(folder.joinpath(f"{name}.yaml")))))
+    return mapping_in(Path(str(folder.joinpath(f"{name}.yaml"))))
 
 
 def parse(document: dict[str, Any]) -> Table:
@@ -159,8 +165,16 @@ def parse(document: dict[str, Any]) -> Table:
 
     Raises: InvalidInput for its first problem.
     """
+    return validated(Table, document)
+
+
+def validated(kind: type[P], document: dict[str, Any]) -> P:
+    """Plain data as a part of a description.
+
+    Raises: InvalidInput for its first problem.
+    """
     try:
-        return Table.model_validate(document)
+        return kind.model_validate(document)
     except ValidationError as error:
         raise InvalidInput(first_problem(error)) from None
 
@@ -240,12 +254,8 @@ def pairs(
 
     Raises: InvalidInput for a name that the table has not.
     """
-    for option, given, known in (("data", corpora, table.corpora), ("model", models, table.models)):
-        for name in given:
-            if name not in known:
-                raise InvalidInput(
-                    f"expected --{option} to be one of {', '.join(known)}, got {name}"
-                )
+    require_known("data", corpora, table.corpora)
+    require_known("model", models, table.models)
     if smoke:
         corpora, models = corpora or table.smoke.corpora, models or table.smoke.models
     wanted = corpora or [name for name, each in table.corpora.items() if each.by_default]
@@ -258,3 +268,10 @@ def pairs(
     if not found:
         raise InvalidInput(f"expected --data and --model to name a pair, got {', '.join(corpora)}")
     return found
+
+
+def require_known(option: str, given: Sequence[str], known: Iterable[str]) -> None:
+    """Raises: InvalidInput for a name that is not known."""
+    for name in given:
+        if name not in known:
+            raise InvalidInput(f"expected --{option} to be one of {', '.join(known)}, got {name}")

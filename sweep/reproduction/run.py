@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,26 +47,34 @@ def at_hand(
 ) -> tuple[list[Pair], list[str]]:
     """The pairs whose data can be read, and the names of corpora that are missing.
 
+    Raises: InvalidInput as `missing_data`.
+    """
+    needed = {pair.corpus: (pair.corpus, table.corpora[pair.corpus].points_of) for pair in pairs}
+    data = {
+        name: table.corpora[name].data
+        for name in dict.fromkeys(name for names in needed.values() for name in names if name)
+    }
+    missing = missing_data(data, settings, available=available)
+    found = [pair for pair in pairs if not set(needed[pair.corpus]) & set(missing)]
+    return found, missing
+
+
+def missing_data(
+    data: Mapping[str, dict[str, Any]], settings: Settings, *, available: bool
+) -> list[str]:
+    """The names of corpora that are not at hand; `data` has the fields of each.
+
     Raises: InvalidInput where one is missing, unless `available`, or where all are.
     """
-    needed = {
-        pair.corpus: {pair.corpus, table.corpora[pair.corpus].points_of or pair.corpus}
-        for pair in pairs
-    }
-    missing = {
-        name
-        for names in needed.values()
-        for name in names
-        if not is_at_hand(data_config(**table.corpora[name].data), settings)
-    }
-    found = [pair for pair in pairs if not needed[pair.corpus] & missing]
-    if missing and not (available and found):
-        more = "; --available runs the rest" if found else ""
+    missing = [n for n, fields in data.items() if not is_at_hand(data_config(**fields), settings)]
+    some = len(missing) < len(data)
+    if missing and not (available and some):
+        more = "; --available runs the rest" if some else ""
         raise InvalidInput(
-            f"expected the data of {', '.join(sorted(missing))} in {settings.data_dir}"
+            f"expected the data of {', '.join(missing)} in {settings.data_dir}"
             f" (SWEEP_DATA_DIR, see `sweep data list`), got none{more}"
         )
-    return found, sorted(missing)
+    return missing
 
 
 def run_table(
@@ -170,12 +178,17 @@ def write(table: Table, pairs: Sequence[Pair], home: Path, output: Path) -> list
     """Write `table1.md`, `table1.csv` and `table1_points.csv` of what has ended; their paths."""
     rows = steps.rows(table, pairs, home)
     coarse = steps.coarse_rows(table, pairs, home)
-    output.mkdir(parents=True, exist_ok=True, mode=0o700)
     texts = {
         "table1.md": table1.markdown(table, rows, coarse),
         "table1.csv": table1.csv_text(rows),
         "table1_points.csv": table1.csv_text(coarse),
     }
+    return write_texts(output, texts)
+
+
+def write_texts(output: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files of these names to a folder; their paths."""
+    output.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, text in texts.items():
         write_text(output / name, text)
     return [output / name for name in texts]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sweep.reproduction.description import Table
+from sweep.reproduction.layout import csv_of, grid
 from sweep.reproduction.rows import CoarseRow, Row
 from sweep.reproduction.stages import FULL, LEAKAGE
 from sweep.reproduction.statistics import Estimate
@@ -45,6 +44,8 @@ def markdown(
 
 
 def _paper_layout(table: Table, rows: Sequence[Row]) -> str:
+    if not rows:
+        return "No trial of a full stage has ended."
     methods = {name: each for name, each in table.methods.items() if each.decay is not None}
     heads = ["corpus", "model", "", "SGD SER", "SGD MIA"]
     for method in methods.values():
@@ -66,7 +67,7 @@ def _paper_layout(table: Table, rows: Sequence[Row]) -> str:
         paper = table.paper.get(corpus, {}).get(model, {})
         known = [f"{paper[name]:g}" if name in paper else "" for name in ("ser", "mia")]
         lines.append([corpus, model, "paper", *known, *[""] * (4 * len(methods))])
-    return _grid(heads, lines)
+    return grid(heads, lines)
 
 
 def _of(own: dict[str, Row], method: str, figure: str) -> Estimate | None:
@@ -96,7 +97,7 @@ def _every_row(rows: Sequence[Row]) -> str:
                 *(_log10(row.epsilon_paper), formats.epsilon(row.epsilon), _log10(row.epsilon)),
             ]
         )
-    return _grid(heads, lines)
+    return grid(heads, lines)
 
 
 def _coarse(rows: Sequence[CoarseRow]) -> str:
@@ -111,7 +112,7 @@ def _coarse(rows: Sequence[CoarseRow]) -> str:
         for row in rows
     ]
     heads = ["corpus", "model", "decay", "C", "z0", "tau", "status", "epochs", "validation SER", ""]
-    return _grid(heads, lines)
+    return grid(heads, lines)
 
 
 def _numbers(*values: float) -> tuple[str, ...]:
@@ -148,11 +149,6 @@ def _log10(epsilon: float | None) -> str:
     return formats.log10(epsilon)
 
 
-def _grid(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
 def plain(row: Row | CoarseRow) -> dict[str, Any]:
     """A row as one level of plain data: intervals as `_low` and `_high`, the point as its parts."""
     found: dict[str, Any] = {}
@@ -173,10 +169,4 @@ _ESTIMATES = ("ser", "mia", "leakage", "ser_change", "mia_change", "leakage_chan
 
 def csv_text(rows: Sequence[Row] | Sequence[CoarseRow]) -> str:
     """The rows as CSV with a head; empty without rows. Infinity is `inf`."""
-    if not rows:
-        return ""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(plain(rows[0])), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(plain(row) for row in rows)
-    return out.getvalue()
+    return csv_of([plain(row) for row in rows])
