@@ -33,7 +33,9 @@ _Available = Annotated[
 _Show = Annotated[bool, typer.Option("--show", help="Run nothing: the table of what has ended.")]
 _Seeds = Annotated[int | None, typer.Option(min=1, help="Seeds of the full stage; default: 3.")]
 _Points = Annotated[int | None, typer.Option(min=1, help="Points a decay; default: 12 or 6.")]
-_Epochs = Annotated[int | None, typer.Option(min=1, help="Of the full stage; default: 30.")]
+_Epochs = Annotated[
+    int | None, typer.Option(min=1, help="Of the full stage; default: 16 (clc), 10 (bert).")
+]
 _Leakage = Annotated[
     bool, typer.Option("--leakage", help="Also RMIA and LiRA, on a split of coins.")
 ]
