@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import operator
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,8 +55,11 @@ class Group:
             return None
         if not all(math.isfinite(v) for v in values):
             return Spread(mean=math.inf, std=None, count=len(values))
-        std = statistics.stdev(values) if len(values) > 1 else None
-        return Spread(mean=statistics.fmean(values), std=std, count=len(values))
+        mean, count = math.fsum(values) / len(values), len(values)
+        # `statistics.stdev` adds fractions: ten times as long for a result of the same digits.
+        squares = math.fsum((v - mean) * (v - mean) for v in values)
+        std = math.sqrt(squares / (count - 1)) if count > 1 else None
+        return Spread(mean=mean, std=std, count=count)
 
     def middle(self, metric: str) -> TrialRecord:
         """The median trial by `metric`."""
@@ -125,19 +127,20 @@ def is_prior(record: TrialRecord) -> bool:
     return catalogue.kind_of("engines", record.plan.engine) == "prior"
 
 
+def priors(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The finished trials that read no private record. `prior_ratio` needs no others."""
+    return [record for record in records if is_prior(record) and record.status.is_finished]
+
+
 def prior_ratio(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
-    """The trial's headline figure over that at epsilon 0 on its data: of the finished trial without
-    training among `records`, of the same model where there is one, or what the trial itself found
-    before its first step; None without either, or of such a trial.
+    """The trial's headline figure over that at epsilon 0 on its data. The latter is that of the
+    finished prior among `records` on that data, of the same model where there is one, or the
+    trial's own figure before its first step. None without either, or for a prior.
     """
     if is_prior(record) or not record.plan.is_config:
         return None
     metric, config = headline([record]), record.plan.config
-    alike = [
-        r
-        for r in records
-        if is_prior(r) and r.status.is_finished and r.plan.config.data == config.data
-    ]
+    alike = [r for r in priors(records) if r.plan.config.data == config.data]
     alike.sort(key=lambda r: r.plan.config.model != config.model)
     before = [value(r, metric) for r in alike] + [value(record, f"{metric}_before_training")]
     reference = next((each for each in before if each), None)

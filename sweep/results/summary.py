@@ -11,14 +11,14 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 def summary(folder: SweepFolder) -> dict[str, Any]:
     """Every trial in the order of the plan, and the ids on the front."""
     records = folder.records()
-    baselines = select.baselines(records)
+    baselines, priors = select.baselines(records), select.priors(records)
     return {
         "name": folder.name,
         "folder": str(folder.path),
         "running": folder.is_running,
         **folder.about(),
         "trials": [
-            _trial(record, baselines) | {"ser_of_prior": select.prior_ratio(record, records)}
+            _trial(record, baselines) | {"ser_of_prior": select.prior_ratio(record, priors)}
             for record in records
         ],
         "front": [record.plan.id for record in select.front(records)],

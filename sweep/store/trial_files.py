@@ -54,10 +54,11 @@ class TrialFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._trials = path / "trials"
 
     def trial_folder(self, trial_id: str) -> Path:
         """The folder of a trial's files."""
-        return self.path / "trials" / trial_id
+        return self._trials / trial_id
 
     def epochs(self, trial_id: str) -> list[dict[str, Any]]:
         """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""

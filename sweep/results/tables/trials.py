@@ -103,7 +103,8 @@ def _figures(
     records: Sequence[TrialRecord], main: str, every: Sequence[TrialRecord]
 ) -> list[Column]:
     """Those of the shown `records`, over the baselines and the prior among `every` one."""
-    found, times = select.baselines(every), "×: times the baseline"
+    found, priors = select.baselines(every), select.priors(every)
+    times = "×: times the baseline"
 
     def column(metric: str, *, worth: int, legend: str = "") -> Column:
         cells = [_cell(record, metric) for record in records]
@@ -123,7 +124,7 @@ def _figures(
         ratio(main, figures.label(main), worth=60),
         Column(
             head="of ε = 0",
-            cells=[_times(select.prior_ratio(record, every)) for record in records],
+            cells=[_times(select.prior_ratio(record, priors)) for record in records],
             worth=50,
             legend="of ε = 0: times the error without any private record",
         ),
