@@ -5,7 +5,7 @@
 A row is STAGE1,STAGE2: where the programs come from and how the model of utterances behind them is
 trained. A stage is `noised[@C]` (DP-SGD with the noise that covers both stages), `clipped[@C]` (the
 same without noise), `plain` (SGD); `human` takes programs of private records for the first stage,
-which no epsilon covers, and `-` trains one stage of utterances alone. A stage that is in several
+which no epsilon covers, and `none` trains one stage of utterances alone. A stage that is in several
 rows, or was trained by an earlier start, is trained once. With `--norms N` the norms of N public
 records' gradients at the starting weights come first, which a clip norm may be chosen by. One
 thread; progress as lines, Markdown tables at the end.
@@ -50,7 +50,7 @@ from trainables.tasks._synthesis_setup import prepare
 from trainables.trial import run
 
 LENGTHS = (1, 4, 10, 20, 40, 129)  # bounds of the classes of records
-ALONE, HUMAN = "-", "human"  # in place of a first stage
+ALONE, HUMAN = "none", "human"  # in place of a first stage
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
 COLUMNS = (
     *("stage 1", "stage 2", "loss of programs", "of utterances", "drawn programs that read"),
@@ -248,7 +248,7 @@ def _config(options: argparse.Namespace, stage: str, how: str) -> TrialConfig:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", nargs="+", default=["-,noised", "noised,noised"])
+    parser.add_argument("--rows", nargs="+", default=["none,noised", "noised,noised"])
     parser.add_argument("--norms", type=int, default=0, help="of so many public records")
     parser.add_argument("--epsilon", type=float, default=8.0)
     parser.add_argument("--bound", type=float, default=0.1, help="C where a stage names none")
