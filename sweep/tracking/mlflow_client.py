@@ -62,6 +62,8 @@ class Store:
         from mlflow.tracking import MlflowClient
         from sqlalchemy.exc import SQLAlchemyError  # which MlflowClient lets through
 
+        # It prints a traceback of each failure of the database, which is raised as well.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         self._error = MlflowException
         self._away = (MlflowException, SQLAlchemyError, OSError)
         self._settings = settings
