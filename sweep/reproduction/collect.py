@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def _change(
         if other is None:
             continue
         places = [folder.trial_folder(r.plan.id) for r in (record, other)]
-        found = evidence.ser_change(*places) if attack is None else _auc_change(attack, places)
+        found = _ser_change(*places) if attack is None else _auc_change(attack, *places)
         name = "delta_ser_percent" if attack is None else "delta_mia_percent"
         if found is not None and all(math.isfinite(v) for v in found.values()):
             paired.append(
@@ -179,10 +180,17 @@ def _leakage_change(
     return _change(folder, records, baseline, attacks.auc_of(attack), attack=attack)
 
 
-def _auc_change(attack: str, places: Sequence[Path]) -> dict[str, float] | None:
+# A trial that has ended does not change, and a table is written after each of its stages.
+@lru_cache(maxsize=1_000)
+def _ser_change(mine: Path, baseline: Path) -> dict[str, float] | None:
+    return evidence.ser_change(mine, baseline)
+
+
+@lru_cache(maxsize=1_000)
+def _auc_change(attack: str, mine: Path, baseline: Path) -> dict[str, float] | None:
     sides: list[tuple[Any, Any]] = []
     ids = []
-    for place in places:
+    for place in (mine, baseline):
         if not all((place / name).exists() for name in ("signals.npz", evidence.SCORES)):
             return None
         signals, scores = attacks.read_signals(place / "signals.npz"), evidence.read_scores(place)
