@@ -1,4 +1,4 @@
-"""`sweep reproduce table1 --smoke` on ATIS: interrupted in the middle, gone on with, and its table."""
+"""`sweep reproduce table1 --smoke` on ATIS: interrupted, gone on with, and its table."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ COMMAND = [sys.executable, "-m", "sweep", "reproduce", "table1", "--smoke"]
 PATIENCE = 1_200.0  # seconds
 
 
+def heed_interrupts() -> None:
+    """A shell starts background jobs with Ctrl-C ignored, which programs below inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(home: Path, errors: Path) -> subprocess.Popen[bytes]:
     given = {
         **os.environ,
@@ -31,8 +36,7 @@ def start(home: Path, errors: Path) -> subprocess.Popen[bytes]:
             env=given,
             stdout=subprocess.DEVNULL,
             stderr=file,
-            # A shell starts background jobs with Ctrl-C ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,  # noqa: PLW1509
+            preexec_fn=heed_interrupts,
         )
 
 
