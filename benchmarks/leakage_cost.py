@@ -98,7 +98,7 @@ def references(num_trials: int, num_records: int) -> tuple[float, float]:
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=3, help="epochs that are really trained")
+    parser.add_argument("--epochs", type=int, default=3, help="epochs that are trained")
     parser.add_argument("--model", choices=tuple(_MODELS), default="small")
     options = parser.parse_args()
     torch.set_num_threads(1)

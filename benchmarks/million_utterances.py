@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--model", choices=["clc", "bert"])
     parser.add_argument("--engine", choices=["sgd", "edp_sgd", "dp_sgd"], default="sgd")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--cache", type=Path, help="keep the corpus here, and find it again")
+    parser.add_argument("--cache", type=Path, help="folder that keeps the corpus for later runs")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -177,7 +177,8 @@ class Budget(Part):
     trials: int | None = Field(default=None, ge=1, le=MAX_ROWS)
     seconds: Annotated[float, Field(gt=0)] | None = None
     accelerator_hours: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="hours of one GPU, over all trials; a share counts as a share"
+        default=None,
+        description="GPU hours over all trials; a trial on a share of a GPU counts that share",
     )
 
     @field_validator("accountant")
@@ -195,16 +196,17 @@ class Resources(Part):
     executor: Literal["gang", "per_trial", "local"] = "gang"
     workers: int | Literal["auto"] | None = Field(
         default=None,
-        description="processes a trial; default: training.num_workers; auto: one where there are"
-        " trials enough to fill the machine, more where there are few",
+        description="worker processes per trial; default: training.num_workers; auto:"
+        " one if there are enough trials to fill the machine, otherwise"
+        " more",
     )
-    slots: int | Literal["auto"] = Field(default="auto", description="trials at a time")
+    slots: int | Literal["auto"] = Field(default="auto", description="number of concurrent trials")
     cpus_per_worker: int = Field(default=1, ge=1, le=10_000)
     gpus_per_worker: float = Field(
         default=0.0,
         ge=0,
         le=10_000,
-        description="a share below 1: several trials on one GPU (Ray's shares)",
+        description="GPUs per worker; below 1 several trials share a GPU (Ray's fractional GPUs)",
     )
 
     @field_validator("slots", "workers")

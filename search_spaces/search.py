@@ -68,43 +68,49 @@ class Search(Part):
     )
     num_samples: int | None = Field(default=None, ge=1, le=100_000)
     num_trials: NumTrials | None = Field(
-        default=None, description="private_selection: the law of the number of trials"
+        default=None, description="private_selection: distribution of the number of trials"
     )
     target_epsilon: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
-        description="private_selection: of the best trial; one noise multiplier for all trials is"
-        " found for it",
+        description="private_selection: epsilon of the released trial, for which one"
+        " noise multiplier of all trials is calibrated",
     )
     probe_shares: tuple[Share, Share] = Field(
         default=(0.05, 0.1),
-        description="linear_scaling: epsilon of a probe of the first and of the second stage, as"
-        " shares of budget.total",
+        description="linear_scaling: epsilon of a probe in the first and in the"
+        " second stage, as shares of budget.total",
     )
     score_noise: float | None = Field(
-        default=None, description="private_selection: refused, the line says why"
+        default=None, description="private_selection: always refused, with the reason"
     )
     seed: int = Field(default=0, ge=0, le=MAX_SEED)
     objectives: tuple[Objective, ...] = Field(
         default=("validation_ser",),
         min_length=1,
-        description="what an adaptive search improves; several: their Pareto front; default with"
-        " task=synthesis: mauve",
+        description="objectives of an adaptive search; several are searched for their"
+        " Pareto front; default with task=synthesis: mauve",
     )
     num_startup: int | None = Field(
         default=None,
         ge=1,
         le=100_000,
-        description="adaptive: configurations spread over the space before any model",
+        description="adaptive: number of space-filling configurations before the"
+        " first one that a model suggests",
     )
     warm_start: tuple[str, ...] = Field(
-        default=(), description="adaptive: names of earlier sweeps whose trials are known"
+        default=(),
+        description="adaptive: names of earlier sweeps whose trials the search starts from",
     )
     scheduler: Literal["none", "asha", "median"] = Field(
         default="none",
-        description="stops trials early, by validation SER or, with task=synthesis, loss",
+        description="scheduler that stops trials early by validation SER, or by loss"
+        " with task=synthesis",
     )
     grace_epochs: int = Field(
-        default=1, ge=1, le=MAX_EPOCHS, description="no trial is stopped before"
+        default=1,
+        ge=1,
+        le=MAX_EPOCHS,
+        description="epochs that every trial completes before it may be stopped",
     )
 
     @property

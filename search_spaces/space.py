@@ -66,12 +66,12 @@ class SearchSpace(Part):
     constraints: tuple[Constraint, ...] = ()
     search: Search = Search()
     repeats: tuple[int, ...] = Field(
-        default=(), description="values of training.seed; a number n: 0..n-1"
+        default=(), description="values of training.seed; a number n stands for 0 to n-1"
     )
     budget: Budget = Budget()
     resources: Resources = Resources()
     fallback: dict[str, Any] = Field(
-        default_factory=dict, description="overrides for when the data set is not at hand"
+        default_factory=dict, description="overrides that apply if the data set is not available"
     )
     override: dict[str, Any] = Field(default_factory=dict)
 

@@ -40,14 +40,15 @@ class DataConfig(Frozen):
         None,
         ge=20,
         le=MAX_RECORDS,
-        description="use only this many records of the pool, drawn by split_seed",
+        description="number of records sampled from the pool with split_seed; default: all",
     )
     num_records: int | None = Field(
         None,
         ge=1,
         le=MAX_RECORDS,
-        description="declared, public size n of the training part (its groups, with"
-        " privacy.unit=group); private data without it: an unaccounted release",
+        description="declared, public size n of the training part (number of groups"
+        " with privacy.unit=group); without it the size of private data"
+        " is an unaccounted release",
     )
 
 
@@ -96,8 +97,12 @@ class StartConfig(Frozen):
     the trial spends (that of T steps at noise z is T / z^2), the rest is for its steps.
     """
 
-    counts: float = Field(0.0, ge=0, lt=1, description="for counts of labels, the first biases")
-    means: float = Field(0.0, ge=0, lt=1, description="for means of classes, the first rows")
+    counts: float = Field(
+        0.0, ge=0, lt=1, description="share for the counts of labels, which initialise biases"
+    )
+    means: float = Field(
+        0.0, ge=0, lt=1, description="share for the means of classes, which initialise rows"
+    )
 
     @model_validator(mode="after")
     def _shares(self) -> StartConfig:
@@ -120,37 +125,39 @@ class PrivacyConfig(Frozen):
     engine: ClassVar[str] = ""
     max_grad_norm: PositiveFloat = Field(1.0, description="clip norm C")
     clipping: Annotated[str, NameOf("clipping")] = Field(
-        "flat", description="entry of trainables/clipping: how a gradient is brought to norm C"
+        "flat", description="clipping rule, an entry of trainables/clipping"
     )
     noise_multiplier: float | TargetEpsilon = Field(1.0, description="z0, at epoch 0")
     noise_decay: NoiseDecay = NoiseDecay()
-    group_scale: GroupScale = Field("none", description="where alpha_k comes from")
+    group_scale: GroupScale = Field("none", description="source of alpha_k")
     max_group_scale: float = Field(1.0, gt=0, le=1, description="public bound on max alpha_k")
     noise_calibration: NoiseCalibration | None = None
     sampling: Sampling | None = Field(
-        None, description="full: every record in every step; training.expected_batch_size is n then"
+        None, description="full: every record in every step, with training.expected_batch_size = n"
     )
     neighboring_relation: NeighboringRelation | None = None
     microbatch_size: int | None = Field(
         None,
         ge=1,
         le=MAX_RECORDS,
-        description="records whose mean gradient is clipped as one; default: the engine's, 1 or a"
-        " worker's whole batch",
+        description="records whose mean gradient is clipped as one; default: 1 or a"
+        " worker's whole batch, depending on the engine",
     )
     delta: float | None = Field(
         None, gt=0, lt=1, description="default: 1e-5, or 1 / (10 n) where that is smaller"
     )
-    unit: Literal["record", "group"] = Field("record", description="what one neighbour adds")
+    unit: Literal["record", "group"] = Field(
+        "record", description="privacy unit in which neighbouring data sets differ"
+    )
     max_records_per_group: int = Field(
-        1, ge=1, le=MAX_RECORDS, description="bound on a group's contribution"
+        1, ge=1, le=MAX_RECORDS, description="largest number of records per group"
     )
     secure_noise: bool = Field(False, description="draw noise from AES-256-CTR")
     reproducible_noise: bool = Field(
         False, description="for tests: noise from the public seed, so epsilon is infinite"
     )
     start: StartConfig | None = Field(
-        None, description="noised counts and means of the training records that weights start from"
+        None, description="noisy counts and means of the training records that initialise weights"
     )
     accountant: str | None = Field(
         None, description="entry of trainables/accountants; default: the tightest sound one"
@@ -200,32 +207,35 @@ class TrainingConfig(Frozen):
             "gradient_clip_norm",
         }
     )
-    epochs: int = Field(30, ge=1, le=MAX_EPOCHS, description="E; with full batches a step each")
-    expected_batch_size: int = Field(
-        64, ge=1, le=MAX_RECORDS, description="B, over all workers together"
+    epochs: int = Field(
+        30, ge=1, le=MAX_EPOCHS, description="E; with full batches an epoch is one step"
     )
+    expected_batch_size: int = Field(64, ge=1, le=MAX_RECORDS, description="B, over all workers")
     physical_batch_size: int | None = Field(
         None,
         ge=1,
         le=MAX_RECORDS,
-        description="records a worker holds at once; bounds memory, not the result",
+        description="records per forward pass of a worker; affects memory, not the result",
     )
     num_workers: int = Field(
-        1, ge=1, le=10_000, description="N of Algorithm 1; logical where fewer run"
+        1, ge=1, le=10_000, description="N of Algorithm 1; fewer processes may compute them"
     )
     learning_rate: PositiveFloat | TotalNoise = Field(
-        1e-3, description="at the first step; total_noise: found from n, the noise and the steps"
+        1e-3,
+        description="learning rate at the first step; total_noise computes it from n,"
+        " the noise and the steps",
     )
     optimizer: Annotated[str, NameOf("optimizers")] = Field(
         "adam", description="entry of trainables/optimizers"
     )
     learning_rate_decay: Annotated[str, NameOf("learning_rates")] = Field(
-        "constant", description="entry of trainables/learning_rates: its course over the trial"
+        "constant",
+        description="schedule of the learning rate, an entry of trainables/learning_rates",
     )
     iterate_average: Annotated[str, NameOf("averages")] = Field(
         "none",
-        description="entry of trainables/averages: of the weights after each step; the average is"
-        " what is validated and kept",
+        description="average of the weights over steps, an entry of"
+        " trainables/averages; the average is validated and saved",
     )
     gradient_clip_norm: PositiveFloat | None = Field(
         None,
@@ -236,22 +246,24 @@ class TrainingConfig(Frozen):
         None,
         ge=1,
         le=1_000_000,
-        description="T, in place of epochs; with sampling poisson or full, whose steps are paid for"
-        " one by one",
+        description="T, in place of epochs; needs sampling poisson or full, which are"
+        " accounted per step",
     )
     evaluate_every: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="with steps: that many are validated, saved and paid for at once, and are the"
-        " epoch of whatever counts epochs; default: a tenth",
+        description="with steps: number of steps between validations, checkpoints and"
+        " charges, counted as one epoch; default: a tenth of the steps",
     )
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
-        description="of products in training passes; norms, clipped sums, noise, weights and Adam"
-        " are fp32 with both",
+        description="precision of products in training passes; norms, clipped sums,"
+        " noise, weights and Adam are always fp32",
     )
-    seed: int = Field(0, ge=0, le=MAX_SEED, description="initialisation and dropout; never noise")
+    seed: int = Field(
+        0, ge=0, le=MAX_SEED, description="seed of initialisation and dropout, never of noise"
+    )
 
     def unread(self) -> frozenset[str]:
         """Either steps or epochs are counted."""
@@ -290,10 +302,11 @@ class EvaluationConfig(Frozen):
     """The evaluation after training."""
 
     attacks: tuple[str, ...] | None = Field(
-        None, description="entries of attacks; default: all that the split allows"
+        None, description="entries of trainables/attacks; default: all that the split allows"
     )
     shadow_corpus: str | None = Field(
-        None, description="entry of datasets; default: a public corpus that is not the target"
+        None,
+        description="entry of trainables/datasets; default: a public corpus that is not the target",
     )
     ser_align: Literal["name", "edit"] = "name"
     ser_match: Literal["span", "value"] = "span"

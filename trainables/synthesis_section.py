@@ -21,42 +21,43 @@ class SynthesisConfig(Frozen):
     )
     only: Literal["parses", "utterances"] | None = Field(
         None,
-        description="two_stage: train this stage alone, for training.epochs; another trial trains"
-        " the other one beside it",
+        description="two_stage: train only this stage, for training.epochs; another"
+        " trial trains the other stage",
     )
     other_epochs: int | None = Field(
         None,
         ge=1,
         le=MAX_EPOCHS,
-        description="with only: the other stage's epochs, which the noise pays for too",
+        description="with only: epochs of the other stage, which the accounting includes",
     )
     prompt: Literal["domain", "function_types"] = Field(
-        "domain", description="one_and_a_half_stage: what an utterance is generated from"
+        "domain", description="one_and_a_half_stage: kind of prompt"
     )
     histogram: Literal["dp", "public", "true"] = Field(
         "dp",
-        description="one_and_a_half_stage: where the prompts' frequencies come from; true: the"
-        " private records without noise (P2's way, no finite epsilon)",
+        description="one_and_a_half_stage: source of the prompts' frequencies; true:"
+        " private records without noise (as in P2, no finite epsilon)",
     )
     histogram_noise_multiplier: PositiveFloat = Field(
-        20.0, description="std of the noise on the counts of the dp histogram"
+        20.0, description="standard deviation of the noise on the counts of the dp histogram"
     )
     parses: Literal["parser", "gold"] = Field(
         "parser",
-        description="private programs: by a parser trained on the public part, or the corpus' own",
+        description="source of private programs: a parser trained on the public part,"
+        " or the corpus",
     )
     parser_epochs: int = Field(
         64,
         ge=1,
         le=MAX_EPOCHS,
-        description="of the low-resource parser: few pairs want many epochs",
+        description="epochs of the low-resource parser, many because pairs are few",
     )
     measuring_parser_epochs: int = Field(
         8,
         ge=0,
         le=MAX_EPOCHS,
-        description="of the parser that measures generated text, trained on held-out human text;"
-        " 0: no figures of functions",
+        description="epochs of the parser that evaluates generated text, trained on"
+        " held-out human text; 0: no figures of functions",
     )
     public_fraction: float = Field(
         0.1, gt=0, lt=1, description="share of the training part that is declared public"
@@ -65,27 +66,38 @@ class SynthesisConfig(Frozen):
         None, description="function that the public part must not use (Name, or Name* for a prefix)"
     )
     only_function: str | None = Field(
-        None, description="keep private records that use it alone (few modes)"
+        None, description="keep only private records that use this function (few modes)"
     )
     shuffle_pairs: bool = Field(
-        False, description="exchange the programs of couples of records; a couple is then the unit"
+        False,
+        description="exchange the programs within pairs of records; a pair is then"
+        " the privacy unit",
     )
-    vocabulary_size: int = Field(2_048, ge=300, le=1_000_000, description="of the public BPE")
-    max_tokens: int = Field(128, ge=16, le=MAX_WIDTH, description="of a record, prompt included")
+    vocabulary_size: int = Field(
+        2_048, ge=300, le=1_000_000, description="vocabulary size of the public BPE"
+    )
+    max_tokens: int = Field(
+        128, ge=16, le=MAX_WIDTH, description="largest number of tokens per record, prompt included"
+    )
     pretrain_epochs: int = Field(
-        3, ge=0, le=MAX_EPOCHS, description="over public text, before any private record"
+        3, ge=0, le=MAX_EPOCHS, description="epochs on public text before private training"
     )
     pretrain_learning_rate: PositiveFloat = 1e-3
     lora_rank: int | None = Field(
-        None, ge=1, le=MAX_WIDTH, description="train adapters of this rank alone"
+        None,
+        ge=1,
+        le=MAX_WIDTH,
+        description="rank of LoRA adapters, which are then the only trained weights",
     )
     lora_alpha: PositiveFloat = 32.0
-    num_generated: int = Field(2_000, ge=1, le=MAX_ROWS, description="utterances made and measured")
+    num_generated: int = Field(
+        2_000, ge=1, le=MAX_ROWS, description="number of utterances generated for evaluation"
+    )
     num_beams: int = Field(
-        5, ge=1, le=1_000, description="width for utterances behind a prompt; else 1"
+        5, ge=1, le=1_000, description="beam width for utterances with a prompt; 1 otherwise"
     )
     top_k: int = Field(
-        50, ge=1, le=1_000_000, description="of the scores that a token is drawn from"
+        50, ge=1, le=1_000_000, description="number of most probable tokens to sample from"
     )
     temperature: PositiveFloat = 1.0
 

@@ -23,7 +23,7 @@ Space = Annotated[
     str,
     typer.Argument(
         metavar="SPACE",
-        help="YAML file of a space or a config, or a shipped name.",
+        help="YAML file of a space or a config, or the name of a shipped one.",
         autocompletion=_complete.spaces,
     ),
 ]
@@ -56,8 +56,8 @@ Tracking = Annotated[
     typer.Option(
         "--tracking",
         metavar="NAMES",
-        help="Where results go beside the disk: mlflow, tensorboard, wandb (commas between them),"
-        " or none; default: $SWEEP_TRACKING, else mlflow.",
+        help="Trackers of the results: mlflow, tensorboard, wandb (separated"
+        " by commas), or none; default: $SWEEP_TRACKING, else mlflow.",
         autocompletion=_complete.trackers,
     ),
 ]

@@ -50,7 +50,7 @@ Group = Annotated[
     str | None, typer.Option(metavar="FIELD", help="Field of the record group, such as a user.")
 ]
 TokenizeOption = Annotated[
-    Tokenize, typer.Option("--tokenize", help="Cut a text at spaces only, or punctuation too.")
+    Tokenize, typer.Option("--tokenize", help="Tokenize at spaces only, or also at punctuation.")
 ]
 SpansOption = Annotated[
     Spans | None,
@@ -67,7 +67,7 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="Whether the first line names the columns."),
 ]
 SkipInvalid = Annotated[
-    bool, typer.Option("--skip-invalid", help="Leave out records that cannot be read.")
+    bool, typer.Option("--skip-invalid", help="Skip records that cannot be read.")
 ]
 
 

@@ -24,10 +24,14 @@ def attack(
         typer.Argument(metavar="[RUN]", help="A saved model: an exported folder, or SWEEP/TRIAL."),
     ] = None,
     members: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With RUN: JSON lines it was trained on.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With RUN: JSON lines of its training records."),
     ] = None,
     non_members: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With RUN: JSON lines it has never seen.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With RUN: JSON lines of records outside its training data."
+        ),
     ] = None,
     scores: Annotated[
         Path | None,
@@ -35,20 +39,25 @@ def attack(
     ] = None,
     one_run: Annotated[
         tuple[int, int, int] | None,
-        typer.Option(metavar="M R V", help="Coins, guesses, right guesses of one run."),
+        typer.Option(
+            metavar="M R V", help="Coins, guesses and correct guesses of a one-run audit."
+        ),
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="delta of the epsilon that is bounded.")
-    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of the bound on epsilon.")] = None,
     epsilon: Annotated[
-        float | None, typer.Option(min=0, help="With --scores: a claim to compare with.")
+        float | None, typer.Option(min=0, help="With --scores: the claimed epsilon.")
     ] = None,
-    p: Annotated[float, typer.Option(help="Error of the certified bound.")] = 0.05,
+    p: Annotated[float, typer.Option(help="Error probability of the certified bound.")] = 0.05,
     factory: Annotated[
         str | None,
-        typer.Option(metavar="PACKAGE.MODULE:FUNCTION", help="With RUN of own code: the code."),
+        typer.Option(
+            metavar="PACKAGE.MODULE:FUNCTION",
+            help="With RUN of own code: the function that builds the model.",
+        ),
     ] = None,
-    roc: Annotated[bool, typer.Option(help="With --scores or RUN: the ROC's points too.")] = False,
+    roc: Annotated[
+        bool, typer.Option(help="With --scores or RUN: also print the points of the ROC.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a saved model, measure anybody's scores, or bound epsilon from one run's guesses."""

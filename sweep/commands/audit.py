@@ -26,9 +26,9 @@ def register(app: typer.Typer) -> None:
 def audit(
     config: Annotated[
         Path | None,
-        typer.Argument(metavar="[CONFIG.yaml]", help="A trial's config; default: every engine."),
+        typer.Argument(metavar="[CONFIG.yaml]", help="Config of a trial; default: every engine."),
     ] = None,
-    calls: Annotated[int, typer.Option(help="Steps to take.", min=100)] = 600,
+    calls: Annotated[int, typer.Option(help="Number of steps.", min=100)] = 600,
     assignments: Set = [],  # noqa: B006  typer copies it
     as_json: JsonFlag = False,
 ) -> None:

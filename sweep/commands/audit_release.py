@@ -35,10 +35,10 @@ def audit_release(
     delta: Annotated[float, typer.Option(min=0, help="Delta of the bound on epsilon.")] = 1e-5,
     epsilon: Annotated[
         float | None,
-        typer.Option(min=0, help="The claim: exit code 1 where the bound is above it."),
+        typer.Option(min=0, help="Claimed epsilon; exit code 1 if the bound exceeds it."),
     ] = None,
-    p: Annotated[float, typer.Option(help="Chance that the bound is wrong.")] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of equal matches.")] = 0,
+    p: Annotated[float, typer.Option(help="Error probability of the bound.")] = 0.05,
+    seed: Annotated[int, typer.Option(min=0, help="Seed that orders equal matches.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare rare phrases of members and of held-out records with a release.

@@ -25,18 +25,20 @@ def bench(
     data: Annotated[str, typer.Option(help="Corpus (see `sweep data list`).")] = "atis",
     model: Annotated[str, typer.Option(help="clc or bert.")] = "clc",
     batch_size: Annotated[int, typer.Option(min=1, help="B, over all workers.")] = 64,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that share a batch.")] = 1,
-    repeats: Annotated[int, typer.Option(min=1, help="Measured steps of each engine.")] = 10,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers that share a batch.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Measured steps per engine.")] = 10,
     engine: Annotated[
         list[str] | None, typer.Option(help="Only these engines (repeat the option).")
     ] = None,
     seconds: Annotated[
         float, typer.Option(min=0, help="Processor time after which an engine is skipped.")
     ] = 15.0,
-    memory: Annotated[bool, typer.Option(help="Also each engine's peak memory.")] = True,
+    memory: Annotated[
+        bool, typer.Option(help="Also measure the peak memory of each engine.")
+    ] = True,
     assignments: Set = [],  # noqa: B006  typer copies it
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a picture (.svg, .png, .pdf).")
+        Path | None, typer.Option(metavar="FILE", help="Write a chart (.svg, .png or .pdf).")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -14,7 +14,7 @@ _Side = Annotated[
     str,
     typer.Argument(
         metavar="SWEEP[:TRIAL]",
-        help="A sweep's best, or a trial.",
+        help="A sweep (its best trial) or a trial.",
         autocompletion=_complete.sweeps,
     ),
 ]
@@ -29,7 +29,7 @@ def compare(
     first: _Side,
     second: _Side,
     epsilon_max: Annotated[
-        float | None, typer.Option(min=0, help="A sweep's best with at most this epsilon.")
+        float | None, typer.Option(min=0, help="Largest epsilon of a sweep's best trial.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

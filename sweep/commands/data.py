@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from trainables.config import DataConfig
 
 _Corpus = Annotated[
-    str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`), or a file of one.")
+    str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`) or a file.")
 ]
 _Fields = Annotated[
     list[str],
-    typer.Option("--set", metavar="FIELD=VALUE", help="A field of data, of a corpus by its name."),
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="A field of `data`, for a corpus given by name."
+    ),
 ]
 _Schema = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against.")
@@ -160,9 +162,9 @@ def convert(
     data: own.Data,
     to: Annotated[Path, typer.Option(metavar="PATH", help="New file or folder.")],
     to_format: Annotated[
-        str, typer.Option("--to-format", metavar="FORM", help="Its form.")
+        str, typer.Option("--to-format", metavar="FORM", help="File format.")
     ] = "json_lines",
-    only: Annotated[OnlyPart | None, typer.Option(help="Only the records of one part.")] = None,
+    only: Annotated[OnlyPart | None, typer.Option(help="Only the records of this part.")] = None,
     *,
     options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
@@ -190,12 +192,14 @@ def convert(
 
 
 def make(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="See `sweep data list`.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Corpus to generate (see `sweep data list`).")
+    ],
     to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
     num_utterances: Annotated[
-        int | None, typer.Option(min=1_000, help="Size of a made corpus.")
+        int | None, typer.Option(min=1_000, help="Number of utterances.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a made corpus.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generator.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a corpus as JSON lines, its label schema beside it: same seed, same bytes."""

@@ -24,18 +24,18 @@ def delete(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Name of a sweep; left out with --cache.",
+            help="Name of a sweep; omitted with --cache.",
             autocompletion=_complete.sweeps,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without confirmation.")] = False,
     keep_tracking: Annotated[
         bool,
-        typer.Option("--keep-tracking", help="Leave what trackers have of it."),
+        typer.Option("--keep-tracking", help="Keep its runs in the trackers."),
     ] = False,
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Remove what is kept of corpora, for all sweeps; says what."),
+        typer.Option("--cache", help="Remove the cached corpora of all sweeps and list them."),
     ] = False,
     tracking_uri: TrackingUri = None,
 ) -> None:

@@ -22,10 +22,11 @@ _SAMPLINGS = "shuffle, poisson, random_allocation or full"
 _Text = str | None
 _Number = float | None
 _Count = int | None
-_Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="a trial's config")]
-_Steps = Annotated[_Count, typer.Option(help="T instead of E (sampling poisson or full)")]
+_Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG.yaml]", help="config of a trial")]
+_Steps = Annotated[_Count, typer.Option(help="T, in place of E (sampling poisson or full)")]
 _Target = Annotated[
-    _Number, typer.Option(help="instead of the noise: find the least that meets this")
+    _Number,
+    typer.Option(help="in place of the noise: find the smallest noise multiplier for this epsilon"),
 ]
 _GroupScale = Annotated[_Text, typer.Option(help="none, public, first_step_noised or first_step")]
 _MaxGroupScale = Annotated[
@@ -44,7 +45,9 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     engine: Annotated[_Text, typer.Option(help=_ENGINES)] = None,
     num_records: Annotated[_Count, typer.Option(help="training records n")] = None,
     expected_batch_size: Annotated[_Count, typer.Option(help="B, over all workers")] = None,
-    microbatch_size: Annotated[_Count, typer.Option(help="records clipped as one")] = None,
+    microbatch_size: Annotated[
+        _Count, typer.Option(help="records per clipped mean gradient")
+    ] = None,
     num_workers: Annotated[_Count, typer.Option(help="N of Algorithm 1")] = None,
     epochs: Annotated[_Count, typer.Option(help="E")] = None,
     steps: _Steps = None,
@@ -52,7 +55,7 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     target_epsilon: _Target = None,
     max_grad_norm: Annotated[_Number, typer.Option(help="clip norm C")] = None,
     decay: Annotated[_Text, typer.Option(help=_DECAYS)] = None,
-    tau: Annotated[_Number, typer.Option(help="decay rate an epoch")] = None,
+    tau: Annotated[_Number, typer.Option(help="decay rate per epoch")] = None,
     sampling: Annotated[_Text, typer.Option(help=_SAMPLINGS)] = None,
     noise_calibration: Annotated[_Text, typer.Option(help="paper or central")] = None,
     group_scale: _GroupScale = None,

@@ -29,7 +29,7 @@ def export(
         str | None,
         typer.Option(
             metavar="ser|mauve|leakage|pareto|METRIC",
-            help="What makes a trial the best; default: ser, or mauve for generated text.",
+            help="Criterion for the best trial; default: ser, or mauve for generated text.",
         ),
     ] = None,
     trial: Annotated[
@@ -37,7 +37,11 @@ def export(
     ] = None,
     epsilon_max: EpsilonMax = None,
     any_epsilon: Annotated[
-        bool, typer.Option("--any-epsilon", help="Also where epsilon guarantees little, above 10.")
+        bool,
+        typer.Option(
+            "--any-epsilon",
+            help="Also export a trial with epsilon above 10, which guarantees little.",
+        ),
     ] = False,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here.")
@@ -47,10 +51,11 @@ def export(
     ] = None,
     reviewer: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Who reviewed the privacy card; for the card."),
+        typer.Option(metavar="NAME", help="Reviewer of the privacy card, recorded in it."),
     ] = None,
     decision: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the reviewer decided.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Decision of the reviewer, recorded in the card."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -20,11 +20,13 @@ _Epsilon = Annotated[
 ]
 _NumRecords = Annotated[
     int | None,
-    typer.Option(min=1, help="Public number of training records; default: rounded."),
+    typer.Option(
+        min=1, help="Public number of training records; default: the actual number, rounded."
+    ),
 ]
 _Schema = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Label schema; default: the labels that records have."),
+    typer.Option(metavar="FILE", help="Label schema; default: the labels found in the records."),
 ]
 
 

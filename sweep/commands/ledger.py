@@ -21,17 +21,18 @@ def register(app: typer.Typer) -> None:
 
 def ledger(
     dataset: Annotated[
-        str | None, typer.Argument(metavar="[DATASET]", help="Key, its beginning, or a name.")
+        str | None,
+        typer.Argument(metavar="[DATASET]", help="Key of a data set, a prefix of it, or a name."),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(help="Compose at this delta (default: the smallest that was charged)."),
+        typer.Option(help="Delta of the composition; default: the smallest one charged."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with the epochs of all sweeps instead.")
+        bool, typer.Option("--check", help="Check the ledger against the epochs of all sweeps.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="With --check: add what is missing.")
+        bool, typer.Option("--repair", help="With --check: add missing charges.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:

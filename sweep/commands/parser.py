@@ -25,7 +25,7 @@ _Seed = Annotated[int, typer.Option(min=0)]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    parser = typer.Typer(help="Train a parser, parse with it.", no_args_is_help=True)
+    parser = typer.Typer(help="Train a parser and apply it.", no_args_is_help=True)
     app.add_typer(parser, name="parser")
     for command in (train, adapt, apply):
         parser.command()(command)
@@ -33,15 +33,15 @@ def register(app: typer.Typer) -> None:
 
 def train(
     name: _Pairs,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder of the parser.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the parser.")],
     fields: DataFields = [],  # noqa: B006  typer copies it
-    part: Annotated[_Part, typer.Option(help="Part that it is trained on.")] = "train",
-    test: Annotated[
-        _Part | None, typer.Option(help="Part that it is scored on afterwards.")
-    ] = None,
+    part: Annotated[_Part, typer.Option(help="Part for training.")] = "train",
+    test: Annotated[_Part | None, typer.Option(help="Part for the scores after training.")] = None,
     without: Annotated[
         str | None,
-        typer.Option(metavar="FUNCTION", help="Leave out the pairs that use it (NAME*)."),
+        typer.Option(
+            metavar="FUNCTION", help="Leave out pairs that use this function (NAME* for a prefix)."
+        ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1)] = 16,
     literals: _Literals = "copy",
@@ -77,13 +77,15 @@ def adapt(
     name: _Pairs,
     without: Annotated[
         str,
-        typer.Option(metavar="FUNCTION", help="Function removed from the public pairs (NAME*)."),
+        typer.Option(
+            metavar="FUNCTION", help="Function removed from the public pairs (NAME* for a prefix)."
+        ),
     ],
     synthetic: Annotated[
         list[str], typer.Option(metavar="NAME=FILE", help="Generated utterances; may be repeated.")
     ] = [],  # noqa: B006  typer copies it
     fields: DataFields = [],  # noqa: B006  typer copies it
-    public_fraction: Annotated[float, typer.Option(help="Share that is public.")] = 0.1,
+    public_fraction: Annotated[float, typer.Option(help="Public share of the pairs.")] = 0.1,
     num_test: Annotated[int, typer.Option(min=1, help="Human pairs to test on.")] = 2_000,
     steps: Annotated[int, typer.Option(min=1, help="Training steps of each parser.")] = 2_500,
     literals: _Literals = "copy",
@@ -114,8 +116,13 @@ def adapt(
 
 def apply(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved parser.")],
-    utterances: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines with utterance.")],
-    to: Annotated[Path, typer.Option(metavar="FILE", help="New file: utterance, lispress.")],
+    utterances: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON lines with the field utterance.")
+    ],
+    to: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="New file of JSON lines with utterance and lispress."),
+    ],
     as_json: JsonFlag = False,
 ) -> None:
     """Parse every utterance of a file."""

@@ -23,8 +23,9 @@ def plan(
         bool,
         typer.Option(
             "--measure",
-            help="First take a few discarded steps of each kind of trial, to measure seconds and"
-            " memory, which are kept for later plans and runs.",
+            help="First measure seconds and memory in a few discarded steps of"
+            " each kind of trial. Later plans and runs reuse the"
+            " measurements.",
         ),
     ] = False,
     as_json: JsonFlag = False,

@@ -37,7 +37,7 @@ def predict(
         str | None,
         typer.Option(
             metavar="PACKAGE.MODULE:FUNCTION",
-            help="The code of a model of own code, which is imported.",
+            help="Function that builds a model of own code; its module is imported.",
         ),
     ] = None,
     as_json: JsonFlag = False,

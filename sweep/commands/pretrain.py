@@ -23,14 +23,17 @@ def register(app: typer.Typer) -> None:
 
 def pretrain(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="YAML: encoder, corpora, epochs (see docs).")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="YAML file with encoder, corpora and epochs (see docs)."
+        ),
     ],
     to: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Default: encoders/NAME under $SWEEP_HOME."),
     ] = None,
     assignments: Set = [],  # noqa: B006  typer copies it
-    bits: Annotated[int, typer.Option(metavar="8|16|32", help="Bits of a weight on disk.")] = 32,
+    bits: Annotated[int, typer.Option(metavar="8|16|32", help="Bits per stored weight.")] = 32,
     as_json: JsonFlag = False,
 ) -> None:
     """Pretrain an encoder on public corpora; run it again to resume after an interruption."""

@@ -19,13 +19,13 @@ def register(app: typer.Typer) -> None:
 def report(
     name: Name,
     epsilon: Annotated[
-        float, typer.Option(min=0, help="The best trial with at most this epsilon comes first.")
+        float, typer.Option(min=0, help="Largest epsilon of the trial that is shown first.")
     ] = 8.0,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here.")
     ] = None,
     public: Annotated[
-        bool, typer.Option("--public", help="Leave out figures for the data's curator only.")
+        bool, typer.Option("--public", help="Leave out curator-only figures.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -15,7 +15,7 @@ _TakeUp = Annotated[
     typer.Option(
         "--continue",
         metavar="ID",
-        help="Have this stopped trial go on, too; may be given more than once.",
+        help="Also continue this stopped trial; may be repeated.",
     ),
 ]
 
@@ -32,12 +32,12 @@ def resume(
         typer.Option(
             "--space",
             metavar="SPACE",
-            help="Go on with this space; says what changed in it.",
+            help="Continue with this changed space; the changes are listed.",
             autocompletion=_complete.spaces,
         ),
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept-changes", help="Take the changed space.")
+        bool, typer.Option("--accept-changes", help="Accept the changes to the space.")
     ] = False,
     take_up: _TakeUp = [],  # noqa: B006  typer copies it
     tracking: Tracking = [],  # noqa: B006  typer copies it

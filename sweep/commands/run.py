@@ -14,7 +14,7 @@ from trainables.errors import InvalidInput
 _EpsilonMax = Annotated[
     float | None,
     typer.Option(
-        min=0, metavar="EPSILON", help="With --export: the best of those with at most this."
+        min=0, metavar="EPSILON", help="With --export: largest epsilon of the exported trial."
     ),
 ]
 _BudgetTotal = Annotated[
@@ -22,13 +22,11 @@ _BudgetTotal = Annotated[
     typer.Option(
         metavar="EPSILON",
         min=0.0,
-        help="Refuse the sweep where all sweeps on its data would pass this together.",
+        help="Reject the sweep if all sweeps on its data together would exceed this epsilon.",
     ),
 ]
 
-_Export = Annotated[
-    bool, typer.Option("--export", help="Export the best trial when all have ended.")
-]
+_Export = Annotated[bool, typer.Option("--export", help="Export the best trial at the end.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -13,9 +13,11 @@ from sweep.commands._output import number, print_json, say_table
 from trainables.errors import InvalidInput
 
 # The choices are those of `metrics`, spelled here so that `--help` loads no torch.
-_Align = Annotated[Literal["name", "edit"], typer.Option(help="Pair slots by name or by edits.")]
+_Align = Annotated[
+    Literal["name", "edit"], typer.Option(help="Align slots by name or by edit distance.")
+]
 _Match = Annotated[
-    Literal["span", "value"], typer.Option(help="A slot is right by its tokens or by its text.")
+    Literal["span", "value"], typer.Option(help="Compare slots by their tokens or by their text.")
 ]
 _MauveBy = Annotated[
     Literal["own", "package"],
@@ -23,26 +25,30 @@ _MauveBy = Annotated[
 ]
 _ApiSet = Annotated[
     Literal["smcalflow", "treedst"] | None,
-    typer.Option(help="API names of the match; default: detected."),
+    typer.Option(help="Function names for the match; default: detected."),
 ]
 
-_Samples = Annotated[int, typer.Option(min=0, help="Resamples of the intervals; 0 for none.")]
+_Samples = Annotated[
+    int, typer.Option(min=0, help="Bootstrap resamples of the intervals; 0 for no intervals.")
+]
 _Parser = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="A saved parser: programs of the generated text."),
+    typer.Option(metavar="FOLDER", help="Saved parser that parses the generated text."),
 ]
 _LanguageModel = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="An exported text model or a causal LM, for losses."),
 ]
 _MauveTexts = Annotated[
-    int, typer.Option(min=0, help="Most texts of a side in MAUVE; 0 leaves it out.")
+    int, typer.Option(min=0, help="Largest number of texts per side in MAUVE; 0 skips it.")
 ]
 _Function = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Also with and without NAME (NAME*: a beginning)."),
+    typer.Option(
+        metavar="NAME", help="Also score with and without this function (NAME* for a prefix)."
+    ),
 ]
-_Seed = Annotated[int, typer.Option(min=0, help="Seed of resamples and halves.")]
+_Seed = Annotated[int, typer.Option(min=0, help="Seed of resamples and of halves.")]
 
 
 def _lines_of(what: str) -> Any:
@@ -55,8 +61,8 @@ def register(app: typer.Typer) -> None:
 
 
 def score(
-    reference: Annotated[Path | None, _lines_of("what is right")] = None,
-    hypothesis: Annotated[Path | None, _lines_of("what was predicted")] = None,
+    reference: Annotated[Path | None, _lines_of("the references")] = None,
+    hypothesis: Annotated[Path | None, _lines_of("the predictions")] = None,
     align: _Align = "name",
     match: _Match = "span",
     bootstrap_samples: _Samples = 1_000,

@@ -17,9 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def stop(
     name: Name,
-    wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait until it has stopped.")
-    ] = 60.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end.")] = 60.0,
 ) -> None:
     """Ask a running sweep, or one that is made ready, to stop. `sweep resume` goes on from its last
     epochs.

@@ -20,18 +20,18 @@ def register(app: typer.Typer) -> None:
 def synthesize(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An exported synthesis trial.")],
     to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],
-    number: Annotated[int, typer.Option(min=1, help="How many utterances.")] = 1_000,
+    number: Annotated[int, typer.Option(min=1, help="Number of utterances.")] = 1_000,
     parses: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="The first of two stages, where another trial trained it."
+            metavar="FOLDER", help="Exported trial of the first stage, if another trial trained it."
         ),
     ] = None,
-    min_words: Annotated[int, typer.Option(min=0, help="Drop shorter ones.")] = 1,
-    max_words: Annotated[int, typer.Option(min=1, help="Drop longer ones.")] = 60,
+    min_words: Annotated[int, typer.Option(min=0, help="Smallest number of words of a text.")] = 1,
+    max_words: Annotated[int, typer.Option(min=1, help="Largest number of words of a text.")] = 60,
     drop: Annotated[
         list[str] | None,
-        typer.Option(metavar="REGEX", help="Drop texts that contain it; may be repeated."),
+        typer.Option(metavar="REGEX", help="Drop texts that match; may be repeated."),
     ] = None,
     keep_patterns: Annotated[
         bool,
@@ -40,9 +40,9 @@ def synthesize(
     drop_repeats: Annotated[
         bool, typer.Option("--drop-repeats", help="Keep each text once.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Repeats the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generation.")] = 0,
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes that draw; the texts are the same.")
+        int, typer.Option(min=1, help="Number of processes; the texts do not depend on it.")
     ] = 1,
     as_json: JsonFlag = False,
 ) -> None:

@@ -17,12 +17,12 @@ def register(app: typer.Typer) -> None:
 
 
 def ui(
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of MLflow's server.")] = 5_000,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port of MLflow's server.")] = 5_000,
     prometheus_port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Port of Prometheus, where it is installed.")
+        int, typer.Option(min=1, max=65_535, help="Port of Prometheus, if it is installed.")
     ] = 9_090,
     grafana_port: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Port of Grafana, where it is installed.")
+        int, typer.Option(min=1, max=65_535, help="Port of Grafana, if it is installed.")
     ] = 3_000,
     write_dashboards: Annotated[
         Path | None,

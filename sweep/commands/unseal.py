@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 def unseal(
     name: Name,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Show them; what it costs cannot be taken back.")
+        bool, typer.Option("--yes", help="Show the trials; the charge cannot be undone.")
     ] = False,
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,

@@ -13,7 +13,7 @@ class FromFiles(DataConfig):
     """Records in files."""
 
     path: str | None = Field(
-        None, description="file or folder; default: the entry's place under $SWEEP_DATA_DIR"
+        None, description="file or folder; default: the data set's folder under $SWEEP_DATA_DIR"
     )
 
 
@@ -51,9 +51,9 @@ class MadeFrames(FramesConfig):
     """Utterances that a grammar makes."""
 
     num_utterances: int | None = Field(
-        None, ge=1_000, le=MAX_ROWS, description="how many; default: 10,000"
+        None, ge=1_000, le=MAX_ROWS, description="number of generated utterances; default: 10,000"
     )
-    seed: int = Field(0, ge=0, le=MAX_SEED, description="of the grammar's choices")
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="seed of the grammar's choices")
 
 
 class PairFiles(FromFiles):

@@ -35,7 +35,7 @@ class Config(PrivacyConfig):
     engine: ClassVar[str] = "dp_sgd"
     sampling: Sampling | None = "poisson"
     noise_calibration: NoiseCalibration | None = "central"
-    microbatch_size: int | None = Field(1, ge=1, description="one record is clipped at a time")
+    microbatch_size: int | None = Field(1, ge=1, description="gradients are clipped per record")
 
 
 def check(mechanism: Mechanism) -> None:

@@ -31,11 +31,13 @@ class EncoderConfig(ModelConfig):
     later = frozenset({"trained"})
     trained: Literal["all", "heads", "biases"] = Field(
         "all",
-        description="heads: those alone; biases: heads, and biases and norms of top_layers (BitFit,"
-        " Bu et al. 2022)",
+        description="heads: only the heads; biases: also biases and norms of"
+        " top_layers (BitFit, Bu et al. 2022)",
     )
     top_layers: int | None = Field(
-        None, ge=1, description="trained in part: so many layers from the top; default: all"
+        None,
+        ge=1,
+        description="with partial training: number of trained layers from the top; default: all",
     )
 
     def unread(self) -> frozenset[str]:

@@ -38,22 +38,26 @@ class Config(EncoderConfig):
     later = EncoderConfig.later | {"pooling"}
     encoder: str = Field(
         "scratch",
-        description="scratch | one that ships | minilm (extra) | a folder or hub name of a BERT,"
-        " RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or ELECTRA",
+        description="scratch | a shipped encoder | minilm (extra) | a folder or hub"
+        " name of a BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT or"
+        " ELECTRA",
     )
     num_layers: int = Field(
-        4, ge=1, le=1_000, description="encoder layers, the first of a loaded one"
+        4,
+        ge=1,
+        le=1_000,
+        description="number of encoder layers; of a loaded encoder the first ones",
     )
     word_buckets: int = Field(
-        8_192, ge=2, le=MAX_ROWS, description="scratch: buckets of hashed pieces"
+        8_192, ge=2, le=MAX_ROWS, description="scratch: number of buckets of hashed pieces"
     )
     hidden_size: int = Field(312, ge=2, le=MAX_WIDTH, description="scratch: width")
-    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: attention heads")
+    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads")
     intermediate_size: int = Field(
         1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
     )
     dropout: float = Field(0.1, ge=0, lt=1)
-    freeze_embeddings: bool = Field(False, description="leave the embeddings as they were loaded")
+    freeze_embeddings: bool = Field(False, description="keep the loaded embeddings fixed")
     pooling: Literal["first", "mean"] = Field(
         "first",
         description="what the intent head reads: the state of [CLS], or the mean over all pieces,"
@@ -61,12 +65,14 @@ class Config(EncoderConfig):
     )
     trained: Literal["all", "heads", "biases", "lora"] = Field(  # type: ignore[assignment]  # wider
         "all",
-        description="heads: those alone; biases: heads, and biases and norms of top_layers (BitFit,"
-        " Bu et al. 2022); lora: heads, and low-rank adapters of top_layers (Hu et al. 2022, Yu et"
-        " al. 2022)",
+        description="heads: only the heads; biases: also biases and norms of"
+        " top_layers (BitFit, Bu et al. 2022); lora: also low-rank"
+        " adapters of top_layers (Hu et al. 2022, Yu et al. 2022)",
     )
     lora_rank: int = Field(8, ge=1, description="lora: rank of the adapters")
-    lora_alpha: PositiveFloat = Field(16.0, description="lora: what they add is times alpha / rank")
+    lora_alpha: PositiveFloat = Field(
+        16.0, description="lora: the output of the adapters is scaled by alpha / rank"
+    )
 
     def unread(self) -> frozenset[str]:
         """Sizes defined by a loaded encoder, and the tables of a frozen one."""

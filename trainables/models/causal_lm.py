@@ -31,12 +31,14 @@ class Config(ModelConfig):
         "scratch", description="scratch | smollm2 (extra) | a local directory | a hub name"
     )
     hidden_size: int = Field(192, ge=2, le=MAX_WIDTH, description="scratch: width")
-    num_layers: int = Field(4, ge=1, le=1_000, description="scratch: blocks")
-    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: attention heads")
+    num_layers: int = Field(4, ge=1, le=1_000, description="scratch: number of blocks")
+    num_heads: int = Field(12, ge=1, le=MAX_WIDTH, description="scratch: number of attention heads")
     intermediate_size: int = Field(
         1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="scratch; a loaded model trains without")
+    dropout: float = Field(
+        0.1, ge=0, lt=1, description="scratch: dropout rate; a loaded model trains without dropout"
+    )
 
     def unread(self) -> frozenset[str]:
         """The sizes, which a loaded model defines."""

@@ -45,24 +45,31 @@ class Config(EncoderConfig):
     later = EncoderConfig.later | {"encoder"}
     encoder: str = Field(
         "scratch",
-        description="scratch | one that ships | a folder of `sweep pretrain`, whose words and sizes"
-        " it has",
+        description="scratch | a shipped encoder | a folder of `sweep pretrain`,"
+        " which defines words and sizes",
     )
     word_vectors: str = Field("hashed", description="hashed | glove (extra) | a .vec or GloVe file")
     word_buckets: int = Field(
         8_192,
         ge=2,
         le=MAX_ROWS,
-        description="buckets of hashed words; of a file: its first rows, trained",
+        description="number of buckets of hashed words; with a file, number of its"
+        " first rows that are trained",
     )
     word_dim: int = Field(50, ge=1, le=MAX_WIDTH, description="width of hashed word vectors")
-    char_dim: int = Field(16, ge=1, le=MAX_WIDTH, description="width of a character's embedding")
-    char_filters: int = Field(50, ge=1, le=MAX_WIDTH, description="filters of the character CNN")
-    char_kernel: int = Field(3, ge=1, le=255, description="characters a filter sees")
-    hidden_size: int = Field(384, ge=2, le=MAX_WIDTH, description="biLSTM state of a direction")
-    num_layers: int = Field(2, ge=1, le=1_000, description="biLSTM layers")
+    char_dim: int = Field(16, ge=1, le=MAX_WIDTH, description="width of character embeddings")
+    char_filters: int = Field(
+        50, ge=1, le=MAX_WIDTH, description="number of filters of the character CNN"
+    )
+    char_kernel: int = Field(
+        3, ge=1, le=255, description="kernel width of the character CNN, in characters"
+    )
+    hidden_size: int = Field(
+        384, ge=2, le=MAX_WIDTH, description="size of the biLSTM state per direction"
+    )
+    num_layers: int = Field(2, ge=1, le=1_000, description="number of biLSTM layers")
     dropout: float = Field(0.1, ge=0, lt=1)
-    freeze_embeddings: bool = Field(False, description="leave word vectors as they were loaded")
+    freeze_embeddings: bool = Field(False, description="keep the loaded word vectors fixed")
 
     def unread(self) -> frozenset[str]:
         """Sizes defined by a file of vectors or by an encoder, and the trained rows of a frozen

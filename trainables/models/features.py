@@ -36,21 +36,25 @@ class Config(ModelConfig):
     name: Literal["features"] = "features"
     encoder: str = Field(
         "small",
-        description="one that ships, a folder that `sweep pretrain` made, a folder or hub name of a"
-        " Hugging Face encoder (with prior: none), minilm (extra)",
+        description="a shipped encoder | a folder of `sweep pretrain` | a folder or"
+        " hub name of a Hugging Face encoder (with prior: none) | minilm"
+        " (extra)",
     )
     layers: tuple[int, ...] | None = Field(
         None,
         min_length=1,
-        description="layers whose states are joined, 0 the embeddings; default: all that `sweep"
-        " pretrain` chose, of another encoder the middle one and the last",
+        description="layers whose states are concatenated, 0 the embeddings; default:"
+        " those chosen by `sweep pretrain`, or the middle and the last"
+        " layer of another encoder",
     )
-    neighbors: bool = Field(False, description="put the tokens before and behind beside a token")
+    neighbors: bool = Field(
+        False, description="append the features of the previous and of the next token"
+    )
     whitening: float | None = Field(
         0.3, gt=0, le=MAX_NUMBER, description="shrinkage of the public covariance; null: none"
     )
     components: int | None = Field(
-        None, ge=1, le=MAX_WIDTH, description="public principal components to keep; default: all"
+        None, ge=1, le=MAX_WIDTH, description="number of public principal components; default: all"
     )
     tag_head: Literal["plain", "factored"] = Field(
         "factored", description="factored: a tag's weights are a sum over the parts of its name"
@@ -59,25 +63,26 @@ class Config(ModelConfig):
         1.0,
         gt=0,
         le=MAX_NUMBER,
-        description="weight of the tokens' losses beside the intent's; it shares out C",
+        description="weight of the tokens' losses relative to the intent's; it"
+        " divides C between them",
     )
-    bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="the constant entry of every row")
+    bias: float = Field(0.3, ge=0, le=MAX_NUMBER, description="constant feature of every row")
     views: int = Field(
         1,
         ge=1,
         le=64,
-        description="K: texts of a record, with values swapped for public ones; their mean gradient"
-        " is clipped once",
+        description="K, number of augmented texts per record, whose values are"
+        " replaced by public ones; their mean gradient is clipped once",
     )
     view_corpora: tuple[str, ...] = Field(
         ("communication", "health", "video"),
         min_length=1,
-        description="made corpora whose values are swapped in",
+        description="generated corpora that supply the replacement values",
     )
     prior: Literal["names", "none"] = Field(
         "names",
-        description="what scores start from: the names of the labels, as the encoder's public"
-        " corpora taught to read them, or nothing",
+        description="initial scores: from the names of the labels, as learned on the"
+        " encoder's public corpora, or none",
     )
 
     @property

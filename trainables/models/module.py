@@ -33,21 +33,22 @@ class Config(ModelConfig):
     """The fields of `model` with `name: module`."""
 
     name: Literal["module"] = "module"
-    factory: str = Field("", description="package.module:function, which makes the module")
+    factory: str = Field("", description="package.module:function that builds the module")
     options: dict[str, JsonValue] = Field(
-        default={}, description="what the function is called with, beside the labels"
+        default={}, description="arguments of the function in addition to the labels"
     )
     word_buckets: int = Field(
         8_192,
         ge=2,
         le=MAX_ROWS,
-        description="words are numbers from 0 to this, hashed; a module with encode_word(word) has"
-        " its own",
+        description="number of buckets of hashed words; a module with"
+        " encode_word(word) encodes words itself",
     )
     source: str | None = Field(
         None,
         pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the function's file; filled in: other code is another trial",
+        description="SHA-256 of the function's file, filled in automatically; changed"
+        " code makes another trial",
     )
 
     @model_validator(mode="after")

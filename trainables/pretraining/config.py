@@ -39,31 +39,46 @@ Encoder = Annotated[SerializeAsAny[ModelConfig], BeforeValidator(_encoder)]
 class PretrainingConfig(Frozen):
     """An encoder, the public corpora it learns from, and how long."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="of the encoder's folder")
-    encoder: Encoder = Field(description="the fields of `model`: clc or bert, and where it starts")
-    corpora: tuple[Corpus, ...] = Field(min_length=1, description="each with the fields of `data`")
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="name of the encoder's folder"
+    )
+    encoder: Encoder = Field(description="fields of `model` (clc or bert) with its initial weights")
+    corpora: tuple[Corpus, ...] = Field(
+        min_length=1, description="public corpora, each with the fields of `data`"
+    )
     leave_out: tuple[str, ...] = Field(
-        (), description="corpora whose shared texts are left out by the lists in the repository"
+        (), description="corpora whose texts are excluded, by the lists in the repository"
     )
     vocabulary: int | None = Field(
         None,
         ge=100,
         le=MAX_ROWS,
-        description="keep this many words of a clc's vectors, or pieces of a loaded bert",
+        description="size of the vocabulary that is kept, in words of a clc or pieces"
+        " of a loaded bert",
     )
     layers: tuple[int, ...] | None = Field(
-        None, min_length=1, description="whose states are features, 0 the lowest; default: all"
+        None,
+        min_length=1,
+        description="layers whose states are features, 0 the lowest; default: all",
     )
-    epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="over all corpora together")
-    batch_size: int = Field(64, ge=1, le=MAX_RECORDS, description="records of one corpus a step")
-    learning_rate: PositiveFloat = Field(1e-4, description="of the encoder, at the first step")
-    head_learning_rate: PositiveFloat = Field(1e-3, description="of the heads")
+    epochs: int = Field(2, ge=1, le=MAX_EPOCHS, description="epochs over all corpora together")
+    batch_size: int = Field(
+        64, ge=1, le=MAX_RECORDS, description="records per step, all of one corpus"
+    )
+    learning_rate: PositiveFloat = Field(
+        1e-4, description="learning rate of the encoder at the first step"
+    )
+    head_learning_rate: PositiveFloat = Field(
+        1e-3, description="learning rate of the heads at the first step"
+    )
     tag_weight: PositiveFloat = Field(
-        0.3, description="weight of a record's summed tag loss beside its intent loss"
+        0.3, description="weight of a record's summed tag loss relative to its intent loss"
     )
     weight_decay: float = Field(0.01, ge=0, le=MAX_NUMBER)
     precision: Precision = Field(
-        "fp32", description="bf16 rounds the products of linear layers: faster where the chip can"
+        "fp32",
+        description="bf16 rounds the products of linear layers, which is faster on"
+        " chips that support it",
     )
     seed: int = Field(0, ge=0, le=MAX_SEED)
 
