@@ -1,4 +1,4 @@
-"""`sweep attack`: the figures of anybody's membership attack, and the certified one-run bound."""
+"""`sweep attack`: the figures of any membership attack, and the certified one-run bound."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from sweep.commands._options import JsonFlag
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_lower_bound
+
+_OneRun = Annotated[
+    tuple[int, int, int] | None,
+    typer.Option(metavar="M R V", help="Coins, guesses and correct guesses of a one-run audit."),
+]
+_Factory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PACKAGE.MODULE:FUNCTION",
+        help="With RUN of own code: the function that builds the model.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,30 +49,19 @@ def attack(
         Path | None,
         typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
     ] = None,
-    one_run: Annotated[
-        tuple[int, int, int] | None,
-        typer.Option(
-            metavar="M R V", help="Coins, guesses and correct guesses of a one-run audit."
-        ),
-    ] = None,
+    one_run: _OneRun = None,
     delta: Annotated[float | None, typer.Option(help="Delta of the bound on epsilon.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(min=0, help="With --scores: the claimed epsilon.")
     ] = None,
     p: Annotated[float, typer.Option(help="Error probability of the certified bound.")] = 0.05,
-    factory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PACKAGE.MODULE:FUNCTION",
-            help="With RUN of own code: the function that builds the model.",
-        ),
-    ] = None,
+    factory: _Factory = None,
     roc: Annotated[
         bool, typer.Option(help="With --scores or RUN: also print the points of the ROC.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Attack a saved model, measure anybody's scores, or bound epsilon from one run's guesses."""
+    """Attack a saved model, evaluate the scores of any attack, or bound epsilon from one run."""
     if sum(given is not None for given in (run, scores, one_run)) != 1:
         raise InvalidInput("expected one of RUN, --scores FILE and --one-run M R V")
     if run is not None:

@@ -32,9 +32,9 @@ def audit(
     assignments: Set = [],  # noqa: B006  typer copies it
     as_json: JsonFlag = False,
 ) -> None:
-    """Run the real privatised step on adversarial neighbours and measure its noise.
+    """Run the private step on adversarial neighbouring data sets and measure its noise.
 
-    Exit code 1 where the effective noise multiplier is below the claim.
+    Exit code 1 if the effective noise multiplier is below the claimed one.
     """
     from trainables import accountants
     from trainables.engines import audit_step

@@ -43,8 +43,8 @@ def audit_release(
 ) -> None:
     """Compare rare phrases of members and of held-out records with a release.
 
-    A fair coin must have decided which records were members (data.split bernoulli). No text is
-    shown.
+    A fair coin must have decided which records are members (data.split: bernoulli). Output never
+    contains text.
     """
     from sweep.synthesis.score_texts import read_texts
     from trainables.release_audit import audit_release as audit

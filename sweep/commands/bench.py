@@ -44,9 +44,9 @@ def bench(
 ) -> None:
     """Time a step of every engine and scale it to an epoch (table 2 of Dupuy et al. 2021).
 
-    Measures SGD, eDP-SGD and DP-SGD of this project, a stock padded model under plain Adam, and a
-    loop over records, one thread each, in turns on the same records. Times are processor times, not
-    wall-clock times.
+    It measures SGD, eDP-SGD and DP-SGD of this project, a padded stock model with Adam, and a loop
+    over records. All run in turn on the same records, with one thread each. Times are processor
+    times.
     """
     if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidInput(f"expected --plot FILE.svg, .png or .pdf, got {plot.name}")

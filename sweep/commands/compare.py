@@ -33,7 +33,7 @@ def compare(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare B with A: figures side by side, SER paired over the same test utterances."""
+    """Compare B with A by all figures, and by SER paired over the same test utterances."""
     from sweep.results import comparison as comparing
     from sweep.results.tables.comparison import comparison_table, sentences
     from sweep.settings import from_environment

@@ -77,7 +77,7 @@ def describe(
     options: own.SourceOptions,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read a corpus and show its sizes, lengths and label counts; never a text."""
+    """Read a corpus and show its sizes, lengths and label counts, without any text."""
     if _is_corpus(name):
         facts = _facts(name, fields)
         if as_json:
@@ -113,11 +113,11 @@ def check(
     options: own.SourceOptions,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read a whole corpus and report damaged records by file and line, never by their text.
+    """Read a whole corpus and report damaged records by file and line, without their text.
 
-    Of a file the first 20 problems are listed and the rest counted; with --schema a label outside
-    of it is a problem. Then come warnings: few records, rare labels, large groups, texts that are
-    nearly the same in two parts. The exit code is 2 where there are problems.
+    The first 20 problems of a file are listed and the others are counted. With --schema a label
+    outside the schema is a problem. Warnings concern few records, rare labels, large groups, and
+    near duplicates between parts. The exit code is 2 if there are problems.
     """
     if _is_corpus(name):
         facts = _facts(name, fields)
@@ -170,7 +170,7 @@ def convert(
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a file of utterances in another format; reports fields that the format lacks."""
+    """Convert a file of utterances to another format and report fields that the format lacks."""
     from sweep.planning.own_data.convert import convert as write
 
     require_new_file(to)
@@ -202,7 +202,7 @@ def make(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generator.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a corpus as JSON lines, its label schema beside it: same seed, same bytes."""
+    """Generate a corpus as JSON lines with its label schema; the same seed gives the same bytes."""
     from sweep.planning.corpora import write_out
     from sweep.settings import from_environment
 

@@ -39,7 +39,7 @@ def delete(
     ] = False,
     tracking_uri: TrackingUri = None,
 ) -> None:
-    """Remove a sweep and all that it made, or the cache. What was spent stays in the ledger."""
+    """Remove a sweep and its results, or the cache. The ledger keeps its charges."""
     from sweep.settings import from_environment
     from trainables.errors import InvalidInput
 

@@ -45,9 +45,7 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     engine: Annotated[_Text, typer.Option(help=_ENGINES)] = None,
     num_records: Annotated[_Count, typer.Option(help="training records n")] = None,
     expected_batch_size: Annotated[_Count, typer.Option(help="B, over all workers")] = None,
-    microbatch_size: Annotated[
-        _Count, typer.Option(help="records per clipped mean gradient")
-    ] = None,
+    microbatch_size: Annotated[_Count, typer.Option(help="records per clipped mean")] = None,
     num_workers: Annotated[_Count, typer.Option(help="N of Algorithm 1")] = None,
     epochs: Annotated[_Count, typer.Option(help="E")] = None,
     steps: _Steps = None,
@@ -65,9 +63,9 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
     accountant: Annotated[_Text, typer.Option(help=_ACCOUNTANTS)] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compute the epsilon of a mechanism: the sound one, and that of the paper.
+    """Compute the sound epsilon of a mechanism, and the paper's.
 
-    It needs no file, because every setting is an option. Options override the fields of a config.
+    No file is needed, because every setting is an option. Options override fields of a config.
     """
     from sweep.planning import calculator
     from trainables.accountants import account

@@ -1,4 +1,4 @@
-"""`sweep export`: a trial as a folder to hand on."""
+"""`sweep export`: a trial as a self-contained folder."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from sweep.store.sweeps import SweepFolder, TrialRecord
     from trainables.cards.card import Review
 
+_Best = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ser|mauve|leakage|pareto|METRIC",
+        help="Criterion for the best trial; default: ser, or mauve for generated text.",
+    ),
+]
+_AnyEpsilon = Annotated[
+    bool,
+    typer.Option(
+        "--any-epsilon", help="Also export a trial with epsilon above 10, which guarantees little."
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -25,24 +39,12 @@ def register(app: typer.Typer) -> None:
 
 def export(
     name: Name,
-    best: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ser|mauve|leakage|pareto|METRIC",
-            help="Criterion for the best trial; default: ser, or mauve for generated text.",
-        ),
-    ] = None,
+    best: _Best = None,
     trial: Annotated[
         str | None, typer.Option(metavar="ID", help="Export this trial instead.")
     ] = None,
     epsilon_max: EpsilonMax = None,
-    any_epsilon: Annotated[
-        bool,
-        typer.Option(
-            "--any-epsilon",
-            help="Also export a trial with epsilon above 10, which guarantees little.",
-        ),
-    ] = False,
+    any_epsilon: _AnyEpsilon = False,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="New folder; default: NAME-BEST here.")
     ] = None,
@@ -59,9 +61,9 @@ def export(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Export the best trial: config, weights, labels, privacy card, public metrics.
+    """Export the best trial with its config, weights, labels, privacy card and public metrics.
 
-    `pareto` exports the whole front of SER (or MAUVE) and epsilon, one folder a trial.
+    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial.
     """
     from sweep.results.export import export_trial
     from sweep.settings import from_environment

@@ -27,7 +27,7 @@ def fields(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List every field of configs and spaces: type, default, allowed values, meaning."""
+    """List every field of configs and spaces with its type, default, allowed values and meaning."""
     from rich.table import Table
 
     from sweep.planning.fields import fields_below

@@ -1,4 +1,4 @@
-"""`sweep init`: from the user's file to a corpus, a label schema and a starting space."""
+"""`sweep init`: a corpus, a label schema and a first space from the user's file."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def init(
     skip_invalid: own.SkipInvalid = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a corpus, a label schema and a starting space of a file of utterances.
+    """Make a corpus, a label schema and a first space from a file of utterances.
 
-    Prints counts and names of fields, never a text. On a terminal it prompts for the epsilon where
-    none is given.
+    Output consists of counts and names of fields, without any text. On a terminal it prompts for
+    the epsilon if none is given.
     """
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema

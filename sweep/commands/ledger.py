@@ -36,11 +36,11 @@ def ledger(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the spend per data set: the composition of everything that was released.
+    """Show the privacy spend per data set, composed over all releases.
 
-    --check reports epochs of the sweeps in $SWEEP_HOME without an entry, and damage to the ledger;
-    exit code 1 for either. --repair only adds lines: entries for those epochs, and one that accepts
-    a damaged ledger as it is.
+    --check reports damage to the ledger, and epochs of the sweeps in $SWEEP_HOME without an entry.
+    The exit code is 1 for either. --repair only adds entries. They charge those epochs, and accept
+    a damaged ledger in its current state.
     """
     from sweep.settings import from_environment
     from sweep.spending.ledger import FILE, Ledger

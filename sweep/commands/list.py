@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_sweeps(as_json: JsonFlag = False) -> None:
-    """List all sweeps, oldest first; damaged ones are marked."""
+    """List all sweeps, oldest first. Damaged ones are marked."""
     import time
     from typing import Any
 

@@ -1,4 +1,4 @@
-"""`sweep parser`: train a parser from pairs, parse a file with it."""
+"""`sweep parser`: train a parser on pairs and parse a file."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def adapt(
 ) -> None:
     """Remove a function from the public pairs and measure how much synthetic text restores.
 
-    Rows: none, each synthetic set, full (the real private pairs). The results are not private.
+    The rows are none, each synthetic set, and full (the private pairs). Results are not private.
     """
     from sweep.settings import from_environment
     from sweep.synthesis.adaptation import run_adaptation

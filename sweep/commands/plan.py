@@ -30,7 +30,7 @@ def plan(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List a space's trials with each epsilon, and the refused ones with reasons; run nothing."""
+    """List the trials of a space with their epsilon, and the refused ones with reasons."""
     from sweep.planning.accounting import accounting
     from sweep.planning.footprints import Footprints
     from sweep.planning.pack_trials import packing_for, sentence

@@ -42,10 +42,10 @@ def predict(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Read utterances, one a line, from standard input; print intent and slots of each.
+    """Read one utterance per line from standard input and print its intent and slots.
 
-    With --json a line of the output is in the format of `sweep score --hypothesis`. For a line that
-    is no utterance the problem is printed instead; the exit code then is 2.
+    With --json each line of output has the format of `sweep score --hypothesis`. For an invalid
+    line the problem is printed instead, and the exit code is 2.
     """
     from sweep.results.predict import answers, load_model
     from trainables.documents import line_groups

@@ -36,7 +36,7 @@ def pretrain(
     bits: Annotated[int, typer.Option(metavar="8|16|32", help="Bits per stored weight.")] = 32,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pretrain an encoder on public corpora; run it again to resume after an interruption."""
+    """Pretrain an encoder on public corpora. The same command resumes an interrupted run."""
     from sweep.planning.pretraining import read_pretraining, run_pretraining
     from sweep.settings import from_environment
 

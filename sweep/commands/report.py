@@ -29,10 +29,10 @@ def report(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a sweep as one HTML page, its figures as PNG and SVG, its data as CSV.
+    """Write a report of a sweep: an HTML page, charts as PNG and SVG, and data as CSV.
 
-    The page needs no network. It recommends a trial at an epsilon, and shows the Pareto front of
-    error, epsilon and leakage, decays, times, attacks and the privacy card.
+    The page needs no network. It recommends a trial at an epsilon and shows the Pareto front of
+    error, epsilon and leakage, noise decays, times, attacks and the privacy card.
     """
     from sweep.results.report_files import write
     from sweep.settings import from_environment

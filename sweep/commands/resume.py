@@ -1,4 +1,4 @@
-"""`sweep resume`: go on with a sweep that was interrupted, or extend it by a changed space."""
+"""`sweep resume`: continue an interrupted sweep, or extend it by a changed space."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resume(
     address: Address = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Finish a sweep: finished trials are kept, others go on from their last epoch."""
+    """Continue a sweep. Finished trials are kept, others resume from their last checkpoint."""
     from functools import partial
 
     from sweep import interrupts

@@ -48,7 +48,7 @@ def run(
     address: Address = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run every trial of a space that is not refused."""
+    """Run all trials of a space except the refused ones."""
     from functools import partial
 
     from sweep import interrupts

@@ -79,14 +79,14 @@ def score(
     seed: _Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Score predictions, parses or generated text; one object a line.
+    """Score predictions, parses or generated text from files with one JSON object per line.
 
-    --reference and --hypothesis: text (cut at white space) or tokens, intent, and slots (each a
-    list of name, start and end in tokens, end exclusive, or an object with slot, start and end)
-    or BIO tags, as `sweep predict --json` and files of the json_lines data set have them; a pipe
-    is /dev/stdin. --human and --synthetic: utterance and, where known, lispress; a synthetic object
-    may have loss (nats of the whole text under a language model) and num_tokens. --gold and
-    --predicted: lispress, aligned by line.
+    Objects of --reference and --hypothesis have text (split at white space) or tokens, intent, and
+    slots or BIO tags. A slot is a list of name, start and end in tokens (end exclusive), or an
+    object with slot, start and end. `sweep predict --json` and the json_lines data set use the same
+    format. Standard input is /dev/stdin. Objects of --human and --synthetic have utterance and, if
+    known, lispress. A synthetic object may have num_tokens and loss (nats of the text under a
+    language model). Objects of --gold and --predicted have lispress and are aligned by line.
     """
     pairs = {
         ("reference", "hypothesis"): (reference, hypothesis),

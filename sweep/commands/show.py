@@ -31,7 +31,7 @@ def show(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show every trial beside the baseline, and the front of SER and epsilon."""
+    """Show the trials relative to the baseline, and the Pareto front of SER and epsilon."""
     from sweep.results.exported import damages
     from sweep.results.gap import sentences
     from sweep.results.summary import summary

@@ -1,4 +1,4 @@
-"""`sweep stop`: ask a running sweep to stop."""
+"""`sweep stop`: stop a running sweep."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def stop(
     name: Name,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end.")] = 60.0,
 ) -> None:
-    """Ask a running sweep, or one that is made ready, to stop. `sweep resume` goes on from its last
-    epochs.
-    """
+    """Stop a running or starting sweep. `sweep resume` continues from its last checkpoints."""
     import time
 
     from sweep.settings import from_environment

@@ -46,9 +46,9 @@ def synthesize(
     ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw utterances from a trained model: JSON lines, and a card with epsilon and delta.
+    """Generate utterances from a trained model, with a card of epsilon and delta.
 
-    Filters read only the drawn text. No private data is read, so no epsilon is spent.
+    Filters read only the generated text. No private data are read, so no epsilon is spent.
     """
     from sweep.synthesis.synthesize import KNOWN_PATTERNS, Filters, write_utterances
     from sweep.synthesis.trained_text import open_trained

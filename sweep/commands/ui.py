@@ -34,10 +34,11 @@ def ui(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start the servers that show results on loopback unless they run already; Ctrl-C ends them.
+    """Start the servers that show results, on loopback. Ctrl-C stops them.
 
-    Starts MLflow's server with prepared views of every sweep, and Prometheus and Grafana where they
-    are installed; prints the address of Ray's dashboard while a sweep runs.
+    MLflow's server has prepared views of every sweep. Prometheus and Grafana start if they are
+    installed. While a sweep runs, the address of Ray's dashboard is printed. Servers that already
+    run are kept.
     """
     if write_dashboards is not None:
         from dashboards import grafana

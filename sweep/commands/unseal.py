@@ -1,4 +1,4 @@
-"""`sweep unseal`: show all trials of a private selection, at the price of all."""
+"""`sweep unseal`: show all trials of a private selection, which charges all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unseal(
     tracking_uri: TrackingUri = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show every trial of a private selection: its epsilon becomes that of all together."""
+    """Show all trials of a private selection. Its epsilon becomes that of all of them composed."""
     from dataclasses import asdict
 
     from sweep.results.export import spend_of
