@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from sweep.reproduction import description, run
@@ -13,12 +15,24 @@ from sweep.reproduction.description import Pair, Table
 from tests.sweep import toy_trial
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
 from tests.sweep.untracked import without_mlflow
+from trainables import attacks, evidence
 from trainables.config import TrialConfig
+from trainables.metrics import membership
+from trainables.metrics._counts import NAMES, from_table
 from trainables.result import TrialResult
+from trainables.seeding import generator
 
 PAIR = Pair(corpus="mine", model="clc")
 STOPPING = "tests.sweep.reproduction.small:stopping"
 FAILING = "tests.sweep.reproduction.small:failing"
+MEASURED = "tests.sweep.reproduction.small:measured"
+_NUM_TESTED = 400
+# By engine and decay: the share of wrong intents, and how far members score above others.
+_OUTCOMES = {
+    ("sgd", "none"): (0.10, 0.8),
+    ("edp_sgd", "none"): (0.20, 0.1),
+    ("edp_sgd", "linear"): (0.105, 0.75),
+}
 
 
 def small_table(folder: Path, **changes: Any) -> Table:
@@ -50,7 +64,12 @@ def small_table(folder: Path, **changes: Any) -> Table:
 
 
 def reproduce(
-    folder: Path, table: Table, *, function: str = TOY, say: Callable[[str], None] = lambda _: None
+    folder: Path,
+    table: Table,
+    *,
+    function: str = TOY,
+    leakage: bool = True,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
     """Run the table without MLflow; the sentences on its problems."""
     settings = settings_in(folder)
@@ -59,7 +78,7 @@ def reproduce(
             table,
             [PAIR],
             settings,
-            leakage=True,
+            leakage=leakage,
             execution=run.Execution(console=Console(quiet=True), quiet=True, function=function),
             output=folder / "out",
             say=say,
@@ -82,3 +101,42 @@ def failing(config: TrialConfig, **given: Any) -> TrialResult:
     if privacy.max_grad_norm == 2 and privacy.noise_decay.kind == "linear":
         raise ValueError("it fails here")
     return toy_trial.run(config, **given)
+
+
+def measured(config: TrialConfig, *, folder: Path, **given: Any) -> TrialResult:
+    """The toy trial with test counts and attack scores that its engine and decay decide; the same
+    records and the same luck for each method of a seed.
+    """
+    result = toy_trial.run(config, folder=folder, **given)
+    decay = getattr(config.privacy, "noise_decay", None)
+    error, gap = _OUTCOMES[config.engine, "none" if decay is None else decay.kind]
+    luck = generator(config.training.seed, "measured")
+    table = np.zeros((_NUM_TESTED, len(NAMES)), dtype=np.int64)
+    wrong = luck.random(_NUM_TESTED) < error
+    for name, column in (("utterances", 1), ("reference_intents", 1), ("intent_errors", wrong)):
+        table[:, NAMES.index(name)] = column
+    records = np.arange(_NUM_TESTED)
+    evidence.write_counts(folder, records, from_table(table))
+    member = records % 2 == 0
+    noise = luck.normal(size=_NUM_TESTED)
+    scores = {"shadow": gap * member / 2 + noise, "loss_threshold": gap * member + noise}
+    evidence.write_scores(folder, scores)
+    signals = attacks.Signals(
+        records=records,
+        member=member,
+        features=np.full((_NUM_TESTED, 8), 0.5),
+        log_confidence=-np.ones(_NUM_TESTED),
+        pairs=np.full(_NUM_TESTED, -1),
+        population=np.zeros(_NUM_TESTED, dtype=np.bool_),
+        mode="paper",
+        corpus="made",
+    )
+    attacks.write_signals(folder / "signals.npz", signals)
+    found = {
+        f"mia_{attack}_{name}": value
+        for attack, each in scores.items()
+        for name, value in membership.figures(each, member).items()
+    }
+    ser = float(wrong.mean())
+    error_metrics = {"ser": ser, "ser_low": ser - 0.03, "ser_high": ser + 0.03}
+    return replace(result, metrics={**result.metrics, **found, **error_metrics})

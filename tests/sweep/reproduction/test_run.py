@@ -11,7 +11,7 @@ from sweep.reproduction import collect, run, stages, steps
 from sweep.reproduction.description import Pair, Table
 from sweep.runtime.events import Interrupted
 from sweep.store import sweeps as store
-from tests.sweep.reproduction.small import FAILING, PAIR, STOPPING, reproduce, small_table
+from tests.sweep.reproduction.small import FAILING, MEASURED, PAIR, STOPPING, reproduce, small_table
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
@@ -127,3 +127,13 @@ def test_missing_data_is_named(tmp_path: Path) -> None:
     assert run.at_hand(table, pairs, settings, available=True) == ([pairs[1]], ["gone"])
     with pytest.raises(InvalidInput, match="the data of gone"):
         run.at_hand(table, pairs[:1], settings, available=True)
+
+
+GOLDEN = Path(__file__).with_name("golden_table1.md")
+
+
+def test_the_table_of_made_results(tmp_path: Path) -> None:
+    """The flat method has twice SGD's errors; the falling one is within the noise of it."""
+    table = small_table(tmp_path)
+    reproduce(tmp_path, table, function=MEASURED, leakage=False)
+    assert (tmp_path / "out" / "table1.md").read_text() == GOLDEN.read_text()
