@@ -30,12 +30,16 @@ def plan(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the trials of a space with their epsilon, and the refused ones with reasons."""
+    """List the trials of a space with their epsilon, and the refused ones with reasons.
+
+    The exit code is 2 if all are refused.
+    """
     from sweep.planning.accounting import accounting
     from sweep.planning.footprints import Footprints
     from sweep.planning.pack_trials import packing_for, sentence
     from sweep.planning.plan_total import together
     from sweep.planning.prepare import prepare
+    from sweep.planning.refusals import require_trials
     from sweep.results.tables.plan import plan_table
     from sweep.settings import from_environment
     from trainables.figure_cache import FigureCache
@@ -67,12 +71,13 @@ def plan(
             "packing": asdict(packing),
         }
         print_json("plan", facts)
-        return
-    out = console()
-    out.print(plan_table(prepared.plan, drawn_from=price is not None))
-    for note in prepared.notes:
-        say(note, style="yellow")
-    if about_total:
-        say(about_total)
+    else:
+        console().print(plan_table(prepared.plan, drawn_from=price is not None))
+        for note in prepared.notes:
+            say(note, style="yellow")
+        if about_total:
+            say(about_total)
+        if price is None:
+            say(sentence(prepared.plan, resources, packing))
     if price is None:
-        say(sentence(prepared.plan, resources, packing))
+        require_trials(prepared.plan)

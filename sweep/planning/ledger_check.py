@@ -18,6 +18,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
+from trainables import catalogue
 from trainables.errors import InvalidData, InvalidInput
 
 
@@ -80,8 +81,8 @@ def _of_sweep(folder: SweepFolder, ledger: Ledger) -> Iterator[Finding]:
     for entry in entries:
         by_trial.setdefault(entry.trial, []).append(entry)
     for trial in folder.plan().trials:
-        if trial.epsilon == 0:
-            continue  # it read no record: there was nothing to pay for
+        if trial.epsilon == 0 and catalogue.kind_of("engines", trial.engine) == "prior":
+            continue  # it read no record
         paid = {
             epoch for e in by_trial.get(trial.id, ()) for epoch in range(e.first_epoch, e.epochs)
         }

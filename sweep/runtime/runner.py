@@ -111,16 +111,18 @@ def resume(
     watch: Watch = lambda trial_id, progress: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
-    """Go on with a sweep: what has ended well is kept, the rest goes on from its last epoch, and so
-    do the stopped trials whose ids `take_up` holds, up to their planned epochs. Where the
-    tracking server does not answer, `say` gets the reason; what it misses is delivered later.
+    """Resume a sweep. Finished trials are kept. Others continue from their last checkpoint, and so
+    do the stopped trials with an id in `take_up`, up to their planned epochs. The trackers of
+    earlier runs are used, too, unless the settings name none. If the tracking server does not
+    answer, `say` is called with the reason, and results are delivered later.
 
-    Raises: InvalidInput where it is running already, for a trial that cannot be taken up or has no
-    budget left, or as `start`; Interrupted.
+    Raises: InvalidInput if it is running, for a trial that cannot be continued or has no budget
+    left, or as `start`; Interrupted.
     """
     if folder.is_running:
         raise store.running_already(folder.name)
-    settings = with_traces(settings, folder.name)
+    if settings.tracking:  # `none` leaves out earlier trackers, too
+        settings = with_traces(settings, folder.name)
     away = partial(_say_away, say)
     stopped = continuation.require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)

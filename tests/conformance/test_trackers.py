@@ -258,3 +258,16 @@ def test_a_sweep_keeps_its_trackers(sweep: SweepFolder, tmp_path: Path) -> None:
     later = with_traces(replace(settings, tracking=("mlflow",)), sweep.name)
     assert later.tracking == ("mlflow", "tensorboard")
     assert with_traces(settings, "another").tracking == ("tensorboard",)
+
+
+def test_a_sweep_that_is_resumed_without_tracking_opens_no_earlier_tracker(
+    sweep: SweepFolder, tmp_path: Path, drop_in: DropIn
+) -> None:
+    drop_in(SHELF, "broken", BROKEN)
+    settings = replace(settings_in(tmp_path), tracking=("tensorboard",))
+    (settings.home / "broken" / sweep.name).mkdir(parents=True)
+    problem = runner.resume(sweep, settings, function=TOY).tracking_problem
+    assert problem is not None
+    assert problem.startswith("broken: ")
+    silent = replace(settings, tracking=())
+    assert runner.resume(sweep, silent, function=TOY).tracking_problem is None

@@ -137,6 +137,19 @@ def test_the_first_layers_of_minilm() -> None:
     )
 
 
+def test_a_folder_with_fewer_layers_than_the_default_is_used_whole(tmp_path: Path) -> None:
+    saved_bert(tmp_path)
+    config = model_part(name="bert", encoder=str(tmp_path))
+    assert config.num_layers == 3
+    assert model_part(**config.model_dump()) == config
+    assert model_part(name="bert", encoder=str(tmp_path), num_layers=2).num_layers == 2
+    assert model_part(name="bert", encoder="small").num_layers == 2
+    assert model_part(name="bert").num_layers == 4
+    assert "first 3 layers" in build(config, schema=SCHEMA, seed=0).provenance
+    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    assert model_part(name="bert", encoder=str(tmp_path)).num_layers == 4, "refused later"
+
+
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

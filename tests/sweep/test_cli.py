@@ -255,6 +255,18 @@ def test_a_plan_for_people(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "exceeds budget.epsilon=60" in out
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_plan_without_a_trial_to_run_is_a_refusal(
+    place: Path, capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    """The exit code and the sentence are those of `sweep run`; the refused trials are listed."""
+    given = [space_file(place), "--set", "budget.epsilon=0.001"]
+    code, out, err = answer(capsys, "plan", *given, *form)
+    assert (code, err) == (2, answer(capsys, "run", *given)[2])
+    assert "points that are no baseline are refused" in err
+    assert "exceeds budget.epsilon=0.001" in out
+
+
 def test_a_fallback_is_taken_and_said(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = {**space_in(place).document()["base"], "data": {"name": "atis"}}
     fallback = {"data": write_corpus(place)}

@@ -9,12 +9,13 @@ layers of MiniLM-L6, an extra), a local folder or a hub name.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from trainables.encoders.about import about_of, refuse_learnt, words
-from trainables.encoders.families import covered_encoder
+from trainables.encoders.about import about_of, refuse_learnt, shipped, words
+from trainables.encoders.families import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
 from trainables.models._trained import EncoderConfig
@@ -46,7 +47,8 @@ class Config(EncoderConfig):
         4,
         ge=1,
         le=1_000,
-        description="number of encoder layers; of a loaded encoder the first ones",
+        description="number of encoder layers, the first ones of a loaded encoder; default: 4, or"
+        " all of a folder with fewer",
     )
     word_buckets: int = Field(
         8_192, ge=2, le=MAX_ROWS, description="scratch: number of buckets of hashed pieces"
@@ -74,11 +76,35 @@ class Config(EncoderConfig):
         16.0, description="lora: the output of the adapters is scaled by alpha / rank"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_layers(cls, fields: Any) -> Any:
+        """A folder with fewer layers than the default is used whole."""
+        if not isinstance(fields, dict) or fields.get("num_layers") is not None:
+            return fields
+        found = _layers_of(fields.get("encoder"))
+        default = cls.model_fields["num_layers"].default
+        return fields if found is None or found >= default else {**fields, "num_layers": found}
+
     def unread(self) -> frozenset[str]:
         """Sizes defined by a loaded encoder, and the tables of a frozen one."""
         found = super().unread() | (frozenset() if self.encoder == "scratch" else _OF_SCRATCH)
         found |= frozenset() if self.trained == "lora" else _OF_LORA
         return found if self.trained == "all" else found | {"freeze_embeddings"}
+
+
+def _layers_of(encoder: Any) -> int | None:
+    """The number of layers of an encoder on this disk; None for others and for unusable ones, which
+    `require_usable` refuses.
+    """
+    if not isinstance(encoder, str) or not (
+        encoder in shipped() or Path(encoder).expanduser().is_dir()
+    ):
+        return None
+    try:
+        return public_encoder(encoder).num_layers
+    except InvalidInput:
+        return None
 
 
 def require_usable(config: Config, data: DataConfig) -> None:

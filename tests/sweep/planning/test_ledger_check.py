@@ -69,6 +69,21 @@ def test_a_trial_whose_epochs_were_never_charged_is_named(
     assert cli.run(["ledger", "--repair"]) == 2
 
 
+@pytest.mark.parametrize(("engine", "num_found"), [("dp_sgd", 1), ("untrained", 0)])
+def test_only_a_trial_without_private_records_needs_no_entry(
+    toy: SweepFolder, tmp_path: Path, engine: str, num_found: int
+) -> None:
+    """A planned epsilon of 0 alone proves nothing: very much noise rounds to it."""
+    for name in (FILE, "ledger.head"):
+        (toy.path.parent / name).unlink()
+    file = toy.path / "plan.json"
+    plan = json.loads(file.read_text())
+    plan["trials"] = [plan["trials"][-1] | {"epsilon": 0.0, "engine": engine}]
+    file.write_text(json.dumps(plan))
+    found = ledger_check.check(settings_in(tmp_path))
+    assert [finding.epochs for finding in found] == num_found * [(1, 2, 3)]
+
+
 def test_a_result_with_more_epochs_than_any_trial_is_damage(
     toy: SweepFolder, tmp_path: Path
 ) -> None:
