@@ -25,6 +25,7 @@ from pathlib import Path
 
 import yaml
 
+from sweep.phases import COMPARING, DELIVERING, STARTING_RAY
 from sweep.store import starting
 from sweep.store import sweeps as store
 from tests.sweep.sweeps import space_in
@@ -41,13 +42,14 @@ EXECUTORS = {"local": 15.0, "gang": 40.0}  # seconds that a run takes, about
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """One interrupt. `delay` is in seconds after the program has begun to handle signals, which is
-    the first that it does; `second` is in seconds after the first,
-    or None. `way` "stop" is `sweep stop`, and SIGTERM where the command has not read its space yet.
+    the first that it does, or has named its `phase`; `second` is in seconds after the first, or
+    None. `way` "stop" is `sweep stop`, and SIGTERM where the command has not read its space yet.
     """
 
     executor: str
     way: str
     delay: float
+    phase: str = ""
     terminal: bool = False
     second: float | None = None
 
@@ -81,6 +83,24 @@ def cases(number: int, *, seed: int, executors: Sequence[str] = tuple(EXECUTORS)
             )
         )
     return found
+
+
+def cases_of_phases(executor: str) -> list[Case]:
+    """An interrupt in each phase, in all ways, in a pipe and in a terminal, some of them twice."""
+    phases = ["", STARTING_RAY, *("0 of 3 done", "1 of 3 done", COMPARING, DELIVERING)]
+    if executor == "local":
+        phases.remove(STARTING_RAY)
+    return [
+        Case(
+            executor=executor,
+            way=WAYS[(number + 1) % len(WAYS)],
+            delay=0.3,
+            phase=phase,
+            terminal=number % 3 == 2,
+            second=0.5 if number % 3 == 1 else None,
+        )
+        for number, phase in enumerate(phases)
+    ]
 
 
 def write_space(folder: Path, *, executor: str) -> Path:
@@ -117,6 +137,8 @@ def interrupt(case: Case, folder: Path) -> Ending:
     watcher = _Watcher(outer)
     while not _handles(process.pid, signal.SIGTERM):
         time.sleep(0.005)
+    while case.phase.encode() not in watcher.content and process.poll() is None:
+        time.sleep(0.02)
     time.sleep(case.delay)
     begun = time.monotonic()
     way = _send(case.way, process, folder, terminal=case.terminal)
@@ -254,10 +276,14 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--executors", nargs="+", default=list(EXECUTORS))
+    parser.add_argument("--phases", action="store_true", help="one interrupt in each phase")
     given = parser.parse_args()
     counts: Counter[str] = Counter()
     slowest = 0.0
-    for index, case in enumerate(cases(given.number, seed=given.seed, executors=given.executors)):
+    chosen = cases(given.number, seed=given.seed, executors=given.executors)
+    if given.phases:
+        chosen = [case for executor in given.executors for case in cases_of_phases(executor)]
+    for index, case in enumerate(chosen):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             ending = interrupt(case, folder)
@@ -267,7 +293,8 @@ def main() -> int:
         counts["ended before"] += ending.line_after is None and not wrong
         said = "; ".join(wrong) or "right"
         after = f"{ending.line_after or 0.0:.2f} s, end {ending.end_after:.1f} s"
-        print(f"{index:3} {case.executor} {ending.way} at {case.delay:.2f} s: {after}: {said}")
+        when = f"{ending.way} at {case.phase or 'the start'} + {case.delay:.2f} s"
+        print(f"{index:3} {case.executor} {when}: {after}: {said}", flush=True)
     print(f"{dict(counts)}, the slowest line after {slowest:.2f} s")
     return 1 if counts["wrong"] else 0
 

@@ -6,18 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.interrupts import Case, cases, interrupt, problems, resumed
+from tests.torture.interrupts import (
+    EXECUTORS,
+    Case,
+    cases,
+    cases_of_phases,
+    interrupt,
+    problems,
+    resumed,
+)
 
 FEW = [
     Case(executor="local", way="SIGINT", delay=0.0),
     Case(executor="local", way="SIGTERM", delay=4.0, terminal=True),
     Case(executor="local", way="stop", delay=8.0, second=0.1),
 ]
+PHASES = [case for executor in EXECUTORS for case in cases_of_phases(executor)]
 MANY = cases(50, seed=1)
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_an_interrupt_is_reported_and_leaves_nothing_behind(case: Case, tmp_path: Path) -> None:
+    assert problems(case, interrupt(case, tmp_path), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PHASES, ids=str)
+def test_so_is_one_in_each_phase(case: Case, tmp_path: Path) -> None:
     assert problems(case, interrupt(case, tmp_path), tmp_path) == []
 
 
