@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from search_spaces.files import locate, mapping_in, name_of, shipped
+from search_spaces.extension import document_in, is_bare_config
+from search_spaces.files import locate, shipped
 from search_spaces.independent_draws import require_independent_draws
 from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
@@ -60,6 +61,11 @@ class SearchSpace(Part):
     name: str
     description: str = ""
     source: str = ""
+    extends: None = Field(
+        default=None,
+        description="in a file: shipped space or file whose fields the own ones replace; base is"
+        " merged field by field",
+    )
     base: dict[str, Any] = Field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
     axes: dict[str, Axis] = Field(default_factory=dict)
@@ -206,24 +212,13 @@ def parse(document: dict[str, Any]) -> SearchSpace:
         raise InvalidInput(first_problem(error)) from None
 
 
-def is_bare_config(document: dict[str, Any]) -> bool:
-    """Whether plain data is one trial's config and not a space."""
-    return bool(document) and set(document) <= CONFIG_FIELDS
-
-
 def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> SearchSpace:
     """The space in a file, or the shipped one of that name, with `overrides` by dotted path.
 
     Raises: InvalidInput for a file that is missing or no YAML, or for its first problem.
     """
     path = locate(source)
-    document = mapping_in(path)
-    if is_bare_config(document):
-        document = {"name": name_of(path.stem), "base": document}
-    elif isinstance(document.get("base"), str):
-        base = path.parent / document["base"]
-        document = {**document, "base": mapping_in(base)}
-    document.setdefault("name", name_of(path.stem))
+    document = document_in(path)
     found = parse(_with_overrides(document, overrides or {}))
     if not document.keys() & {"base", "axes", "variants"}:  # as in a truncated file
         raise InvalidInput(f"expected base, axes or variants in the space {path}, got none of them")

@@ -10,6 +10,15 @@ import typer
 from sweep.commands._options import JsonFlag, Set, Space, overrides
 from sweep.commands._output import console, print_json, say
 
+_Measure = Annotated[
+    bool,
+    typer.Option(
+        "--measure",
+        help="First measure seconds and memory in a few discarded steps of each kind of trial."
+        " Later plans and runs reuse the measurements.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -19,15 +28,7 @@ def register(app: typer.Typer) -> None:
 def plan(
     space: Space,
     assignments: Set = [],  # noqa: B006  typer copies it
-    measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure",
-            help="First measure seconds and memory in a few discarded steps of"
-            " each kind of trial. Later plans and runs reuse the"
-            " measurements.",
-        ),
-    ] = False,
+    measure: _Measure = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List the trials of a space with their epsilon, and the refused ones with reasons.

@@ -111,13 +111,11 @@ def resume(
     watch: Watch = lambda trial_id, progress: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
-    """Resume a sweep. Finished trials are kept. Others continue from their last checkpoint, and so
-    do the stopped trials with an id in `take_up`, up to their planned epochs. The trackers of
-    earlier runs are used, too, unless the settings name none. If the tracking server does not
-    answer, `say` is called with the reason, and results are delivered later.
+    """Resume a sweep. Unfinished trials, and the stopped ones in `take_up`, continue from their
+    last checkpoint. Earlier trackers are used, too, unless the settings name none. If the tracking
+    server does not answer, `say` is called with the reason, and results are delivered later.
 
-    Raises: InvalidInput if it is running, for a trial that cannot be continued or has no budget
-    left, or as `start`; Interrupted.
+    Raises: InvalidInput if it is running or a trial cannot be continued, or as `start`.
     """
     if folder.is_running:
         raise store.running_already(folder.name)

@@ -1,0 +1,72 @@
+"""A space file that extends another: its own fields replace those, and `base` is merged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from search_spaces import space as spaces
+from trainables.errors import InvalidInput
+
+
+def write(folder: Path, name: str, document: Any) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_own_fields_replace_those_of_the_extended_space(tmp_path: Path) -> None:
+    base = {"privacy": {"delta": 1e-6, "noise_multiplier": 2.0}, "training": {"epochs": 3}}
+    axes = {"training.seed": [0, 1]}
+    write(tmp_path, "first", {"base": base, "axes": axes, "repeats": 2})
+    own = {"base": {"privacy": {"noise_multiplier": 4.0}}, "axes": {"training.epochs": [1]}}
+    found = spaces.read(write(tmp_path, "second", {"extends": "first.yaml", **own}))
+    assert found.name == "second"
+    assert found.base["privacy"] == {"delta": 1e-6, "noise_multiplier": 4.0}
+    assert found.base["training"] == {"epochs": 3}
+    assert set(found.axes) == {"training.epochs"}
+    assert found.repeats == (0, 1)
+    assert spaces.parse(found.document()) == found, "a sweep keeps the whole space"
+
+
+def test_a_chain_ends_at_a_shipped_space(tmp_path: Path) -> None:
+    write(tmp_path, "middle", {"extends": "epsilon_8", "repeats": 1})
+    found = spaces.read(write(tmp_path, "last", {"extends": "middle.yaml", "description": "mine"}))
+    shipped = spaces.read("epsilon_8")
+    changed = {"name": "last", "description": "mine", "repeats": (0,)}
+    assert found == shipped.model_copy(update=changed)
+
+
+@pytest.mark.parametrize("epsilon", [3, 1])
+def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon: int) -> None:
+    first, other = spaces.read("epsilon_8").document(), spaces.read(f"epsilon_{epsilon}").document()
+    assert first["base"]["privacy"].pop("noise_multiplier") == {"target_epsilon": 8}
+    assert other["base"]["privacy"].pop("noise_multiplier") == {"target_epsilon": epsilon}
+    for document in (first, other):
+        del document["name"], document["description"]
+    assert first == other
+
+
+@pytest.mark.parametrize(
+    ("extends", "message"),
+    [
+        ("own.yaml", "expected a space that does not extend itself, got extends=own.yaml"),
+        ("other.yaml", "expected a space that does not extend itself, got extends=own.yaml"),
+        ("nowhere", "extends: expected SPACE to be a file or a shipped space"),
+        (["epsilon_8"], "expected extends to name a space in"),
+    ],
+)
+def test_what_cannot_be_extended_is_refused(tmp_path: Path, extends: Any, message: str) -> None:
+    write(tmp_path, "other", {"extends": "own.yaml"})
+    with pytest.raises(InvalidInput) as refused:
+        spaces.read(write(tmp_path, "own", {"extends": extends}))
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+
+
+def test_only_a_file_extends_a_space() -> None:
+    with pytest.raises(InvalidInput, match="extends"):
+        spaces.parse({"name": "s", "extends": "epsilon_8"})
