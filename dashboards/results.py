@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from trainables import catalogue
+from trainables.attacks import oriented
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,10 @@ class Trial:
             return None
         low, high = self.metrics.get(f"{name}_low"), self.metrics.get(f"{name}_high")
         return Estimate(value=value, low=low, high=high)
+
+    def is_inverted(self, attack: str) -> bool:
+        """Whether members score lower by more than chance, all attacks of the trial together."""
+        return any(one.inverted for one in oriented(self.metrics) if one.attack == attack)
 
     @property
     def attacks(self) -> tuple[str, ...]:
