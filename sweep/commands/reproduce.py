@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +36,10 @@ _Points = Annotated[int | None, typer.Option(min=1, help="Points a decay; defaul
 _Epochs = Annotated[
     int | None, typer.Option(min=1, help="Of the full stage; default: 16 (clc), 10 (bert).")
 ]
+_Method = Annotated[
+    list[str],
+    typer.Option("--method", metavar="METHOD", help="Only this row beside SGD (repeat it)."),
+]
 _Leakage = Annotated[
     bool, typer.Option("--leakage", help="Also RMIA and LiRA, on a split of coins.")
 ]
@@ -58,6 +62,7 @@ def table1(
     seeds: _Seeds = None,
     points: _Points = None,
     epochs: _Epochs = None,
+    method: _Method = [],  # noqa: B006
     leakage: _Leakage = False,
     smoke: _Smoke = False,
     available: _Available = False,
@@ -82,6 +87,7 @@ def table1(
     table = description.changed(
         description.read("table1"),
         smoke=smoke,
+        methods=method,
         seeds=seeds,
         points=points,
         epochs=epochs,
@@ -107,8 +113,7 @@ def table1(
     if as_json:
         print_json("reproduce table1", run.summary(table, pairs, settings.home, written))
     else:
-        typer.echo(written[0].read_text(encoding="utf-8"))
-        say(f"written: {', '.join(str(path) for path in written)}")
+        _print(written)
     if problems:
         raise TrialFailed("; ".join(problems))
 
@@ -170,7 +175,12 @@ def table2(
         document = {"rows": layout.plain(found), "written": [str(path) for path in written]}
         print_json("reproduce table2", document)
         return
-    typer.echo(texts["table2.md"])
+    _print(written)
+
+
+def _print(written: Sequence[Path]) -> None:
+    """The table, which is the first of the files, and where they are."""
+    typer.echo(written[0].read_text(encoding="utf-8"))
     say(f"written: {', '.join(str(path) for path in written)}")
 
 

@@ -183,17 +183,22 @@ def changed(
     table: Table,
     *,
     smoke: bool = False,
+    methods: Sequence[str] = (),
     seeds: int | None = None,
     points: int | None = None,
     epochs: int | None = None,
     assignments: dict[str, Any] | None = None,
 ) -> Table:
     """The table with what a command line changes; `assignments` by dotted paths of a config, of
-    `resources` or of `search`.
+    `resources` or of `search`. `methods`: only these beside the first one; empty: all.
+
+    Raises: InvalidInput for a method that the table has not, or a field that no trial has.
     """
     if smoke:
         seeds, points = seeds or table.smoke.seeds, points or table.smoke.points
         table = _shortened(table)
+    if methods:
+        table = _with_methods(table, methods)
     table = _with_fields(table, assignments or {})
     return _with_counts(table, seeds=seeds, points=points, epochs=epochs)
 
@@ -214,6 +219,25 @@ def _shortened(table: Table) -> Table:
         ),
         short.fixed,
     )
+
+
+def _with_methods(table: Table, methods: Sequence[str]) -> Table:
+    """Fewer methods; the first one stays, because all are compared with it."""
+    require_known("method", methods, table.methods)
+    first = next(iter(table.methods))
+    corpora = {
+        name: corpus.model_copy(
+            update={
+                "methods": tuple(
+                    each
+                    for each in corpus.methods or table.methods
+                    if each == first or each in methods
+                )
+            }
+        )
+        for name, corpus in table.corpora.items()
+    }
+    return table.model_copy(update={"corpora": corpora})
 
 
 def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:
