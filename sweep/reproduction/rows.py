@@ -43,7 +43,9 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class CoarseRow:
-    """One point of the coarse pass: the validation SER that the choice goes by."""
+    """One point of the coarse pass: the validation SER that the choice goes by, and the seconds of
+    its trial.
+    """
 
     corpus: str
     model: str
@@ -51,5 +53,6 @@ class CoarseRow:
     point: Point
     status: str
     epochs_done: int
+    seconds: float
     validation_ser: float | None
     is_best: bool

@@ -91,6 +91,7 @@ def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseR
                 point=stage.points[labels[record.plan.id]],
                 status=record.status.value,
                 epochs_done=record.epochs_done,
+                seconds=record.seconds,
                 validation_ser=select.value(record, "validation_ser"),
                 is_best=best is not None and record.plan.id == best.plan.id,
             )

@@ -38,9 +38,18 @@ def markdown(
         ]
     if coarse:
         parts += ["## The coarse pass", _coarse(coarse)]
-    said = [*table.paper_notes, *notes]
-    parts += ["## Notes", "\n".join(f"- {note}" for note in said)] if said else []
+    said = [_hours(rows, coarse), *table.paper_notes, *notes]
+    parts += ["## Notes", "\n".join(f"- {note}" for note in said)]
     return "\n\n".join(parts) + "\n"
+
+
+def _hours(rows: Sequence[Row], coarse: Sequence[CoarseRow]) -> str:
+    """What the trials of the table took, one process each, by the clock."""
+    spent = [sum(each.seconds for each in part) / 3600 for part in (coarse, rows)]
+    return (
+        f"The trials of the table ran {sum(spent):.1f} hours of one process each,"
+        f" {spent[0]:.1f} of them in the coarse pass."
+    )
 
 
 def _paper_layout(table: Table, rows: Sequence[Row]) -> str:

@@ -32,7 +32,7 @@ def row(method: str, **fields: object) -> Row:
         "seeds": 3,
         "epochs": 30,
         "epochs_done": 30,
-        "seconds": 90.0,
+        "seconds": 900.0,
         "ser": estimate(0.06, 0.004),
         "mia": estimate(0.52, 0.01),
         "leakage": estimate(0.61, 0.02),
@@ -99,6 +99,7 @@ def test_points_of_the_coarse_pass_name_the_best() -> None:
             point=Point(c=c, z0=0.001),
             status="done",
             epochs_done=8,
+            seconds=3600.0,
             validation_ser=ser,
             is_best=ser == 0.2,
         )
@@ -107,6 +108,8 @@ def test_points_of_the_coarse_pass_name_the_best() -> None:
     lines = table1.markdown(TABLE, ROWS, points).splitlines()
     assert "| atis | clc | none | 1 | 0.001 | 0 | done | 8 | 20.0 | best |" in lines
     assert "| atis | clc | none | 2 | 0.001 | 0 | done | 8 | - |  |" in lines
+    ran = "2.5 hours of one process each, 2.0 of them in the coarse pass."
+    assert f"- The trials of the table ran {ran}" in lines
 
 
 def test_csv_has_one_column_a_figure() -> None:
