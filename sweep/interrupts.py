@@ -27,7 +27,7 @@ from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_SECONDS = 10.0
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.2
 _LINE_SECONDS = 2.0
 _FRAME_SECONDS = 0.05
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -189,7 +189,7 @@ class Interrupts:
 
     @contextmanager
     def stopped_by(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-        """Interrupt as by SIGTERM once `asked`, called twice a second in the block, returns True.
+        """Interrupt as by SIGTERM once `asked`, called five times a second in the block, returns True.
         Yields a function for whether an interrupt has come.
         """
         self._stops.append(asked)
