@@ -189,8 +189,8 @@ class Interrupts:
 
     @contextmanager
     def stopped_by(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-        """Interrupt as by SIGTERM once `asked`, called five times a second in the block, returns True.
-        Yields a function for whether an interrupt has come.
+        """Interrupt as by SIGTERM once `asked`, called often in the block, returns True. Yields
+        a function for whether an interrupt has come.
         """
         self._stops.append(asked)
         try:
