@@ -36,7 +36,7 @@ from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts, TextBatch
 from trainables.generation._drawer import ModelDrawer
-from trainables.generation._material import PARSES, UTTERANCES
+from trainables.generation._material import PARSES, UTTERANCES, Material
 from trainables.metrics import function_distance, generation
 from trainables.models._lm_folder import load_lm
 from trainables.models.causal_lm import config_of
@@ -45,6 +45,7 @@ from trainables.parse.graph import graph, is_well_formed
 from trainables.parse.lispress import LispressError
 from trainables.result import EpochReport
 from trainables.system.communication import Alone
+from trainables.tasks._stages import mean_token_loss
 from trainables.tasks._synthesis_data import materials
 from trainables.tasks._synthesis_setup import prepare
 from trainables.trial import run
@@ -53,8 +54,15 @@ LENGTHS = (1, 4, 10, 20, 40, 129)  # bounds of the classes of records
 ALONE, HUMAN = "none", "human"  # in place of a first stage
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
 COLUMNS = (
-    *("stage 1", "stage 2", "loss of programs", "of utterances", "drawn programs that read"),
-    *("most frequent program, drawn / private", "chi2 of programs", "MAUVE", "P / R", "words"),
+    *("stage 1", "stage 2", "loss of programs", "of utterances", "behind shuffled programs"),
+    *(
+        "drawn programs that read",
+        "most frequent program, drawn / private",
+        "chi2 of programs",
+        "MAUVE",
+        "P / R",
+        "words",
+    ),
 )
 
 
@@ -108,11 +116,11 @@ def _norm(model: Any, batch: TextBatch) -> float:
 
 
 def _row(options: argparse.Namespace, first: str, second: str) -> list[str]:
-    corpus, private = _records(_config(options, PARSES, "plain"), options.home / "cache")
-    texts, losses, shape = None, ["-", "-"], ["-", "-", "-"]
+    corpus, parts = _records(_config(options, PARSES, "plain"), options.home / "cache")
+    private = parts["private"].programs
+    texts, losses, shape = None, ["-", "-", "-"], ["-", "-", "-"]
     if first == HUMAN:
-        order = np.random.default_rng(options.seed).permutation(len(private))
-        texts = [private[i] for i in order[: options.generated]]
+        texts = _shuffled(private, options.seed)[: options.generated]
     elif first != ALONE:
         trial, found = _trained(options, PARSES, first)
         texts = _draw(options, trial, PARSES, None)
@@ -122,12 +130,28 @@ def _row(options: argparse.Namespace, first: str, second: str) -> list[str]:
     stage = "one" if first == ALONE else UTTERANCES
     trial, found = _trained(options, stage, second)
     losses[1] = f"{found['validation_loss']:.2f}"
+    if texts is not None:
+        losses[2] = f"{_loss_of_shuffled(options, trial, parts['validation']):.2f}"
     drawn = _draw(options, trial, UTTERANCES, texts)
     human = corpus.select(_split(corpus, options).test.tolist())
     scores: Any = generation.score(generation.Texts(drawn), generation.Texts(human.utterances))
     words = sum(len(text.split()) for text in drawn) / len(drawn)
     near = f"{scores['neighbour_precision']:.2f} / {scores['neighbour_recall']:.2f}"
     return [first, second, *losses, *shape, f"{scores['mauve']:.3f}", near, f"{words:.1f}"]
+
+
+def _loss_of_shuffled(options: argparse.Namespace, folder: Path, held_out: Material) -> float:
+    """The loss behind programs of other records: near the loss, the model makes no use of them."""
+    model, tokenizer, synthesis = _model(options, folder, UTTERANCES)
+    programs = _shuffled(held_out.programs, options.seed)
+    texts = EncodedTexts(
+        held_out.utterances, tokenizer, max_tokens=synthesis.max_tokens, prompts=programs
+    )
+    return mean_token_loss(model, texts)
+
+
+def _shuffled(programs: Sequence[str], seed: int) -> list[str]:
+    return [programs[i] for i in np.random.default_rng(seed).permutation(len(programs))]
 
 
 def _shape(programs: Sequence[str], private: Sequence[str]) -> list[str]:
@@ -177,13 +201,17 @@ def _trained(options: argparse.Namespace, stage: str, how: str) -> tuple[Path, d
 def _draw(
     options: argparse.Namespace, folder: Path, stage: str, prompts: Sequence[str] | None
 ) -> list[str]:
-    trained = open_trained(folder)
-    config = _config(options, PARSES, "plain")
-    models, tokenizer = load_lm(
-        trained.folder, (stage,), config_of(config.model), trained.synthesis
-    )
-    drawer = ModelDrawer(models, tokenizer, trained.synthesis, seed=options.seed)
+    model, tokenizer, synthesis = _model(options, folder, stage)
+    drawer = ModelDrawer({stage: model}, tokenizer, synthesis, seed=options.seed)
     return drawer(stage, number=options.generated, prompts=prompts, num_beams=1)
+
+
+def _model(options: argparse.Namespace, folder: Path, stage: str) -> tuple[Any, Any, Any]:
+    """A trained model, its tokenizer, and its fields of synthesis."""
+    trained = open_trained(folder)
+    config = config_of(_config(options, PARSES, "plain").model)
+    models, tokenizer = load_lm(trained.folder, (stage,), config, trained.synthesis)
+    return models[stage], tokenizer, trained.synthesis
 
 
 def _split(corpus: PairCorpus, options: argparse.Namespace) -> Any:
@@ -192,13 +220,12 @@ def _split(corpus: PairCorpus, options: argparse.Namespace) -> Any:
 
 
 @cache
-def _records(config: TrialConfig, cache_dir: Path) -> tuple[PairCorpus, tuple[str, ...]]:
-    """The corpus, and the programs of its private records as a trial reads them."""
+def _records(config: TrialConfig, cache_dir: Path) -> tuple[PairCorpus, dict[str, Material]]:
+    """The corpus, and its parts as a trial reads them."""
     corpus = open_pairs(config.data, data_dir=DATA)
     split = split_pairs(corpus, config.data, config.synthesis)
     method = catalogue.entry("generation", config.synthesis.method, kind="method")
-    found = materials(config, corpus, split, method, cache_dir=cache_dir)
-    return corpus, tuple(found["private"].programs)
+    return corpus, materials(config, corpus, split, method, cache_dir=cache_dir)
 
 
 def _config(options: argparse.Namespace, stage: str, how: str) -> TrialConfig:
