@@ -8,7 +8,7 @@ is reliable. Correlated axes share their importance.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from search_spaces.domains import rank
 from sweep.results import select
 from sweep.store.sweeps import TrialRecord
 
+Array = NDArray[np.float64]
+Predict = Callable[[Array], Array]
 FEWEST = 6  # fewest configurations for an estimate
 _TREES = 200
 _SHUFFLES = 20
@@ -55,7 +57,6 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
     if len(rows) < FEWEST or not paths:
         return None
     from sklearn.ensemble import RandomForestRegressor
-    from sklearn.inspection import permutation_importance
 
     features = np.column_stack(
         [_column([_value(group.records[0], path) for group, _ in rows]) for path in paths]
@@ -63,10 +64,7 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
     target = np.asarray([mean for _, mean in rows])
     forest = RandomForestRegressor(n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1)
     forest.fit(features, target)
-    found = permutation_importance(
-        forest, features, target, n_repeats=_SHUFFLES, random_state=0, n_jobs=1
-    )
-    raw = np.maximum(found.importances_mean, 0.0)
+    raw = np.maximum(_accuracy_lost(forest.predict, features, target), 0.0)
     total = float(raw.sum())
     shares = {p: float(v) / total if total else 0.0 for p, v in zip(paths, raw, strict=True)}
     return Importance(
@@ -75,6 +73,26 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
         explained=float(forest.oob_score_),
         num_configurations=len(rows),
     )
+
+
+def _accuracy_lost(predict: Predict, features: Array, target: Array) -> Array:
+    """[axes]: the mean loss of R^2 when an axis is shuffled. All shuffles of an axis are predicted
+    at once: `sklearn.inspection.permutation_importance`, which predicts each, takes most of a
+    second of `sweep show`.
+    """
+    squares = float(np.square(target - target.mean()).sum())
+    if squares == 0:
+        return np.zeros(features.shape[1])
+    random = np.random.default_rng(0)
+    orders = np.concatenate([random.permutation(len(target)) for _ in range(_SHUFFLES)])
+    errors = []  # of the forest itself, then of each shuffled axis
+    for place in (None, *range(features.shape[1])):
+        rows = features if place is None else np.tile(features, (_SHUFFLES, 1))
+        if place is not None:
+            rows[:, place] = features[orders, place]
+        wrong = np.square(predict(rows).reshape(-1, len(target)) - target)
+        errors.append(wrong.sum(axis=1).mean() / squares)
+    return np.asarray([error - errors[0] for error in errors[1:]])
 
 
 def varied_axes(records: Sequence[TrialRecord]) -> list[str]:
@@ -91,7 +109,7 @@ def _value(record: TrialRecord, path: str) -> Any:
     return record.plan.variant if path == "variant" else record.plan.values.get(path)
 
 
-def _column(values: Sequence[Any]) -> NDArray[np.float64]:
+def _column(values: Sequence[Any]) -> Array:
     """Numbers unchanged (a forest uses only their order), others numbered by first appearance;
     missing values are below all.
     """

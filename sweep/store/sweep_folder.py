@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import time
@@ -186,7 +187,8 @@ class SweepFolder(TrialFiles):
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
         """Every trial of the plan, in its order; `running` None: by the lock."""
         alive = self.is_running if running is None else running
-        return [self.record(trial, running=alive) for trial in self.plan().trials]
+        with _without_collector():
+            return [self.record(trial, running=alive) for trial in self.plan().trials]
 
     def statuses(self) -> Counter[TrialStatus]:
         """The number of trials by status, faster than `records`."""
@@ -253,6 +255,18 @@ class SweepFolder(TrialFiles):
         """Raises: InvalidInput where it is running."""
         if self.is_running:
             raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the garbage collector: it would search all records for cycles again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def running_already(name: str) -> InvalidInput:

@@ -21,7 +21,7 @@ from sweep import cli, load_model
 from sweep.results import select
 from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
-from sweep.results.importance import importance
+from sweep.results.importance import _accuracy_lost, importance
 from sweep.search.advice import _history, advice
 from sweep.store.sweeps import TrialRecord
 from tests.models._builds import MODELS, SCHEMA
@@ -71,6 +71,21 @@ def test_chance_explains_nothing() -> None:
     found = importance(grid(lambda c, lr: float(random.random())))
     assert found is not None
     assert found.explained < 0.2
+
+
+def test_the_loss_of_accuracy_is_that_of_scikit_learn() -> None:
+    """Both average twenty shuffles, each of their own: two errors of the mean are a twentieth."""
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.inspection import permutation_importance
+
+    random = np.random.default_rng(0)
+    features = random.normal(size=(200, 3))
+    target = features[:, 0] + 0.3 * features[:, 1]
+    forest = RandomForestRegressor(n_estimators=20, random_state=0).fit(features, target)
+    theirs = permutation_importance(forest, features, target, n_repeats=20, random_state=0)
+    mine = _accuracy_lost(forest.predict, features, target)
+    np.testing.assert_allclose(mine, theirs.importances_mean, rtol=0.05, atol=0.01)
+    assert not _accuracy_lost(forest.predict, features, np.ones(200)).any(), "nothing to explain"
 
 
 def test_too_few_trials_say_nothing() -> None:
