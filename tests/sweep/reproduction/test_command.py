@@ -1,0 +1,54 @@
+"""`sweep reproduce table1` from the command line: refusals in one line, an empty table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweep import cli
+from sweep.commands import _schemas
+
+
+@pytest.fixture(autouse=True)
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--data", "atis"], "expected the data of atis in"),
+        (["--data", "atis", "--available"], "expected the data of atis in"),
+        (["--data", "communication"], "expected the data of atis in"),
+        (["--data", "atos"], "expected --data to be one of atis, snips"),
+        (["--model", "gpt"], "expected --model to be one of clc, bert"),
+        (["--method", "adam"], "expected --method to be one of sgd"),
+        (["--set", "training.epoch=3", "--show"], "training.epoch"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_refusals_are_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert cli.run(["reproduce", "table1", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_table_that_has_not_begun_is_empty(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["reproduce", "table1", "--show", "--output", str(tmp_path / "out")]
+    assert cli.run([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    schema = _schemas.schema("reproduce table1")
+    assert document.pop("schema") == f"reproduce table1/{schema.version}"
+    assert schema.problems(document) == []
+    assert document["rows"] == document["points"] == []
+    assert cli.run(arguments) == 0
+    assert "No trial of a full stage has ended." in capsys.readouterr().out
