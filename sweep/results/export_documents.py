@@ -65,6 +65,7 @@ class About(Document):
     versions: dict[str, str]
     epochs_done: int
     notes: tuple[str, ...]
+    has_manifest: bool = True  # exports of earlier versions have none
 
 
 def write_model(source: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sweep.results.privacy_cards import JSON
 from sweep.store import manifest
+from sweep.store.files import read_json
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.errors import InvalidInput
 
@@ -15,13 +16,19 @@ def require_export(folder: Path) -> None:
     """Check that an export, a trial's folder, or the `model` folder of one is unchanged.
 
     Raises: InvalidData where a file differs from its manifest, InvalidInput for an export without
-    its privacy card.
+    its privacy card or its manifest.
     """
     inner = folder.resolve()
     home = inner.parent if inner.name == "model" else inner
     manifest.require_whole(home)
-    if (home / "about.json").is_file() and not (home / JSON).is_file():
+    about = home / "about.json"
+    if not about.is_file():
+        return
+    if not (home / JSON).is_file():
         raise InvalidInput(f"expected the privacy card {JSON} in the export {home}, got none")
+    fields = read_json(about)
+    if isinstance(fields, dict) and fields.get("has_manifest") and not manifest.is_there(home):
+        raise InvalidInput(f"expected {manifest.FILE} in the export {home}, got none")
 
 
 def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:

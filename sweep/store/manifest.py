@@ -52,6 +52,11 @@ def write(folder: Path, *, coming: Mapping[str, bytes] | None = None) -> None:
     write_json(folder / FILE, document.model_dump())
 
 
+def is_there(folder: Path) -> bool:
+    """Whether `folder` has a manifest; one of an earlier version has none."""
+    return (folder / FILE).is_file()
+
+
 def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     """Differences from the manifest of `folder`, a phrase each; none without a manifest, as in
     folders of an earlier version. `thorough` False reads no large file: it compares sizes, and the

@@ -122,6 +122,15 @@ def test_an_export_without_its_card_is_none(toy: SweepFolder, tmp_path: Path) ->
         load_model(place)
 
 
+def test_an_export_without_its_manifest_is_refused(toy: SweepFolder, tmp_path: Path) -> None:
+    place = export_trial(toy, toy.records()[1], tmp_path / "out")
+    (place / manifest.FILE).unlink()
+    with pytest.raises(InvalidInput, match=r"expected manifest\.json in the export"):
+        require_export(place)
+    edit("about.json", lambda about: about.pop("has_manifest"))(place)  # of an earlier version
+    require_export(place)
+
+
 def test_a_reviewers_decision_is_on_the_card(
     toy: SweepFolder,
     tmp_path: Path,
