@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from search_spaces.domains import Branch, branches
 from search_spaces.expansion import Point, point_at, points_at
@@ -23,6 +24,7 @@ from sweep.store.plans import Plan, PlannedTrial, group_of
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import figures
+from trainables.config import TrialConfig
 
 _PATIENCE = 20  # suggestions in a row that are refused or known, before chance chooses
 _LAST_PATIENCE = 200  # and draws by chance, before the search ends
@@ -261,21 +263,22 @@ def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
     """The point of a record's trial in the space, by its values or, in an earlier sweep, by its
     config.
     """
+    # Fields that were added since the trial was planned have their defaults.
+    mine = _dump(record.plan.config) if record.plan.is_config else record.plan.fields
     for branch in branches(space):
         values = {path: _at(record.plan.fields, path) for path in branch.domains}
         if branch.variant.name == record.plan.variant:
             values |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
         if branch.params(values) is None:
             continue
-        if any(
-            _same_law(
-                p.fields if p.config is None else p.config.model_dump(mode="json"),
-                record.plan.fields,
-            )
-            for p in points_at(space, branch.variant, values)
-        ):
+        point = next(points_at(space, branch.variant, values))  # the others differ by their seed
+        if _same_law(_dump(point.config) or point.fields, mine):
             return Suggestion(variant=branch.variant, values=values)
     return None
+
+
+def _dump(config: TrialConfig | None) -> dict[str, Any]:
+    return {} if config is None else config.model_dump(mode="json")
 
 
 def _is_point(space: SearchSpace, record: TrialRecord) -> bool:

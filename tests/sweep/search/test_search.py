@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from sweep.spending import filter as search_filter
 from sweep.spending.ledger import FILE, Ledger
 from sweep.store import sweeps as store
 from sweep.store.plans import PlannedTrial
-from sweep.store.sweeps import SweepFolder
+from sweep.store.sweeps import SweepFolder, TrialRecord
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -234,6 +235,21 @@ def test_repeats_are_one_configuration_with_its_mean(place: Path) -> None:
     assert len(observations) == 3
     first = [float(r.metrics["validation_ser"] or 0) for r in records[:2]]
     assert observations[0].objectives == pytest.approx((statistics.fmean(first),))
+
+
+def test_a_trial_of_an_earlier_version_keeps_its_point(place: Path) -> None:
+    """Its plan lacks a field that configs have by now; the default is what it trained with."""
+    folder = run_search(place, search={"num_samples": 2})
+    records = [record for record in folder.records() if not record.plan.baseline]
+
+    def earlier(record: TrialRecord) -> TrialRecord:
+        fields = record.plan.fields
+        training = {k: v for k, v in fields["training"].items() if k != "iterate_average"}
+        return replace(record, plan=replace(record.plan, origin={**fields, "training": training}))
+
+    observations = observations_of(folder.space(), records)
+    assert len(observations) == 2
+    assert observations_of(folder.space(), [earlier(record) for record in records]) == observations
 
 
 def test_earlier_sweeps_of_the_same_points_are_known(place: Path) -> None:
