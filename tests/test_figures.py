@@ -71,7 +71,7 @@ def test_a_new_metric_is_one_file() -> None:
     assert gauge.exposed == "ray_sweep_validation_slot_accuracy"
     wanted = ("validation_slot_accuracy",)
     assert Search(strategy="tpe", num_samples=4, objectives=wanted).objectives == wanted
-    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(comparison.shown())
+    assert {"slot_accuracy", "validation_slot_accuracy"} <= set(comparison.compared_figures())
 
 
 def test_what_is_not_registered_is_for_the_curator() -> None:

@@ -38,7 +38,7 @@ def plan(
     from sweep.planning.accounting import accounting
     from sweep.planning.footprints import Footprints
     from sweep.planning.pack_trials import packing_for, sentence
-    from sweep.planning.plan_total import together
+    from sweep.planning.plan_total import total_of_plan
     from sweep.planning.prepare import prepare
     from sweep.planning.refusals import require_trials
     from sweep.results.tables.plan import plan_table
@@ -60,7 +60,7 @@ def plan(
     total, about_total = (None, "")
     price = prepared.price
     if not prepared.space.search.is_adaptive and price is None:
-        total, about_total = together(
+        total, about_total = total_of_plan(
             prepared.plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
         )
     if as_json:

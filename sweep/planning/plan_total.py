@@ -39,7 +39,7 @@ def within_total(
     return replace(plan, trials=tuple(refused.get(trial.id, trial) for trial in plan.trials))
 
 
-def together(
+def total_of_plan(
     plan: Plan, *, account: Account, kept: FigureCache
 ) -> tuple[dict[str, Any] | None, str]:
     """The composition of all planned trials but the baselines (the fields of a `SweepSpend` as

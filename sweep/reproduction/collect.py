@@ -196,7 +196,7 @@ def _auc_change(attack: str, mine: Path, baseline: Path) -> dict[str, float] | N
         signals, scores = attacks.read_signals(place / "signals.npz"), evidence.read_scores(place)
         if attack not in scores:
             return None
-        rows = signals.judged
+        rows = signals.is_evaluated
         ids.append(signals.records[rows])
         sides.append((scores[attack][rows], signals.member[rows]))
     if not np.array_equal(ids[0], ids[1]):

@@ -93,7 +93,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     return Side(folder=folder, record=record, records=tuple(records))
 
 
-def shown() -> tuple[str, ...]:
+def compared_figures() -> tuple[str, ...]:
     """The compared figures, and the AUC of each attack."""
     return (*figures.listed(), *attacks.every_auc())
 
@@ -101,7 +101,9 @@ def shown() -> tuple[str, ...]:
 def compare(first: Side, second: Side) -> Comparison:
     """B against A."""
     sides = (first.record, second.record)
-    known = [name for name in shown() if any(select.value(r, name) is not None for r in sides)]
+    known = [
+        name for name in compared_figures() if any(select.value(r, name) is not None for r in sides)
+    ]
     same = first.folder.path == second.folder.path
     differences = [] if same else _matched(first.records, second.records)
     return Comparison(

@@ -167,7 +167,7 @@ def _leakage_change(
     baseline: Mapping[str, float | None],
 ) -> dict[str, float]:
     """The change of leakage, by the strongest attack on the `baseline` that both trials have."""
-    rows = [own.judged for own, _ in (trial, base)]
+    rows = [own.is_evaluated for own, _ in (trial, base)]
     if not np.array_equal(trial[0].records[rows[0]], base[0].records[rows[1]]):
         return {}
     if not all((place / evidence.SCORES).exists() for _, place in (trial, base)):

@@ -100,7 +100,7 @@ def test_untrained_model_is_at_one_half():
 def test_label_permutation_gives_a_null_distribution():
     """Shuffled membership: the true AUC lies above all of 200 shuffles, whose mean is 0.5."""
     world = _world(strength=1.0)
-    rows = world.judged
+    rows = world.is_evaluated
     scores, member = world.psi[rows], world.member[rows]
     rng = np.random.default_rng(0)
     null = [auc(scores, rng.permutation(member)).value for _ in range(200)]

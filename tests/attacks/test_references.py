@@ -161,7 +161,7 @@ def test_all_at_once_is_each_against_the_others(attack, count):
 def test_the_targets_own_mask_is_never_used(attack):
     trials = _sweep(population=100)
     target = trials[0]
-    flipped = type(target)(**{**vars(target), "member": ~target.member & target.judged})
+    flipped = type(target)(**{**vars(target), "member": ~target.member & target.is_evaluated})
     found, other = (attack.scores(side, _knowledge(trials)) for side in (target, flipped))
     np.testing.assert_array_equal(found, other)
 

@@ -76,7 +76,7 @@ def _hard_words(n, seed):
 
 def test_quantile_takes_out_what_the_words_explain():
     world, knowledge = _hard_words(4_000, 0)
-    judged = world.judged
+    judged = world.is_evaluated
     alone = auc(loss_threshold.scores(world, knowledge)[judged], world.member[judged])
     found = auc(quantile.scores(world, knowledge)[judged], world.member[judged])
     assert found.value > alone.value + 0.03
@@ -86,14 +86,14 @@ def test_quantile_takes_out_what_the_words_explain():
 def test_quantile_is_exceeded_by_its_share_of_non_members():
     """10 % of 1000 new non-members, six standard errors either way."""
     world, knowledge = _hard_words(4_000, 1)
-    others = world.judged & ~world.member
+    others = world.is_evaluated & ~world.member
     exceeded = (quantile.scores(world, knowledge, false_positive_rate=0.1)[others] > 0).mean()
     assert exceeded == pytest.approx(0.1, abs=6 * np.sqrt(0.09 / others.sum()) + 0.02)
 
 
 def test_quantile_learns_on_the_population_only():
     world, knowledge = _hard_words(2_000, 2)
-    flipped = type(world)(**{**vars(world), "member": ~world.member & world.judged})
+    flipped = type(world)(**{**vars(world), "member": ~world.member & world.is_evaluated})
     first, second = (quantile.scores(each, knowledge) for each in (world, flipped))
     np.testing.assert_array_equal(first, second)
 

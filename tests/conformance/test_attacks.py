@@ -80,7 +80,7 @@ def test_higher_says_member(attack, knowledge):
         pytest.skip("the control finds nothing in a random split, and must not")
     world = _world(0, strength=3.0)
     found = attack.scores(world, knowledge, seed=0)
-    rows = world.judged
+    rows = world.is_evaluated
     assert found[rows & world.member].mean() > found[rows & ~world.member].mean()
 
 

@@ -74,14 +74,14 @@ def test_shuffle_comes_from_the_public_seed_and_changes_by_the_epoch() -> None:
 def test_poisson_coins_come_from_the_key_and_not_from_the_seed() -> None:
     mech = mechanism("dp_sgd")
 
-    def drawn(**how: object) -> list[int]:
+    def first_records(**how: object) -> list[int]:
         given = {"seed": 0, "key": KEY, "trial_id": "t", "attempt": 0, **how}
         return sampler(np.arange(200), mech, **given).draw(0, 0).records.tolist()
 
-    assert drawn() == drawn(seed=1)
-    assert drawn() != drawn(key=public_key(1, "sampling"))
-    assert drawn() != drawn(trial_id="u")
-    assert drawn() != drawn(attempt=1)
+    assert first_records() == first_records(seed=1)
+    assert first_records() != first_records(key=public_key(1, "sampling"))
+    assert first_records() != first_records(trial_id="u")
+    assert first_records() != first_records(attempt=1)
 
 
 def allocated(mech: Mechanism, epochs: int, **how: object) -> np.ndarray:

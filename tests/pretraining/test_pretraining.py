@@ -154,13 +154,13 @@ def test_texts_that_are_listed_are_left_out(
     (tmp_path / "mine.txt").write_text("\n".join(lines[:50]))
     health = data_config(name="health", num_utterances=1_000)
     corpus = open_corpus(health, data_dir=tmp_path, cache_dir=made)
-    expected = int(np.isin(corpus.record_hashes(b""), left_out.listed(["mine"])).sum())
+    expected = int(np.isin(corpus.record_hashes(b""), left_out.hashes_of_texts(["mine"])).sum())
     done, _ = trained(tmp_path, leave_out=["mine"], corpora=[health])
     assert done.corpora[0].left_out == expected > 0
     with pytest.raises(InvalidInput, match="leave_out from mine"):
-        left_out.listed(["nothing"])
+        left_out.hashes_of_texts(["nothing"])
 
 
 def test_the_lists_in_the_repository_hold_hashes_alone() -> None:
     for name in ("atis", "snips", "nlu_eval"):
-        assert left_out.listed([name]).dtype == np.uint64
+        assert left_out.hashes_of_texts([name]).dtype == np.uint64

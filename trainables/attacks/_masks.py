@@ -20,7 +20,7 @@ def refuse_dependent_masks(trials: Sequence[Signals]) -> None:
     Independent coins are refused with probability below 1e-4.
     """
     first = trials[0]
-    rows = first.judged
+    rows = first.is_evaluated
     if first.mode == "paired":  # the other of a pair repeats the coin
         rows = rows & np.isin(
             np.arange(len(first)), one_run.pair_rows(np.where(rows, first.pairs, -1))[0]

@@ -208,7 +208,7 @@ def evaluation_rows(target: Signals, *, seed: int = 0) -> NDArray[np.int64]:
     """Rows that figures are measured on: in a fixed split as many members as non-members, drawn
     without replacement; with coins all judged rows, as the coins fell.
     """
-    judged = np.flatnonzero(target.judged)
+    judged = np.flatnonzero(target.is_evaluated)
     if target.mode not in ("paper", "official"):
         return judged
     rng = generator(seed, "evaluation", "rows")

@@ -105,7 +105,7 @@ class Signals:
         )
 
     @property
-    def judged(self) -> Bools:
+    def is_evaluated(self) -> Bools:
         """Rows that an attack is measured on: all but the population."""
         return ~self.population
 

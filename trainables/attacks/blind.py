@@ -38,7 +38,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     found = np.empty(len(target))
     for fold in range(_FOLDS):
         judged = folds == fold
-        learnt = ~judged & target.judged
+        learnt = ~judged & target.is_evaluated
         model = LogisticRegression(C=1.0, solver="liblinear", tol=1e-3, random_state=0)
         model.fit(texts[learnt], target.member[learnt])
         # Folds differ in intercept, which is no property of a record.
@@ -50,14 +50,14 @@ def _folds(target: Signals, *, seed: int) -> np.ndarray:
     """A fold 0..4 for each record: stratified by membership, and whole pairs."""
     rng = generator(seed, "blind", "folds")
     folds = np.zeros(len(target), dtype=np.int64)
-    paired = (target.pairs >= 0) & target.judged
+    paired = (target.pairs >= 0) & target.is_evaluated
     if paired.any():
         names, place = np.unique(target.pairs[paired], return_inverse=True)
         folds[paired] = (rng.permutation(len(names)) % _FOLDS)[place]
-    for side in (target.member & ~paired, ~target.member & target.judged & ~paired):
+    for side in (target.member & ~paired, ~target.member & target.is_evaluated & ~paired):
         folds[side] = rng.permutation(int(side.sum())) % _FOLDS
     folds[target.population] = rng.permutation(int(target.population.sum())) % _FOLDS
-    judged = target.judged
+    judged = target.is_evaluated
     few = min(int((judged & target.member).sum()), int((judged & ~target.member).sum()))
     if few < _FOLDS:
         raise InvalidInput(

@@ -165,7 +165,7 @@ def unit_scores(record_scores: Floats, signals: Signals) -> tuple[Floats, Bools]
     its coin whether the first was in. A single record's evidence is its rank above the middle, so
     that both ends are guessed alike. Neither uses a coin.
     """
-    rows = np.flatnonzero(signals.judged)
+    rows = np.flatnonzero(signals.is_evaluated)
     if signals.mode == "paired":
         first, second = pair_rows(signals.pairs[rows])
         first, second = rows[first], rows[second]

@@ -90,7 +90,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
             "expected the shadow on another corpus than the target's, got the same fingerprint"
             f" {target.corpus[:12]}"
         )
-    rows = shadow.judged
+    rows = shadow.is_evaluated
     return fit(shadow.features[rows], shadow.member[rows], seed=seed).read(target.features)
 
 

@@ -85,10 +85,10 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> OwnModel:
         it (shapes, records apart, gradients that `torch.func` can form).
     """
     from trainables.models._own.checks import require_sound
-    from trainables.models._own.network import OwnModel, made
+    from trainables.models._own.network import OwnModel, build_module
 
     factories.require_source(config.factory, config.source)
-    module = made(config, schema, seed=seed)
+    module = build_module(config, schema, seed=seed)
     model = OwnModel(module, config, schema, seed=seed)
     require_sound(model)
     return model

@@ -14,7 +14,7 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.errors import InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
-from trainables.pretraining.left_out import listed
+from trainables.pretraining.left_out import hashes_of_texts
 from trainables.seeding import generator
 
 _HELD_OUT = 0.02  # of a corpus, to see how far training is; at most:
@@ -47,7 +47,7 @@ def open_corpora(
 
     Raises: InvalidInput for one that is missing, damaged or without a record to train on.
     """
-    leave_out = listed(config.leave_out)
+    leave_out = hashes_of_texts(config.leave_out)
     found = []
     for number, each in enumerate(config.corpora):
         corpus = open_corpus(each, data_dir=data_dir, cache_dir=cache_dir)

@@ -26,7 +26,7 @@ _LISTS = Path(__file__).with_name("texts")
 _NO_KEY = b""  # the corpora are public, so the hash need not hide anything
 
 
-def listed(names: Iterable[str]) -> NDArray[np.uint64]:
+def hashes_of_texts(names: Iterable[str]) -> NDArray[np.uint64]:
     """The hashes of all texts that the lists of these corpora name, sorted.
 
     Raises: InvalidInput for a corpus without a list.

@@ -20,7 +20,7 @@ def toy(tmp_path: Path) -> SweepFolder:
     return run_untracked(tmp_path)
 
 
-def spent(folder: SweepFolder) -> float:
+def epsilon_spent(folder: SweepFolder) -> float:
     book = Ledger(folder.path.parent / FILE)
     return book.spend(book.datasets()[0]).accounted.epsilon
 
@@ -34,7 +34,7 @@ def test_lost_entries_are_found_and_charged_again(
     toy: SweepFolder, tmp_path: Path, kept: int
 ) -> None:
     """The ledger is lost, or its end is: the composition is afterwards what it was."""
-    path, before = toy.path.parent / FILE, spent(toy)
+    path, before = toy.path.parent / FILE, epsilon_spent(toy)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:kept]))
     (found,) = ledger_check.check(settings_in(tmp_path))
@@ -42,7 +42,7 @@ def test_lost_entries_are_found_and_charged_again(
     damaged = path.read_bytes()
     assert ledger_check.repair(settings_in(tmp_path)) == []
     assert path.read_bytes().startswith(damaged), "nothing is removed"
-    assert spent(toy) == pytest.approx(before)
+    assert epsilon_spent(toy) == pytest.approx(before)
 
 
 def test_a_trial_whose_epochs_were_never_charged_is_named(

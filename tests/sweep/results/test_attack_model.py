@@ -37,7 +37,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig
     )
     corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
     signals = read_signals(place / "trial" / "signals.npz")
-    for name, side in (("members", signals.member), ("others", signals.judged & ~signals.member)):
+    for name, side in (
+        ("members", signals.member),
+        ("others", signals.is_evaluated & ~signals.member),
+    ):
         frames = corpus.frames(signals.records[side])
         tokens = corpus.token_sequences(signals.records[side])
         rows = [

@@ -33,7 +33,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     return run_untracked(tmp_path_factory.mktemp("toy"))
 
 
-def told(toy: SweepFolder, status: str = "done") -> dict[str, FakeGauge]:
+def gauges_after(toy: SweepFolder, status: str = "done") -> dict[str, FakeGauge]:
     gauges: dict[str, FakeGauge] = {}
 
     def make(metric: LiveMetric) -> FakeGauge:
@@ -49,7 +49,7 @@ def told(toy: SweepFolder, status: str = "done") -> dict[str, FakeGauge]:
 
 
 def test_every_trial_has_its_last_epochs_figures(toy: SweepFolder) -> None:
-    gauges = told(toy)
+    gauges = gauges_after(toy)
     for record in toy.records():
         labels = (toy.name, record.plan.id, record.plan.name, record.plan.engine)
         row = toy.epochs(record.plan.id)[-1]
@@ -60,13 +60,13 @@ def test_every_trial_has_its_last_epochs_figures(toy: SweepFolder) -> None:
 
 
 def test_trials_are_counted_by_status(toy: SweepFolder) -> None:
-    counts = told(toy)["sweep_trials"].values
+    counts = gauges_after(toy)["sweep_trials"].values
     assert counts[toy.name, "done"] == 3
     assert counts[toy.name, "running"] == 0
 
 
 def test_a_trial_that_has_not_begun_has_no_figures(toy: SweepFolder) -> None:
-    assert set(told(toy, status="planned")) == {"sweep_trials"}
+    assert set(gauges_after(toy, status="planned")) == {"sweep_trials"}
 
 
 def test_throughput_is_records_over_the_seconds_of_an_epoch(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_throughput_is_records_over_the_seconds_of_an_epoch(tmp_path: Path) -> N
     append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
     [value] = [
         value
-        for labels, value in told(toy)["sweep_utterances_per_second"].values.items()
+        for labels, value in gauges_after(toy)["sweep_utterances_per_second"].values.items()
         if plan.id in labels
     ]
     assert plan.num_records is not None

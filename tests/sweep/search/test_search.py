@@ -102,7 +102,7 @@ VARIANTS: dict[str, Any] = {
 }
 
 
-def chosen(folder: SweepFolder) -> list[PlannedTrial]:
+def chosen_trials(folder: SweepFolder) -> list[PlannedTrial]:
     return [trial for trial in folder.plan().trials if not trial.baseline]
 
 
@@ -177,7 +177,7 @@ def test_what_only_an_adaptive_search_has_is_refused_elsewhere() -> None:
 
 def test_a_search_runs_its_trials_and_never_one_twice(place: Path) -> None:
     folder = run_search(place)
-    trials = chosen(folder)
+    trials = chosen_trials(folder)
     assert len(trials) == 6
     assert len({trial.id for trial in trials}) == 6
     assert {record.status for record in folder.records()} == {"done"}
@@ -187,7 +187,7 @@ def test_a_search_runs_its_trials_and_never_one_twice(place: Path) -> None:
 
 def test_a_small_space_is_searched_whole_and_ends(place: Path) -> None:
     folder = run_search(place, axes={C: [0.5, 1.0], Z: [1.0, 2.0]}, search={"num_samples": 50})
-    assert len({(t.values[C], t.values[Z]) for t in chosen(folder)}) == 4
+    assert len({(t.values[C], t.values[Z]) for t in chosen_trials(folder)}) == 4
 
 
 def test_a_point_refused_by_the_accountant_is_reported_and_never_runs(place: Path) -> None:
@@ -221,9 +221,9 @@ def test_a_resumed_search_chooses_what_it_would_have_chosen(place: Path) -> None
     with pytest.raises(Interrupted):
         run_search(place, name="cut", watch=stop_in_the_fourth)
     cut = store.open_sweep(settings.home, "cut")
-    assert len(chosen(cut)) < 6
+    assert len(chosen_trials(cut)) < 6
     runner.resume(cut, settings, function=TOY)
-    assert [t.values for t in chosen(cut)] == [t.values for t in chosen(whole)]
+    assert [t.values for t in chosen_trials(cut)] == [t.values for t in chosen_trials(whole)]
     assert {record.status for record in cut.records()} == {"done"}
 
 
@@ -257,7 +257,7 @@ def test_earlier_sweeps_of_the_same_points_are_known(place: Path) -> None:
     run_search(place, name="first", axes=axes, search={"num_samples": 3})
     search = {"num_samples": 50, "warm_start": "first"}
     second = run_search(place, name="second", axes=axes, search=search)
-    assert len(chosen(second)) == 1, "the other three points have been run"
+    assert len(chosen_trials(second)) == 1, "the other three points have been run"
     with pytest.raises(InvalidInput, match="no sweep named third"):
         run_search(place, name="fourth", search={"warm_start": ["third"]})
 

@@ -104,13 +104,13 @@ def test_points_are_independent_and_spread_evenly_over_the_space(
 def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
     configurations: tuple[PlannedTrial, ...],
 ) -> None:
-    def drawn(secret: bytes, sweep: str) -> list[dict[str, Any]]:
+    def values_of_draws(secret: bytes, sweep: str) -> list[dict[str, Any]]:
         random = random_of(secret, sweep)
         return [p.values for p in draw_points(_space(), configurations, 5, random)]
 
-    assert drawn(b"k" * 32, "a") == drawn(b"k" * 32, "a")
-    assert drawn(b"k" * 32, "a") != drawn(b"k" * 32, "b")
-    assert drawn(b"k" * 32, "a") != drawn(b"l" * 32, "a")
+    assert values_of_draws(b"k" * 32, "a") == configurations(b"k" * 32, "a")
+    assert values_of_draws(b"k" * 32, "a") != configurations(b"k" * 32, "b")
+    assert values_of_draws(b"k" * 32, "a") != configurations(b"l" * 32, "a")
 
 
 def test_nothing_to_draw_from_is_refused() -> None:

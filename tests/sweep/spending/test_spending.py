@@ -11,7 +11,7 @@ import yaml
 
 from sweep.planning import prepare
 from sweep.planning.accounting import accounting
-from sweep.planning.plan_total import together, within_total
+from sweep.planning.plan_total import total_of_plan, within_total
 from sweep.results.export import spend_of
 from sweep.runtime import runner
 from sweep.search import source as search_source
@@ -46,7 +46,7 @@ def searching(num_samples: int, **search: Any) -> dict[str, Any]:
     return {"strategy": "tpe", "num_samples": num_samples, "objectives": ["epsilon"], **search}
 
 
-def spent(folder: SweepFolder) -> float:
+def epsilon_spent(folder: SweepFolder) -> float:
     """What the ledger says of the sweep without its baseline."""
     exempt = {trial.id for trial in folder.plan().trials if trial.baseline}
     entries = Ledger(folder.path.parent / FILE).entries()
@@ -87,14 +87,18 @@ def test_a_plan_says_what_its_trials_cost_together(
     settings = settings_in(tmp_path)
     plan = prepare.prepare_space(space, settings=settings).plan
     kept = FigureCache(settings.cache_dir)
-    found, sentence = together(plan, account=accounting(settings), kept=kept)
+    found, sentence = total_of_plan(plan, account=accounting(settings), kept=kept)
     assert found is not None
     assert 50 < found["epsilon"] < 58, "more than either, less than their sum"
     assert sentence.startswith("All 2 trials together, without 1 baseline: epsilon 51.")
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
-    assert spent(folder) == pytest.approx(found["epsilon"]), "and then that is what they cost"
+    assert epsilon_spent(folder) == pytest.approx(found["epsilon"]), (
+        "and then that is what they cost"
+    )
     monkeypatch.setattr(accountants, "epsilon_sweep", None)  # it is not worked out again
-    assert together(plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)) == (
+    assert total_of_plan(
+        plan, account=accounting(settings), kept=FigureCache(settings.cache_dir)
+    ) == (
         found,
         sentence,
     )
@@ -124,14 +128,14 @@ def test_what_has_begun_comes_before_what_has_not(tmp_path: Path) -> None:
 
 def test_an_extension_neither_forgets_nor_overspends(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
-    before = spent(folder)
+    before = epsilon_spent(folder)
     axes = {Z: [*EPSILONS, {"target_epsilon": 7}]}
     extended(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 0.1})
     assert statuses(folder) == ["done", "done", "done", "refused"]
-    assert spent(folder) == before
+    assert epsilon_spent(folder) == before
     extended(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 30})
     assert statuses(folder) == ["done"] * 4
-    assert before < spent(folder) <= before + 30
+    assert before < epsilon_spent(folder) <= before + 30
 
 
 def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_pa
     extended(folder, tmp_path, axes={Z: EPSILONS})
     total, _ = spend_of(folder)
     assert total is not None
-    assert total.epsilon == pytest.approx(spent(folder))
+    assert total.epsilon == pytest.approx(epsilon_spent(folder))
     assert total.num_releases == 2
     baseline, change = total.unaccounted
     assert "1 baseline of the sweep" in baseline
@@ -209,7 +213,7 @@ def test_a_configuration_is_let_in_with_all_its_seeds_or_not_at_all(tmp_path: Pa
     ran = [t for t in folder.plan().to_run if not t.baseline]
     assert sorted(trial.seed for trial in ran) in ([], [0, 1, 2])
     assert len({trial.group for trial in ran}) <= 1
-    assert spent(folder) <= 22
+    assert epsilon_spent(folder) <= 22
 
 
 def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trainables.models.module import Config
 
 
-def made(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
+def build_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module:
     """The factory's module, its random weights drawn from `seed`.
 
     Raises: InvalidInput where it fails or returns no module with trainable float32 weights.
