@@ -108,9 +108,9 @@ def test_the_same_secret_gives_the_same_trials_and_another_sweep_others(
         random = random_of(secret, sweep)
         return [p.values for p in draw_points(_space(), configurations, 5, random)]
 
-    assert values_of_draws(b"k" * 32, "a") == configurations(b"k" * 32, "a")
-    assert values_of_draws(b"k" * 32, "a") != configurations(b"k" * 32, "b")
-    assert values_of_draws(b"k" * 32, "a") != configurations(b"l" * 32, "a")
+    assert values_of_draws(b"k" * 32, "a") == values_of_draws(b"k" * 32, "a")
+    assert values_of_draws(b"k" * 32, "a") != values_of_draws(b"k" * 32, "b")
+    assert values_of_draws(b"k" * 32, "a") != values_of_draws(b"l" * 32, "a")
 
 
 def test_nothing_to_draw_from_is_refused() -> None:
