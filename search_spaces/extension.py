@@ -44,9 +44,12 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
 
 
 def _place_of(parent: str, folder: Path) -> Path:
-    beside = folder / parent
     try:
-        return beside if beside.is_file() else locate(parent)
+        return locate(folder / parent)
+    except InvalidInput:  # no file beside it
+        pass
+    try:
+        return locate(parent)
     except InvalidInput as problem:
         raise InvalidInput(f"extends: {problem}") from None
 

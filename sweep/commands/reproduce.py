@@ -87,13 +87,13 @@ def table1(
     table = description.changed(
         description.read("table1"),
         smoke=smoke,
-        methods=method,
         seeds=seeds,
         points=points,
         epochs=epochs,
         assignments=overrides(assignments),
     )
     pairs = description.pairs(table, corpora=data, models=model, smoke=smoke)
+    table = description.with_methods(table, pairs, method)
     to = output or settings.home / "reproduction"
     problems: list[str] = []
     if not show:

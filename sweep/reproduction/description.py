@@ -183,22 +183,19 @@ def changed(
     table: Table,
     *,
     smoke: bool = False,
-    methods: Sequence[str] = (),
     seeds: int | None = None,
     points: int | None = None,
     epochs: int | None = None,
     assignments: dict[str, Any] | None = None,
 ) -> Table:
     """The table with what a command line changes; `assignments` by dotted paths of a config, of
-    `resources` or of `search`. `methods`: only these beside the first one; empty: all.
+    `resources` or of `search`.
 
-    Raises: InvalidInput for a method that the table has not, or a field that no trial has.
+    Raises: InvalidInput for a field that no trial has.
     """
     if smoke:
         seeds, points = seeds or table.smoke.seeds, points or table.smoke.points
         table = _shortened(table)
-    if methods:
-        table = _with_methods(table, methods)
     table = _with_fields(table, assignments or {})
     return _with_counts(table, seeds=seeds, points=points, epochs=epochs)
 
@@ -219,25 +216,6 @@ def _shortened(table: Table) -> Table:
         ),
         short.fixed,
     )
-
-
-def _with_methods(table: Table, methods: Sequence[str]) -> Table:
-    """Fewer methods; the first one stays, because all are compared with it."""
-    require_known("method", methods, table.methods)
-    first = next(iter(table.methods))
-    corpora = {
-        name: corpus.model_copy(
-            update={
-                "methods": tuple(
-                    each
-                    for each in corpus.methods or table.methods
-                    if each == first or each in methods
-                )
-            }
-        )
-        for name, corpus in table.corpora.items()
-    }
-    return table.model_copy(update={"corpora": corpora})
 
 
 def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:
@@ -292,6 +270,26 @@ def pairs(
     if not found:
         raise InvalidInput(f"expected --data and --model to name a pair, got {', '.join(corpora)}")
     return found
+
+
+def with_methods(table: Table, wanted: Sequence[Pair], methods: Sequence[str]) -> Table:
+    """The table with these methods alone beside the first one, with which all are compared;
+    empty: all.
+
+    Raises: InvalidInput for a method that none of the `wanted` pairs has.
+    """
+    if not methods:
+        return table
+    own = {name: corpus.methods or tuple(table.methods) for name, corpus in table.corpora.items()}
+    require_known(
+        "method", methods, list(dict.fromkeys(each for p in wanted for each in own[p.corpus]))
+    )
+    kept = {next(iter(table.methods)), *methods}
+    corpora = {
+        name: corpus.model_copy(update={"methods": tuple(m for m in own[name] if m in kept)})
+        for name, corpus in table.corpora.items()
+    }
+    return table.model_copy(update={"corpora": corpora})
 
 
 def require_known(option: str, given: Sequence[str], known: Iterable[str]) -> None:

@@ -20,6 +20,12 @@ _LEGEND = (
     f" shadow model). {NOISE} marks a change that is inside the noise: its interval contains 0."
     " lg ε: log10 of epsilon, by the paper's formula and guaranteed."
 )
+_NOT_COVERED = (
+    "A guaranteed ε is of one trial and its training records. It does not cover the points of the"
+    " coarse pass, the choice of the best one by validation SER, or the other seeds: `sweep ledger`"
+    " composes all trials on a data set. No ε covers MIA and AUCs, which are computed from training"
+    " records without noise, for the data's curator only."
+)
 
 
 def markdown(
@@ -28,7 +34,13 @@ def markdown(
     """The whole table; `notes` are sentences below it."""
     full = [row for row in rows if row.part == FULL]
     pool = [row for row in rows if row.part == LEAKAGE]
-    parts = ["# Table 1", _LEGEND, "## In the paper's layout", _paper_layout(table, full)]
+    parts = [
+        "# Table 1",
+        _LEGEND,
+        _NOT_COVERED,
+        "## In the paper's layout",
+        _paper_layout(table, full),
+    ]
     parts += ["## Every row", _every_row(full)] if full else []
     if pool:
         parts += [

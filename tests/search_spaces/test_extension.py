@@ -56,6 +56,7 @@ def test_the_shipped_spaces_of_another_epsilon_differ_by_it_alone(epsilon: int) 
         ("own.yaml", "expected a space that does not extend itself, got extends=own.yaml"),
         ("other.yaml", "expected a space that does not extend itself, got extends=own.yaml"),
         ("nowhere", "extends: expected SPACE to be a file or a shipped space"),
+        ("n" * 300, "extends: cannot read SPACE"),
         (["epsilon_8"], "expected extends to name a space in"),
     ],
 )

@@ -26,6 +26,8 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--data", "atos"], "expected --data to be one of atis, snips"),
         (["--model", "gpt"], "expected --model to be one of clc, bert"),
         (["--method", "adam"], "expected --method to be one of sgd"),
+        (["--smoke", "--method", "heads"], "expected --method to be one of sgd, none"),
+        (["--data", "communication", "--method", "heads"], "expected --method to be one of sgd"),
         (["--set", "training.epoch=3", "--show"], "training.epoch"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

@@ -88,14 +88,15 @@ def test_another_row_extends_the_full_stage() -> None:
 
 
 def test_fewer_methods_are_of_the_same_sweep_and_keep_the_baseline() -> None:
-    found, fewer = table(), table(methods=["dp", "linear"])
+    found = table()
+    fewer = description.with_methods(found, [ATIS], ["dp", "linear"])
     assert names(fewer) == names(found)
     each = steps.steps(fewer, [ATIS], leakage=False)
     assert [(s.part, s.decay) for s in each] == [("coarse", "linear"), ("full", None)]
     best = {"linear": found.decays["linear"][0]}
     assert list(stages.full(fewer, ATIS, best).methods.values()) == ["sgd", "linear", "dp"]
     with pytest.raises(InvalidInput, match="--method"):
-        table(methods=["lineer"])
+        description.with_methods(found, [ATIS], ["lineer"])
 
 
 def test_another_best_point_extends_the_full_stage() -> None:

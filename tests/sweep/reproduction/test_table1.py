@@ -85,6 +85,12 @@ def test_the_table_in_the_papers_layout() -> None:
         assert f"- {note}" in text
 
 
+def test_the_table_says_what_no_epsilon_in_it_covers() -> None:
+    head = table1.markdown(TABLE, ROWS, []).split("##")[0]
+    assert "does not cover the points of the coarse pass, the choice of the best one" in head
+    assert "No ε covers MIA and AUCs" in head
+
+
 def test_a_pair_without_figures_of_the_paper_has_blank_cells() -> None:
     text = table1.markdown(TABLE, [row("sgd", corpus="nlu_eval")], [])
     assert f"| nlu_eval | clc | paper |{'  |' * 14}" in text.splitlines()
