@@ -11,7 +11,14 @@ from sweep.reproduction import collect, run, stages, steps
 from sweep.reproduction.description import Pair, Table
 from sweep.runtime.events import Interrupted
 from sweep.store import sweeps as store
-from tests.sweep.reproduction.small import FAILING, MEASURED, PAIR, STOPPING, reproduce, small_table
+from tests.sweep.reproduction.small_table import (
+    FAILING,
+    MEASURED,
+    PAIR,
+    STOPPING,
+    reproduce,
+    small_table,
+)
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
