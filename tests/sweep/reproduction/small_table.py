@@ -23,9 +23,9 @@ from trainables.result import TrialResult
 from trainables.seeding import generator
 
 PAIR = Pair(corpus="mine", model="clc")
-STOPPING = "tests.sweep.reproduction.small:stopping"
-FAILING = "tests.sweep.reproduction.small:failing"
-MEASURED = "tests.sweep.reproduction.small:measured"
+STOPPING = "tests.sweep.reproduction.small_table:stopping"
+FAILING = "tests.sweep.reproduction.small_table:failing"
+MEASURED = "tests.sweep.reproduction.small_table:measured"
 _NUM_TESTED = 400
 # By engine and decay: the share of wrong intents, and how far members score above others.
 _OUTCOMES = {
