@@ -15,6 +15,7 @@ from trainables.layers.packing import Rows
 from trainables.layers.rounding import row_norms
 from trainables.layers.tape import Tape, recording
 from trainables.layers.units import Units
+from trainables.system import native
 
 
 @pytest.fixture(params=["compiled", "torch"], autouse=True)
@@ -100,6 +101,17 @@ class TestFixedRows:
             g = torch.randn(20, 30)
             found, right = (self.norms(sizes, g, known=known) for known in (True, False))
             torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
+
+    def test_a_library_that_is_loaded_again_gets_whole_addresses(self, way: str) -> None:
+        """Without types a call cuts addresses to 32 bits, which ends the process."""
+        native.library.cache_clear()
+        g = torch.randn(20, 30)
+        found, right = (self.norms([9, 6, 5], g, known=known) for known in (True, False))
+        torch.testing.assert_close(found, right, rtol=1e-6, atol=0)
+        if way == "compiled":
+            library = native.library(gram._SOURCE)
+            assert library is not None
+            assert len(library.unit_grams.argtypes) == 5
 
     def test_it_is_of_one_tensor_that_nobody_wrote_to(self) -> None:
         layer = FactoredLinear(40, torch.eye(3))

@@ -198,6 +198,10 @@ def _unit_grams(rows: UnitRows, first_group: int, x: Tensor) -> Tensor:
     places = sizes.ctypes.data, x[begin:].data_ptr(), x.shape[1], out.data_ptr()
     library = native.library(_SOURCE)
     assert library is not None
+    # Here, not where the library is checked: one that is loaded again has no types, and
+    # without them an address is cut to 32 bits.
+    library.unit_grams.argtypes = [c_int64, *2 * [c_void_p], c_int64, c_void_p]
+    library.unit_grams.restype = None
     library.unit_grams(len(sizes), *places)
     return out
 
@@ -208,8 +212,6 @@ def _compiled() -> _Compiled | None:
     library = native.library(_SOURCE)
     if library is None:
         return None
-    library.unit_grams.argtypes = [c_int64, *2 * [c_void_p], c_int64, c_void_p]
-    library.unit_grams.restype = None
     function = library.gram_norms
     function.argtypes = [
         c_int64, c_void_p, c_void_p, *2 * [c_int64], *3 * [c_void_p], c_float, *3 * [c_void_p]
