@@ -17,6 +17,7 @@ import typer
 from sweep.cli import build
 from sweep.commands import _schemas
 from sweep.planning.fields import FieldRow, config_fields, space_fields
+from sweep.reproduction.layout import grid
 from trainables import figures
 
 
@@ -123,13 +124,8 @@ def _json() -> str:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    def line(cells: Iterable[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
     found = list(rows)
-    if not found:
-        return []
-    return [line(head), line("---" for _ in head), *(line(row) for row in found), ""]
+    return [*grid(head, found).splitlines(), ""] if found else []
 
 
 if __name__ == "__main__":

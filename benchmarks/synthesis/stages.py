@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from small_model import model_fields, training_fields
 
 from sweep.synthesis.trained_text import open_trained
 from trainables import catalogue
@@ -246,21 +247,8 @@ def _config(options: argparse.Namespace, stage: str, how: str) -> TrialConfig:
         "task": "synthesis",
         "engine": "sgd" if kind == "plain" else "dp_sgd",
         "data": {"name": "smcalflow"},
-        "model": {
-            "name": "causal_lm",
-            "hidden_size": options.width,
-            "num_layers": options.layers,
-            "num_heads": options.width // 32,
-            "intermediate_size": 4 * options.width,
-            "dropout": 0.0,
-        },
-        "training": {
-            "epochs": lengths.get(stage, options.epochs),
-            "expected_batch_size": options.batch,
-            "physical_batch_size": 128,
-            "learning_rate": options.learning_rate,
-            "seed": options.seed,
-        },
+        "model": model_fields(options),
+        "training": training_fields(options, epochs=lengths.get(stage, options.epochs)),
         "synthesis": synthesis,
     }
     if kind != "plain":

@@ -77,8 +77,9 @@ def row(
     """The row of an engine that was measured."""
     times = measured[engine]
     low, middle, high = _quartiles(times.cpu)
-    x_sgd = _ratios(times, measured.get(catalogue.marked("engines", "BASELINE")))
-    x_stock = _ratios(times, measured.get("stock"))
+    sgd, stock = measured.get(catalogue.marked("engines", "BASELINE")), measured.get("stock")
+    x_sgd = None if sgd is None else ratios(times.cpu, sgd.cpu)
+    x_stock = None if stock is None else ratios(times.cpu, stock.cpu)
     return Row(
         engine=engine,
         steps=len(times.cpu),
@@ -93,12 +94,10 @@ def row(
     )
 
 
-def _ratios(times: Times, base: Times | None) -> tuple[float, float, float] | None:
+def ratios(cpu: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
     """Quartiles of the ratios within a round, where a slow machine affects both alike."""
-    if base is None:
-        return None
     # An engine that was stopped early has fewer rounds.
-    return _quartiles([mine / its for mine, its in zip(times.cpu, base.cpu, strict=False)])
+    return _quartiles([mine / its for mine, its in zip(cpu, base, strict=False)])
 
 
 def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:

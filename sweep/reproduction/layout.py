@@ -16,8 +16,9 @@ def grid(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     | --- | --- |
     | 1 |  |
     """
+    bar = "\\|"
     rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join(f"| {' | '.join(cell.replace('|', bar) for cell in row)} |" for row in rows)
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:

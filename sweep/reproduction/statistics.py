@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import t as student
+from sweep.results.student import half_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,7 @@ def mean(estimates: Sequence[Estimate]) -> Estimate | None:
     values = [each.value for each in estimates]
     seeds = 0.0
     if len(values) > 1:
-        error = statistics.stdev(values) / math.sqrt(len(values))
-        seeds = float(student.ppf(0.975, len(values) - 1)) * error
+        seeds = half_width([(statistics.variance(values) / len(values), len(values) - 1)])
     return _widened(statistics.fmean(values), estimates, seeds)
 
 
@@ -74,11 +73,7 @@ def _half_width_of_ratio(mine: Sequence[float], theirs: Sequence[float]) -> floa
         )
         if len(values) > 1
     ]
-    total = sum(variance for variance, _ in parts)
-    if not total:
-        return 0.0
-    freedom = total**2 / sum(variance**2 / count for variance, count in parts)
-    return float(student.ppf(0.975, freedom)) * math.sqrt(total)
+    return half_width(parts)
 
 
 def _widened(value: float, of_records: Sequence[Estimate], seeds: float) -> Estimate:

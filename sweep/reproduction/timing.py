@@ -18,7 +18,7 @@ from pydantic import Field
 
 from search_spaces.parts import Part
 from sweep.bench.contestants import Spec
-from sweep.bench.outcome import Found
+from sweep.bench.outcome import Found, ratios
 from sweep.reproduction.description import Model, document_of, validated
 from sweep.settings import Settings
 from sweep.store.files import exists, read_json, write_json
@@ -182,10 +182,7 @@ def cell(engine: str, cpu: Sequence[float], base: Sequence[float], steps_per_epo
     >>> found.epoch_seconds, found.deviation, found.factor
     (20.0, 0.0, 2.0)
     """
-    ratios = [mine / its for mine, its in zip(cpu, base, strict=False)]
-    low, middle, high = (
-        statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-    )
+    low, middle, high = ratios(cpu, base)
     return Cell(
         engine=engine,
         steps=len(cpu),

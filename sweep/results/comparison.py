@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scipy.stats import t as student
-
 from sweep.results import select
 from sweep.results.standing import Standing, standing
+from sweep.results.student import half_width
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, figures
@@ -169,6 +168,6 @@ def _matched(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> lis
 def _mean_interval(values: Sequence[float]) -> tuple[float, float, float] | None:
     if len(values) < 2:
         return None
-    mean, error = statistics.fmean(values), statistics.stdev(values) / len(values) ** 0.5
-    half = float(student.ppf(0.975, len(values) - 1)) * error
+    mean = statistics.fmean(values)
+    half = half_width([(statistics.variance(values) / len(values), len(values) - 1)])
     return mean, mean - half, mean + half

@@ -8,12 +8,12 @@ interval, which is tighter.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sweep.results import select
 from sweep.results.select import Group
+from sweep.results.student import half_width
 from sweep.store.sweeps import TrialRecord
 from trainables import figures
 
@@ -121,15 +121,8 @@ def _is_significant(
 
 def _welch(first: Group, second: Group, metric: str) -> bool | None:
     """Whether Welch's 95 % interval of the difference of means excludes 0; None without seeds."""
-    from scipy.stats import t as student
-
     one, two = first.spread(metric), second.spread(metric)
     if one is None or two is None or one.std is None or two.std is None:
         return None
-    parts = [spread.std**2 / spread.count for spread in (one, two) if spread.std is not None]
-    if not sum(parts):
-        return one.mean != two.mean
-    counts = (one.count, two.count)
-    freedom = sum(parts) ** 2 / sum(p**2 / (n - 1) for p, n in zip(parts, counts, strict=True))
-    half = float(student.ppf(0.975, freedom)) * math.sqrt(sum(parts))
-    return abs(one.mean - two.mean) > half
+    parts = [(one.std**2 / one.count, one.count - 1), (two.std**2 / two.count, two.count - 1)]
+    return abs(one.mean - two.mean) > half_width(parts)
