@@ -57,10 +57,10 @@ def markdown(
 
 def _hours(rows: Sequence[Row], coarse: Sequence[CoarseRow]) -> str:
     """What the trials of the table took, one process each, by the clock."""
-    spent = [sum(each.seconds for each in part) / 3600 for part in (coarse, rows)]
+    hours = [sum(each.seconds for each in part) / 3600 for part in (coarse, rows)]
     return (
-        f"The trials of the table ran {sum(spent):.1f} hours of one process each,"
-        f" {spent[0]:.1f} of them in the coarse pass."
+        f"The trials of the table ran {sum(hours):.1f} hours of one process each,"
+        f" {hours[0]:.1f} of them in the coarse pass."
     )
 
 
