@@ -79,12 +79,12 @@ def table1(
     Stages are sweeps, which `sweep show` and `sweep resume` know: a coarse pass over points of each
     decay, then the best one over seeds. The same command goes on with what is not finished.
     """
-    from sweep.reproduction import description, run
+    from sweep.reproduction import changes, description, run
     from sweep.settings import from_environment
     from trainables.errors import TrialFailed
 
     settings = from_environment(_environment(home), tracking=tracking)
-    table = description.changed(
+    table = changes.changed(
         description.read("table1"),
         smoke=smoke,
         seeds=seeds,

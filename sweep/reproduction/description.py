@@ -12,12 +12,10 @@ from pydantic import Field, ValidationError, field_validator
 
 from search_spaces.files import mapping_in
 from search_spaces.parts import Part
-from search_spaces.paths import set_path
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 
 P = TypeVar("P", bound=Part)
-_OTHER_THAN_TRIALS = ("search", "resources")
 
 
 class Point(Part):
@@ -103,7 +101,9 @@ class Smoke(Part):
 
 
 class Table(Part):
-    """The description of a table; `paper` has the paper's figures by corpus and model."""
+    """The description of a table; `paper` has the paper's figures by corpus and model. `privacy`:
+    paths of a config that a command line sets and that no method's own value replaces.
+    """
 
     base: dict[str, Any]
     seeds: int = Field(ge=1)
@@ -115,6 +115,7 @@ class Table(Part):
     leakage: Leakage
     resources: dict[str, Any]
     smoke: Smoke
+    privacy: dict[str, Any] = Field(default_factory=dict)
     paper: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
     paper_notes: tuple[str, ...] = ()
 
@@ -177,76 +178,6 @@ def validated(kind: type[P], document: dict[str, Any]) -> P:
         return kind.model_validate(document)
     except ValidationError as error:
         raise InvalidInput(first_problem(error)) from None
-
-
-def changed(
-    table: Table,
-    *,
-    smoke: bool = False,
-    seeds: int | None = None,
-    points: int | None = None,
-    epochs: int | None = None,
-    assignments: dict[str, Any] | None = None,
-) -> Table:
-    """The table with what a command line changes; `assignments` by dotted paths of a config, of
-    `resources` or of `search`.
-
-    Raises: InvalidInput for a field that no trial has.
-    """
-    if smoke:
-        seeds, points = seeds or table.smoke.seeds, points or table.smoke.points
-        table = _shortened(table)
-    table = _with_fields(table, assignments or {})
-    return _with_counts(table, seeds=seeds, points=points, epochs=epochs)
-
-
-def _shortened(table: Table) -> Table:
-    """The table of the short version."""
-    short = table.smoke
-    coarse = {"epochs": short.coarse_epochs, "search": {**table.coarse.search, **short.search}}
-    methods = {"methods": short.methods}
-    return _with_fields(
-        table.model_copy(
-            update={
-                "resources": short.resources,
-                "coarse": table.coarse.model_copy(update=coarse),
-                "leakage": table.leakage.model_copy(update={"seeds": short.leakage_seeds}),
-                "corpora": {n: c.model_copy(update=methods) for n, c in table.corpora.items()},
-            }
-        ),
-        short.fixed,
-    )
-
-
-def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:
-    """The fields in the base, in every model's part and in resources and search."""
-    whole = table.model_dump(by_alias=True)
-    for path, value in fixed.items():
-        head = path.split(".")[0]
-        if head == "search":
-            whole["coarse"] = set_path(whole["coarse"], path, value)
-        elif head in _OTHER_THAN_TRIALS:
-            whole = set_path(whole, path, value)
-        elif head in ("model", "training"):
-            for model in whole["models"].values():
-                model.update(set_path(model, path, value))
-        else:
-            whole["base"] = set_path(whole["base"], path, value)
-    return parse(whole)
-
-
-def _with_counts(
-    table: Table, *, seeds: int | None, points: int | None, epochs: int | None
-) -> Table:
-    own: dict[str, Any] = {"seeds": seeds, "points": points, "epochs": epochs}
-    given = {name: value for name, value in own.items() if value is not None}
-    corpora = {name: corpus.model_copy(update=given) for name, corpus in table.corpora.items()}
-    coarse = table.coarse
-    if epochs is not None:
-        coarse = coarse.model_copy(update={"epochs": min(coarse.epochs, epochs)})
-    return table.model_copy(
-        update={"corpora": corpora, "coarse": coarse, "seeds": seeds or table.seeds}
-    )
 
 
 def pairs(

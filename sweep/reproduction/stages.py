@@ -17,11 +17,13 @@ from search_spaces import space as spaces
 from search_spaces.foreign import own_fields
 from search_spaces.space import SearchSpace, set_path
 from sweep.reproduction.description import Method, Pair, Point, Table
+from trainables import catalogue
 from trainables.config import parse as parse_config
 from trainables.errors import InvalidInput
 
 TABLE = "table1"
 COARSE, FULL, LEAKAGE = "coarse", "full", "leakage"
+_CLIP_NORM, _NOISE = AT_A_POINT = ("privacy.max_grad_norm", "privacy.noise_multiplier")
 Points = Mapping[str, Point]  # of each decay, the best one
 
 
@@ -50,7 +52,7 @@ def coarse(table: Table, pair: Pair, decay: str) -> Stage:
     method = next(name for name, each in table.methods.items() if each.decay == decay)
     base = _fields(table, pair, epochs=table.coarse.epochs, fixed=table.coarse.fixed)
     variants = [
-        {"name": point.name, "set": {**table.methods[method].fixed, **_at(decay, point)}}
+        {"name": point.name, "set": {**_fixed(table, table.methods[method]), **_at(decay, point)}}
         for point in wanted
     ]
     return Stage(
@@ -96,7 +98,7 @@ def _of_methods(
     methods = {name: table.methods[name] for name in names}
     variants, points = [], {}
     for method in methods.values():
-        fixed = _fixed(method)
+        fixed = _fixed(table, method)
         if method.decay is not None:
             point = best[method.decay]
             points[method.label] = point
@@ -133,11 +135,23 @@ def _fields(
     return _with(fields, fixed or {})
 
 
-def _fixed(method: Method) -> dict[str, Any]:
-    """What a method sets: its own fields, or the sections of a trial of a shipped space."""
-    if method.space is None:
-        return _flat(method.fixed)
-    space = spaces.read(method.space)
+def _fixed(table: Table, method: Method) -> dict[str, Any]:
+    """What a method sets: its own fields, or the sections of a trial of a shipped space, with the
+    table's `privacy` where it is a private one.
+    """
+    fixed = _flat(method.fixed) if method.space is None else _of_space(method)
+    engine = fixed.get("engine", table.base.get("engine"))
+    if engine is not None and catalogue.kind_of("engines", engine) != "private":
+        return fixed
+    for path, value in table.privacy.items():
+        if method.decay is not None and path.startswith(AT_A_POINT):
+            continue
+        fixed = {**fixed, path: value} if method.space is None else set_path(fixed, path, value)
+    return fixed
+
+
+def _of_space(method: Method) -> dict[str, Any]:
+    space = spaces.read(method.space or "")
     variant = next((each for each in space.variants if each.name == method.variant), None)
     if variant is None:
         raise InvalidInput(f"expected a variant {method.variant!r} of {method.space}")
@@ -158,8 +172,8 @@ def _flat(fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 def _at(decay: str, point: Point) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "privacy.max_grad_norm": point.c,
-        "privacy.noise_multiplier": point.z0,
+        _CLIP_NORM: point.c,
+        _NOISE: point.z0,
         **_decayed(decay),
     }
     return found | ({"privacy.noise_decay.tau": point.tau} if point.tau else {})

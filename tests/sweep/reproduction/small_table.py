@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from sweep.reproduction import description, run
+from sweep.reproduction import changes, description, run
 from sweep.reproduction.description import Pair, Table
 from tests.sweep import toy_trial
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
@@ -35,7 +35,7 @@ _OUTCOMES = {
 }
 
 
-def small_table(folder: Path, **changes: Any) -> Table:
+def small_table(folder: Path, **wanted: Any) -> Table:
     """Two decays with two points, three methods, two seeds."""
     document = {
         "base": {
@@ -60,7 +60,7 @@ def small_table(folder: Path, **changes: Any) -> Table:
             **{"seeds": 1, "coarse_epochs": 1, "leakage_seeds": 2},
         },
     }
-    return description.changed(description.parse(document), **changes)
+    return changes.changed(description.parse(document), **wanted)
 
 
 def reproduce(

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from search_spaces.expansion import expand
-from sweep.reproduction import description, stages, steps
+from sweep.reproduction import changes, description, stages, steps
 from sweep.reproduction.description import Pair, Point, Table
+from trainables.config import TargetEpsilon, TrialConfig
 from trainables.errors import InvalidInput
 
 ATIS = Pair(corpus="atis", model="clc")
+PLAIN = ("sgd", "sgd_unclipped", "heads_plain")
 
 
-def table(**changes: Any) -> Table:
-    return description.changed(description.read("table1"), **changes)
+def table(**wanted: Any) -> Table:
+    return changes.changed(description.read("table1"), **wanted)
 
 
 def names(found: Table, pair: Pair = ATIS) -> list[str]:
@@ -66,6 +68,64 @@ def test_changed_settings_make_other_sweeps(changes: dict[str, Any]) -> None:
     before, after = names(table()), names(table(**changes))
     assert not set(before) & set(after)
     assert names(table(**changes)) == after
+
+
+def configs(found: Table, pair: Pair = ATIS) -> dict[str, TrialConfig]:
+    """A trial of each method of the full stage, by the method's name."""
+    best = {decay: points[0] for decay, points in found.decays.items()}
+    full = stages.full(found, pair, best)
+    points = expand(full.space).points
+    assert [p.reason for p in points] == [None] * len(points)
+    return {full.methods[p.variant]: p.config for p in points if p.config is not None}
+
+
+def test_fields_of_privacy_reach_the_rows_that_have_their_own() -> None:
+    found = configs(table(assignments={"privacy.delta": 1e-6}))
+    private = {name: config.privacy.delta for name, config in found.items() if name not in PLAIN}
+    assert private == dict.fromkeys(["none", "linear", "exponential", "dp", "heads"], 1e-6)
+
+
+def test_clip_norm_and_noise_are_those_of_the_rows_without_points() -> None:
+    target = "privacy.noise_multiplier.target_epsilon"
+    asked = table(assignments={target: 3, "privacy.max_grad_norm": 0.25})
+    before, after = configs(table()), configs(asked)
+    for name in ("dp", "heads"):
+        privacy = after[name].privacy
+        assert (privacy.noise_multiplier, privacy.max_grad_norm) == (
+            TargetEpsilon(target_epsilon=3),
+            0.25,
+        )
+    others = before.keys() - {"dp", "heads"}
+    assert {n: before[n].id for n in others} == {n: after[n].id for n in others}
+    # No trial of a coarse pass changes, so none is run again.
+    assert names(asked) == names(table())
+
+
+def test_fields_of_data_reach_the_corpora() -> None:
+    pair = Pair(corpus="communication", model="clc")
+    asked = table(assignments={"data.num_utterances": 2_000, "data.split": "bernoulli"})
+    for config in configs(asked, pair).values():
+        assert config.data.num_utterances == 2_000
+        assert config.data.split == "bernoulli"
+    assert names(asked, pair) != names(table(), pair)
+
+
+@pytest.mark.parametrize(
+    ("path", "instead"),
+    [
+        ("data.name", "--data"),
+        ("data", "--data"),
+        ("model.name", "--model"),
+        ("model", "--model"),
+        ("engine", "--method"),
+        ("privacy.noise_decay.tau", "--method"),
+        ("training.epochs", "--epochs"),
+        ("training.seed", "--seeds"),
+    ],
+)
+def test_what_rows_differ_in_is_not_set_by_a_field(path: str, instead: str) -> None:
+    with pytest.raises(InvalidInput, match=f"expected {instead} in place of --set {path}:"):
+        table(assignments={path: 1})
 
 
 def test_other_epochs_of_the_coarse_pass_leave_the_full_stage() -> None:
