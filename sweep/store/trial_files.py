@@ -188,7 +188,8 @@ class TrialFiles:
             epochs_done=result["epochs_done"],
             metrics=with_leakage({**result["metrics"], **panel.get("metrics", {})}),
             seconds=float(seconds),
-            reason=result["reason"],
+            # A scheduler also ends trials after their last epoch, which stops nothing.
+            reason=result["reason"] if result["stopped_early"] else None,
             notes=(*result["notes"], *panel.get("notes", ())),
             privacy=result["privacy"],
             violation=panel.get("violation"),

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, synthesis_config
-from trainables.documents import read_written_json
+from trainables.documents import one_line, read_written_json
 from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models._causal_lm import CausalLm
 from trainables.models._lm_folder import load_lm
@@ -50,29 +53,41 @@ def open_trained(folder: Path) -> Trained:
         if not file.is_file():
             continue
         try:
-            about = read_written_json(file)
-            fields = about["mechanism"]
-            about["model"] = migrated_part("model", about["model"])
-            Config.model_validate(about["model"])
-            synthesis_config(migrated_part("synthesis", about["synthesis"]))
-            if not {"stages", "frequencies", "corpus", "provenance"} <= about.keys():
-                raise KeyError
-            lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
-            if fields["unit"] == "group":  # an earlier version's name of a couple
-                fields = {**fields, "unit": "couple"}
-            # A counted number of records is not published; without it no epsilon is finite.
-            hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
-            unknown = {name: hidden[name] for name in hidden if fields[name] is None}
-            mechanism = Mechanism(**{**fields, **lists, **unknown})
-            return Trained(place, about, mechanism, n_is_declared=not unknown)
-        except (InvalidInput, ValueError, KeyError, TypeError):
+            return _opened(place, read_written_json(file))
+        except (InvalidInput, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
-                f"expected a synthesis model of this version in {place}, got another"
+                f"expected a synthesis model of this version in {place}, got another: {_why(error)}"
             ) from None
     raise InvalidInput(
         f"expected a trained synthesis model ({ABOUT}) in {folder}, got none"
         " (`sweep export` writes one)"
     )
+
+
+def _opened(place: Path, about: dict[str, Any]) -> Trained:
+    fields = about["mechanism"]
+    about["model"] = migrated_part("model", about["model"])
+    Config.model_validate(about["model"])
+    synthesis_config(migrated_part("synthesis", about["synthesis"]))
+    for name in ("stages", "frequencies", "corpus", "provenance"):
+        about[name]
+    lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
+    if fields["unit"] == "group":  # an earlier version's name of a couple
+        fields = {**fields, "unit": "couple"}
+    # A counted number of records is not published; without it no epsilon is finite.
+    hidden = {"num_records": fields["expected_batch_size"], "delta": default_delta(1)}
+    unknown = {name: hidden[name] for name in hidden if fields[name] is None}
+    mechanism = Mechanism(**{**fields, **lists, **unknown})
+    return Trained(place, about, mechanism, n_is_declared=not unknown)
+
+
+def _why(error: Exception) -> str:
+    """What a folder's description has or lacks, in one line."""
+    if isinstance(error, ValidationError):
+        return first_problem(error)
+    if isinstance(error, KeyError):
+        return f"{ABOUT} has no {error.args[0]}"
+    return one_line(str(error), characters=200)
 
 
 def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any], dict[str, Any]]:

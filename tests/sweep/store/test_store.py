@@ -113,6 +113,10 @@ def test_a_trials_status_is_what_its_files_say(folder: SweepFolder) -> None:
     record = folder.record(trial, running=False)
     assert (record.status, record.reason, record.epochs_done) == ("stopped", "enough", 2)
     assert record.metrics == {"epsilon": math.inf, "ser": 0.5, "epsilon_paper": None}
+    # A scheduler's stop after the last epoch has stopped nothing.
+    folder.finish_trial(replace(result, stopped_early=False), when=2.0, reason="enough")
+    record = folder.record(trial, running=False)
+    assert (record.status, record.reason) == ("done", None)
 
 
 def test_an_epoch_that_is_reported_again_is_written_once(folder: SweepFolder) -> None:

@@ -1,0 +1,40 @@
+"""`open_trained`: a folder that cannot be used is refused with what is wrong in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.synthesis.trained_text import open_trained
+from trainables.errors import InvalidInput
+
+_MODEL = {"name": "causal_lm"}
+_SYNTHESIS = {"method": "one_stage"}
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [
+        ({}, "synthesis.json has no mechanism"),
+        ({"mechanism": {}}, "synthesis.json has no model"),
+        ({"mechanism": {}, "model": {**_MODEL, "hiden_size": 8}}, "unknown field hiden_size"),
+        ({"mechanism": {}, "model": {**_MODEL, "hidden_size": 0}}, "hidden_size: .*got 0"),
+        (
+            {"mechanism": {}, "model": _MODEL, "synthesis": {"method": "three_stage"}},
+            "one_stage.*three_stage",
+        ),
+        (
+            {"mechanism": {}, "model": _MODEL, "synthesis": _SYNTHESIS, "stages": []},
+            "synthesis.json has no frequencies",
+        ),
+        ([], "list"),
+    ],
+)
+def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> None:
+    (tmp_path / "synthesis.json").write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(InvalidInput, match=f"of this version in .*, got another: .*{why}") as found:
+        open_trained(tmp_path)
+    assert "\n" not in str(found.value)
