@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,9 +26,26 @@ def require_executor(settings: RunSettings) -> None:
                 f"expected scheduler none with executor local, got scheduler={settings.scheduler!r}"
             )
     elif settings.address is not None:
-        ray_session.require_answer(settings.address)
+        require_answer(settings.address)
     else:
         ray_session.require_token()
+
+
+def require_answer(address: str, *, timeout: float = 5.0) -> None:
+    """Check that a cluster listens at the address, because Ray itself would wait for minutes.
+
+    Raises: InvalidInput where it does not.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto", or a form that Ray judges at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"expected address to be that of a running Ray cluster, got {address!r}:"
+            f" nothing answers there ({getattr(error, 'strerror', None) or type(error).__name__})"
+        ) from None
 
 
 def require_room(

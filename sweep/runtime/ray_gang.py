@@ -120,12 +120,9 @@ class _Round:
             )
         )
         self._gang_error = self._tune_error = ""
-        self._gangs = [
-            threading.Thread(target=self._keep_gang, args=[slot], daemon=True)
-            for slot in range(self._slots)
-        ]
+        self._gangs = [ray_session.caller(self._keep_gang, slot) for slot in range(self._slots)]
         self._trained_since: float | None = None  # by the clock
-        self._tuner = threading.Thread(target=self._tune, daemon=True)
+        self._tuner = ray_session.caller(self._tune)
 
     def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
         """Answer the broker's questions until every job is over; call `clear_up` afterwards.

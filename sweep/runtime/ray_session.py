@@ -6,11 +6,12 @@ import atexit
 import logging
 import math
 import os
-import socket
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ NAMESPACE = "dp-nlu-sweep"
 _TRIAL_SLOTS = 10_000  # places are limited by workers
 _STARTS = 3
 _last_acts: list[Callable[[], None]] | None = None  # None: no session of this process is open
+_callers: list[threading.Thread] = []  # threads of this process that call Ray
 _daemons: dict[str, Any] = {}  # psutil's processes of the local cluster, by name
 _OBJECT_STORE_BYTES = 100_000_000  # configs and metrics pass through it, no data
 
@@ -104,10 +106,14 @@ def session(settings: RunSettings) -> Iterator[None]:
     interrupts.reinstall()  # Ray handles SIGTERM, too, from its start on
     global _last_acts
     _last_acts = []
+    code = 0
     try:
         yield
+    except BaseException as error:
+        code = 2 if isinstance(error, InvalidInput) else 1
+        raise
     finally:
-        _end(ray)
+        _end(ray, code=code)
 
 
 def before_end(act: Callable[[], None]) -> None:
@@ -126,7 +132,15 @@ def finish_acts() -> None:
         _last_acts.pop(0)()
 
 
-def _end(ray: Any) -> None:
+def caller(target: Callable[..., object], *args: Any) -> threading.Thread:
+    """A thread, not started yet, whose `target` calls Ray: while it lives, Ray is not shut down."""
+    thread = threading.Thread(target=target, args=args, daemon=True)
+    _callers.append(thread)
+    return thread
+
+
+def _end(ray: Any, *, code: int) -> None:
+    """Shut Ray down, or leave it to the end of this process, which ends with `code` then."""
     global _last_acts
     if interrupts.is_asked():
         # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
@@ -136,16 +150,19 @@ def _end(ray: Any) -> None:
         with interrupts.postponed():
             finish_acts()
         _last_acts = None
-        _daemons.clear()
-        if not interrupts.is_asked():
+        _callers[:] = [thread for thread in _callers if thread.is_alive()]
+        if interrupts.is_asked():
+            return
+        if not _callers:
+            _daemons.clear()
             ray.shutdown()
-        return
+            return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
-    # shutdown, before the failure is reported. The workers have gone with their raylet, and
-    # Ray's reaper ends what is left when this process does.
+    # shutdown, before the failure is reported. The workers have gone with their raylet or their
+    # broker, and Ray's reaper ends what is left when this process does.
     _restore_excepthook()
-    atexit.register(_leave)
+    atexit.register(partial(_leave, code))
 
 
 def _restore_excepthook() -> None:
@@ -156,14 +173,14 @@ def _restore_excepthook() -> None:
         sys.excepthook = getattr(worker, "normal_excepthook", sys.__excepthook__)
 
 
-def _leave() -> None:
-    """End this process, at its exit, as failed: Ray and Tune would first wait a minute for a daemon
-    that is gone, or their threads crash on what the interpreter has taken down.
+def _leave(code: int) -> None:
+    """End this process at its exit: Ray and Tune would first wait a minute for a daemon that is
+    gone, or their threads crash on what the interpreter has taken down.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    os._exit(1)
+    os._exit(code)
 
 
 def _keep_off_stdout() -> None:
@@ -272,23 +289,6 @@ def require_token() -> None:
         )
 
 
-def require_answer(address: str, *, timeout: float = 5.0) -> None:
-    """Check that a cluster listens at the address, because Ray itself would wait for minutes.
-
-    Raises: InvalidInput where it does not.
-    """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return  # "auto", or a form that Ray judges at once
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=timeout).close()
-    except (OSError, OverflowError) as error:
-        raise InvalidInput(
-            f"expected address to be that of a running Ray cluster, got {address!r}:"
-            f" nothing answers there ({getattr(error, 'strerror', None) or type(error).__name__})"
-        ) from None
-
-
 def require_shared(
     *, writes: Sequence[Path], reads: Sequence[Path] = (), timeout: float = 120.0
 ) -> None:
@@ -384,15 +384,6 @@ def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
         memory_per_worker=settings.memory_per_worker,
         memory=size.memory,
     )
-
-
-def trial_resources() -> dict[str, float]:
-    """The resources of a Tune trial: a custom token, or one byte where a cluster has none."""
-    import ray
-
-    if TRIAL_SLOT in ray.cluster_resources():
-        return {TRIAL_SLOT: 1}
-    return {"memory": 1}
 
 
 def _packages() -> list[Path]:

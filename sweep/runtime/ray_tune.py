@@ -27,7 +27,7 @@ from ray.tune.search import Searcher
 
 from sweep.runtime.broker import News
 from sweep.runtime.events import RunSettings
-from sweep.runtime.ray_session import NAMESPACE, trial_resources
+from sweep.runtime.ray_session import NAMESPACE, TRIAL_SLOT
 
 TIME_ATTR = "epoch"  # never training_iteration: that counts again from 1 after a resume
 _POLL_SECONDS = 5.0
@@ -169,6 +169,13 @@ def run_tuner(
         ),
     )
     tuner.fit()
+
+
+def trial_resources() -> dict[str, float]:
+    """The resources of a Tune trial: a custom token, or one byte where a cluster has none."""
+    if TRIAL_SLOT in ray.cluster_resources():
+        return {TRIAL_SLOT: 1}
+    return {"memory": 1}
 
 
 def scheduler(settings: RunSettings) -> TrialScheduler:

@@ -7,7 +7,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import ray
 
 from sweep.runtime import ray_session
 from sweep.runtime.events import RunSettings
-from sweep.runtime.execute import require_executor
+from sweep.runtime.execute import require_answer, require_executor
 from trainables.errors import InvalidInput, SweepError
 
 ROOT = Path(__file__).parents[3]
@@ -87,6 +89,37 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
         daemon.wait()
 
 
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(None, 0), (SweepError("Ray broke down"), 1), (InvalidInput("expected rows"), 2)],
+)
+def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception | None, code: int
+) -> None:
+    """A shutdown would end this process at their next call, before a failure has its line."""
+    ended: list[Any] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append("shut down"))
+    monkeypatch.setattr(os, "_exit", lambda number: ended.append(number))
+    monkeypatch.setattr(atexit, "register", lambda what: what())
+    over = threading.Event()
+    thread = ray_session.caller(over.wait, 60.0)
+    thread.start()
+    try:
+        expected = pytest.raises(type(failure)) if failure else nullcontext()
+        with expected, ray_session.session(RunSettings()):
+            if failure:
+                raise failure
+        assert ended == [code]
+    finally:
+        over.set()
+        thread.join()
+    with ray_session.session(RunSettings()):
+        pass
+    assert ended == [code, "shut down"]
+
+
 @pytest.fixture
 def silent_port() -> int:
     """A port at which nothing listens."""
@@ -105,8 +138,8 @@ def test_an_address_that_does_not_answer_is_refused_at_once(silent_port: int, fo
 
 def test_an_address_that_answers_is_tried(silent_port: int) -> None:
     with socket.create_server(("127.0.0.1", silent_port)):
-        ray_session.require_answer(f"127.0.0.1:{silent_port}")
-    ray_session.require_answer("auto")  # Ray looks for it
+        require_answer(f"127.0.0.1:{silent_port}")
+    require_answer("auto")  # Ray looks for it
 
 
 @pytest.mark.slow
