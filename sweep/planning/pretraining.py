@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from sweep import interrupts
 from sweep.settings import Settings
 from trainables.documents import read_yaml
 from trainables.errors import InvalidInput
 from trainables.pretraining.config import PretrainingConfig, parse
+from trainables.system import checkpoint
 
 if TYPE_CHECKING:
     from trainables.pretraining.loop import Progress
 
 _WORK = ".pretraining"  # of an unfinished one, inside of the encoder's folder
+_GOES_ON = "the same `sweep pretrain` goes on, from at most a minute before"
 
 
 def read_pretraining(file: Path, changes: Mapping[str, Any]) -> PretrainingConfig:
@@ -60,14 +64,22 @@ def run_pretraining(
     if (place / ABOUT).is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
     work = place / _WORK
-    _refuse_other(config, work)
-    done = pretrain(
-        config,
-        folder=work,
-        data_dir=settings.data_dir,
-        cache_dir=settings.cache_dir,
-        report=report,
-    )
+    _begin(config, work)
+    try:
+        with interrupts.explained(lambda: _GOES_ON):
+            done = pretrain(
+                config,
+                folder=work,
+                data_dir=settings.data_dir,
+                cache_dir=settings.cache_dir,
+                report=report,
+            )
+    except InvalidInput:
+        if not checkpoint.is_there(work):  # refused before its first step
+            shutil.rmtree(work)
+            with suppress(OSError):  # it has files of others
+                place.rmdir()
+        raise
     table = work / WORDS
     if table.is_file():
         shutil.copyfile(table, place / WORDS)
@@ -76,15 +88,19 @@ def run_pretraining(
     return dict(read_about(str(place)).card)
 
 
-def _refuse_other(config: PretrainingConfig, work: Path) -> None:
-    """Refuse to resume an unfinished pretraining with other settings."""
+def _begin(config: PretrainingConfig, work: Path) -> None:
+    """Begin in the folder `work`, or go on there with the same settings.
+
+    Raises: InvalidInput where trained steps of other settings are in it.
+    """
     kept, own = work / "config.json", config.model_dump_json()
-    if kept.is_file():
-        if kept.read_text(encoding="utf-8") != own:
-            raise InvalidInput(
-                f"expected the settings of the unfinished pretraining in {work.parent}, got others;"
-                " delete the folder to begin anew"
-            )
+    if kept.is_file() and kept.read_text(encoding="utf-8") == own:
         return
-    work.mkdir(parents=True, exist_ok=True)
+    if checkpoint.is_there(work):
+        raise InvalidInput(
+            f"expected the settings of the unfinished pretraining in {work.parent}, got others;"
+            f" delete {work} to begin anew"
+        )
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
     kept.write_text(own, encoding="utf-8")

@@ -129,6 +129,7 @@ def test_an_encoder_started_from_another_lists_its_corpora(tmp_path: Path) -> No
         ({"epoch": 3}, "did you mean epochs"),
         ({"encoder": {"name": "clc", "trained": "heads"}}, "encoder.trained=all"),
         ({"encoder": {"name": "causal_lm"}}, "to be one of"),
+        ({"encoder": {"name": "features"}}, "encoder.name=bert or clc, .* got features"),
         ({"name": "../up"}, "name"),
     ],
 )

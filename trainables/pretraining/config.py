@@ -84,7 +84,13 @@ class PretrainingConfig(Frozen):
 
     @model_validator(mode="after")
     def _all_is_trained(self) -> PretrainingConfig:
-        trained = getattr(self.encoder, "trained", "all")
+        trained = getattr(self.encoder, "trained", None)
+        if trained is None:
+            able = [n for n in catalogue.names("models", kind="frames") if _is_encoder(n)]
+            raise ValueError(
+                f"expected encoder.name={' or '.join(able)}, whose layers are trained, got"
+                f" {self.encoder.name}"
+            )
         if trained != "all":
             raise ValueError(f"expected encoder.trained=all in a pretraining, got {trained}")
         return self
@@ -102,6 +108,10 @@ class PretrainingConfig(Frozen):
                     f"expected corpora without those of leave_out, got {corpus.name} in both"
                 )
         return self
+
+
+def _is_encoder(model: str) -> bool:
+    return "trained" in catalogue.entry("models", model).Config.model_fields
 
 
 def parse(fields: dict[str, Any]) -> PretrainingConfig:

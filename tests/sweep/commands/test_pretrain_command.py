@@ -1,0 +1,108 @@
+"""`sweep pretrain`: the folder that it writes, what it refuses, how it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep import cli
+from sweep.commands import _schemas
+from trainables.documents import format_yaml
+from trainables.encoders.about import read_about
+from trainables.pretraining import loop
+
+_FIELDS: dict[str, Any] = {
+    "name": "tiny",
+    "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
+    "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
+    "epochs": 1,
+}
+
+
+class Reports:
+    """`loop._train` that keeps the reported steps, and `stops` at the second report."""
+
+    def __init__(self, train: Callable[..., float], *, stops: bool = False) -> None:
+        self._train, self._stops = train, stops
+        self.steps: list[int] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> float:
+        return self._train(*args, **{**kwargs, "report": self._report})
+
+    def _report(self, progress: loop.Progress) -> None:
+        self.steps.append(progress.step)
+        if self._stops and len(self.steps) == 2:
+            raise OSError("stopped")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path / "data"))
+    file = tmp_path / "tiny.yaml"
+    file.write_text(format_yaml(_FIELDS))
+    return file
+
+
+def test_the_folder_and_its_card(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["pretrain", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    schema = _schemas.schema("pretrain")
+    assert document.pop("schema") == f"pretrain/{schema.version}"
+    assert schema.problems(document) == []
+    place = tmp_path / "home" / "encoders" / "tiny"
+    assert document["folder"] == str(place)
+    assert read_about(str(place)).card == document["card"]
+    assert not any(each.name.startswith(".") for each in place.iterdir())
+    assert cli.run(["pretrain", str(file)]) == 2
+    assert "expected --to to name a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("layers=[9]", "expected layers from 0 to"),
+        ("leave_out=[mine]", "expected leave_out from"),
+        ("corpora=[{name: atis}]", "atis"),
+        ("vocabulary=100", "expected vocabulary with a file of word vectors"),
+        ("encoder={name: bert, encoder: /no/such}", "no such folder"),
+        ("corpora=[{name: json_lines, path: mine.jsonl}]", "expected public corpora"),
+    ],
+)
+def test_a_refused_one_leaves_nothing_and_can_be_mended(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, words: str
+) -> None:
+    to = tmp_path / "encoder"
+    assert cli.run(["pretrain", str(file), "--to", str(to), "--set", change]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not to.exists()
+
+
+def test_it_goes_on_with_the_same_settings_alone(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to, train = tmp_path / "encoder", loop._train
+    begun, later = Reports(train, stops=True), Reports(train)
+    command = ["pretrain", str(file), "--to", str(to), "--set", "batch_size=2"]
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        patched.setattr(loop, "_train", begun)
+        assert cli.run(command) != 0
+    assert begun.steps[0] == 1
+    capsys.readouterr()
+    assert cli.run([*command, "--set", "epochs=2"]) == 2
+    assert "expected the settings of the unfinished pretraining" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_train", later)
+        assert cli.run(command) == 0
+    # The step that was reported last had no checkpoint yet.
+    assert later.steps[0] == begun.steps[-1] > 1
+    assert not (to / ".pretraining").exists()
