@@ -88,10 +88,10 @@ def test_canonical_form_is_the_leaderboards():
     ],
 )
 def test_depth_costs_neither_stack_nor_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         assert write(read(write(read(text)))) == write(read(text))
         canonical(text)
     except LispressError:
         pass
-    assert time.perf_counter() - start < 20  # about 0.1 s on an idle core
+    assert time.process_time() - start < 20  # about 0.1 s on an idle core

@@ -139,12 +139,12 @@ def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("interrupted: ")
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 20  # of the 60 seconds that it sleeps
     time.sleep(0.2)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert ending(process)[0] == 130
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < 40
 
 
 def test_what_is_postponed_is_raised_when_the_block_ends() -> None:

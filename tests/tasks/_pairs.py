@@ -48,11 +48,15 @@ def write_pairs(folder: Path, *, training: int = 120, human: int = 60) -> Path:
 
 
 def tiny(place: Path, **changes: Any) -> TrialConfig:
-    """A trial of a few thousand parameters; `changes` by dotted path."""
+    """A trial of a few thousand parameters; `changes` by dotted path.
+
+    The path to `place` is relative to the data directory: a trial's coins follow from its
+    configuration, and would change with the path of a temporary folder.
+    """
     fields: dict[str, Any] = {
         "task": "synthesis",
         "engine": "dp_sgd",
-        "data": {"name": "smcalflow", "path": str(place)},
+        "data": {"name": "smcalflow", "path": place.name},
         "model": {
             "name": "causal_lm",
             "hidden_size": 16,

@@ -75,16 +75,12 @@ def _shares(bound: float, folder: Path) -> list[float]:
     ]
 
 
-def test_a_bound_below_every_norm_draws_short_records_too_often(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bound_below_every_norm_draws_short_records_too_often(place: Path) -> None:
     """A record's gradient grows with its length. Where each is scaled to one norm, what a long
     record says of its first token weighs less than what a short one says.
 
-    The path of the pairs is relative: the seeds of the batches follow from the configuration. One
-    seed alone may end near the true share, so the mean of three is compared.
+    One seed alone may end near the true share, so the mean of three is compared.
     """
-    monkeypatch.chdir(place.parent)
     bounded, free = (mean(_shares(bound, place.parent)) for bound in (0.01, 30.0))
     assert 0.1 < free < 0.28, (free, SHARE)
     assert bounded > max(0.3, 1.4 * free), (bounded, SHARE)

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweep import cli
+from tests.fixed_keys import fixed_keys
 from tests.sweep.results.test_leakage import space_in
 from trainables import saved, trial
 from trainables.attacks import read_signals
@@ -27,14 +28,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrialConfig
     by_heart = {**base["training"], "epochs": 15}  # whichever half its coins give it
     judged = {"attacks": ["loss_threshold"]}
     config = parse({**base, "engine": "sgd", "training": by_heart, "evaluation": judged})
-    trial.run(
-        config,
-        folder=place / "trial",
-        comm=Alone(),
-        report=lambda _: True,
-        data_dir=place,
-        cache_dir=place / "cache",
-    )
+    with fixed_keys():
+        trial.run(
+            config,
+            folder=place / "trial",
+            comm=Alone(),
+            report=lambda _: True,
+            data_dir=place,
+            cache_dir=place / "cache",
+        )
     corpus = open_corpus(config.data, data_dir=place, cache_dir=place / "cache")
     signals = read_signals(place / "trial" / "signals.npz")
     for name, side in (

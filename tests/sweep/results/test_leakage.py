@@ -19,6 +19,7 @@ from sweep.results import leakage, select
 from sweep.results.tables.leakage import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
+from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import settings_in
 from trainables import evidence
 from trainables.figures import is_public
@@ -87,7 +88,8 @@ def space_in(folder: Path, *, split: str, epsilon: float, seeds: list[int]) -> s
 def run(folder: Path, **chosen: Any) -> store.SweepFolder:
     settings = settings_in(folder)
     prepared = prepare_space(space_in(folder, **chosen), settings=settings)
-    done = runner.start(prepared, settings)
+    with fixed_keys():
+        done = runner.start(prepared, settings)
     assert done.tracking_problem is None
     return done.folder
 

@@ -9,6 +9,7 @@ import pytest
 
 from sweep.results.predict import ExportedModel, Prediction, answers
 from sweep.results.score_files import score_files
+from tests.fixed_keys import fixed_keys
 from tests.tasks.test_nlu_trial import config, place, run
 from trainables import saved
 
@@ -22,7 +23,8 @@ def model(place: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedMode
     (place / "cut.json").write_text(json.dumps({**schema, "tokenize": "punctuation"}))
     folder = tmp_path_factory.mktemp("trial")
     made = config("sgd", data={"schema_file": "cut.json"}, privacy={"reproducible_noise": False})
-    run(place, folder, made)
+    with fixed_keys():
+        run(place, folder, made)
     return ExportedModel(saved.load(folder))
 
 

@@ -16,6 +16,7 @@ def test_pairs_are_known_by_their_utterances(tmp_path: Path) -> None:
     assert found.fingerprint == training_data(config, settings_in(tmp_path)).fingerprint
     texts = list(found.texts())
     assert {row["utterance"].lower().encode() for row in made_pairs(12)} <= set(texts)
-    (tmp_path / "elsewhere").mkdir()
-    other = tiny(write_pairs(tmp_path / "elsewhere", training=11, human=6))
-    assert training_data(other, settings_in(tmp_path)).fingerprint != found.fingerprint
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = tiny(write_pairs(elsewhere, training=11, human=6))
+    assert training_data(other, settings_in(elsewhere)).fingerprint != found.fingerprint

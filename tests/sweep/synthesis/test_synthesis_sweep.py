@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sweep.spending.ledger import FILE, Ledger
 from sweep.store.sweeps import open_sweep
 from sweep.synthesis.synthesize import Filters, write_utterances
 from sweep.synthesis.trained_text import open_trained
+from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import figures
@@ -41,12 +42,13 @@ TWO_STAGES = {
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("trainables.metrics.generation._in_features", lambda *a, **k: {})
-    return settings_in(tmp_path)
+    with fixed_keys():
+        yield settings_in(tmp_path)
 
 
 def space_of(folder: Path, **changes: Any) -> spaces.SearchSpace:
