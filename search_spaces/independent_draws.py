@@ -37,14 +37,14 @@ def require_independent_draws(space: SearchSpace) -> None:
         )
     if space.repeats:
         raise ValueError(
-            "expected no repeats with strategy private_selection: its trials are single draws, and"
-            " a seed more is one trial more than was drawn"
+            "expected no repeats with strategy private_selection: each trial is a single draw, and"
+            " a repeat would be a trial that was not drawn"
         )
     for name in ("trials", "seconds", "accelerator_hours"):
         if getattr(space.budget, name) is not None:
             raise ValueError(
-                f"expected no budget.{name} with strategy private_selection: a number of trials"
-                " that is cut off no longer has the law that its price rests on"
+                f"expected no budget.{name} with strategy private_selection: its price assumes the"
+                " law of the number of trials, which a limit would change"
             )
     if space.budget.accountant not in ("sound", "selection"):
         raise ValueError(
@@ -62,7 +62,7 @@ def require_independent_draws(space: SearchSpace) -> None:
         if any(path == shared or path.startswith(f"{shared}.") for shared in _SHARED):
             raise ValueError(
                 f"expected no axis {path} with strategy private_selection: all trials share their"
-                " records, their seed and what is promised of them"
+                " records, their seed and their guarantee"
             )
         if axis.range is not None:
             _refuse_constraints_on(space, path)

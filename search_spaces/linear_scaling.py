@@ -36,13 +36,13 @@ def require_stages(space: SearchSpace) -> None:
             f" {', '.join(space.axes) or 'none'}"
         )
     if space.variants and tuple(variant.name for variant in space.variants) != STAGES:
-        raise ValueError("expected no variants with strategy linear_scaling: its stages are such")
+        raise ValueError("expected no variants with strategy linear_scaling, which makes its own")
     privacy = space.base.get("privacy")
     given = isinstance(privacy, dict) and "noise_multiplier" in privacy
     if given or NOISE in space.override:
         raise ValueError(
-            f"expected no {NOISE} with strategy linear_scaling: each stage's is found for its share"
-            " of budget.total"
+            f"expected no {NOISE} with strategy linear_scaling, which calibrates it for the share"
+            " of budget.total of each stage"
         )
     if space.repeats or space.budget.trials is not None:
         raise ValueError("expected no repeats and no budget.trials with strategy linear_scaling")

@@ -63,7 +63,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(stopped) or "interrupted", code=130)
     except OSError as problem:
         if (failure := disk.failure_of(problem, Path.cwd())) is not None:
-            return _refuse(f"{failure}: the same command can be given again", code=1)
+            return _refuse(f"{failure}: run the same command again", code=1)
         where = f" ({problem.filename})" if problem.filename else ""
         return _refuse(f"{problem.strerror or type(problem).__name__}{where}", code=1)
     except parser_error as problem:
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         failure = disk.failure_of(problem, Path.cwd())
         if failure is None:
             raise
-        return _refuse(f"{failure}: the same command can be given again", code=1)
+        return _refuse(f"{failure}: run the same command again", code=1)
     return code if isinstance(code, int) else 0
 
 

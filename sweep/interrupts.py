@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.2
 _LINE_SECONDS = 2.0
 _FRAME_SECONDS = 0.05
 _SHOW_CURSOR = b"\x1b[?25h"
-_BY_DEFAULT = "nothing is half written; the same command can be given again"
+_BY_DEFAULT = "no file is incomplete; run the same command again"
 _PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -106,11 +106,11 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         say(f"results: {folder.path} (`sweep show {folder.name}`)")
         if of_it is not None:
             say(of_it)
-        say(f"look: `sweep ui`; a page to hand on: `sweep report {folder.name}`")
+        say(f"view: `sweep ui`; a page to share: `sweep report {folder.name}`")
         if done.tracking_problem is not None:
             say(
-                f"tracking is behind ({done.tracking_problem}); `sweep resume {folder.name}`"
-                " delivers the rest.",
+                f"not all results are tracked ({done.tracking_problem});"
+                f" `sweep resume {folder.name}` delivers the rest.",
                 style="yellow",
             )
     failed = sum(record.status is TrialStatus.FAILED for record in records)

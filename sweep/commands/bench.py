@@ -172,7 +172,7 @@ def _draw(found: Outcome, place: Path) -> None:
         from sweep.bench.contestants import BASELINE
 
         raise InvalidInput(
-            f"expected {BASELINE} among the engines of a picture: factors are over its time"
+            f"expected {BASELINE} among the engines of --plot: factors are relative to its time"
         )
     title = (
         f"{found.model} on {found.data}, batch {found.batch_size}, workers {found.workers}:"

@@ -125,7 +125,7 @@ def check(
             print_json("data check", {"ok": True, "num_records": facts["num_records"]})
             return
         say(
-            f"{name} is sound: {facts['num_records']} records,"
+            f"{name} has no problem: {facts['num_records']} records,"
             f" {facts['num_duplicates']} duplicates dropped."
         )
         return
@@ -152,7 +152,7 @@ def check(
         _print_problems(found, warnings(found))
     if found.num_problems:
         raise InvalidInput(
-            f"expected a sound corpus in {name}, got {found.num_problems} problems in"
+            f"expected a corpus without problems in {name}, got {found.num_problems} problems in"
             f" {found.num_read} records"
         )
 

@@ -127,5 +127,5 @@ def _note(spend: Spend) -> str:
         shares = [f"{unit}s {format_epsilon(s.epsilon)}" for unit, s in spend.by_unit.items()]
         notes.append(f"each unit of privacy alone: {', '.join(shares)}")
     if not spend.recognised:
-        notes.append("records unknown: no earlier spend could be carried")
+        notes.append("records unknown: charges of earlier versions of the data are not included")
     return "; ".join(notes)

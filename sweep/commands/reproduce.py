@@ -28,9 +28,9 @@ _Output = Annotated[
     ),
 ]
 _Available = Annotated[
-    bool, typer.Option("--available", help="Leave out corpora that are not at hand.")
+    bool, typer.Option("--available", help="Leave out corpora that are not available.")
 ]
-_Show = Annotated[bool, typer.Option("--show", help="Run nothing: the table of what has ended.")]
+_Show = Annotated[bool, typer.Option("--show", help="Run nothing; table of the ended trials.")]
 _Seeds = Annotated[int | None, typer.Option(min=1, help="Seeds of the full stage; default: 3.")]
 _Points = Annotated[int | None, typer.Option(min=1, help="Points a decay; default: 12 or 6.")]
 _Epochs = Annotated[
@@ -77,7 +77,7 @@ def table1(
     """SER, leakage and epsilon of each noise decay against SGD (table 1).
 
     Stages are sweeps, which `sweep show` and `sweep resume` know: a coarse pass over points of each
-    decay, then the best one over seeds. The same command goes on with what is not finished.
+    decay, then the best one over seeds. The same command continues what is not finished.
     """
     from sweep.reproduction import changes, description, run
     from sweep.settings import from_environment
@@ -99,7 +99,7 @@ def table1(
     if not show:
         pairs, missing = run.at_hand(table, pairs, settings, available=available)
         if missing:
-            say(f"left out, not at hand: {', '.join(missing)}", stderr=True)
+            say(f"left out, not available: {', '.join(missing)}", stderr=True)
         problems = run.run_table(
             table,
             pairs,
@@ -153,7 +153,7 @@ def table2(
     fields = {name: wanted.corpora[name].data for name in corpora}
     missing = [] if show else missing_data(fields, settings, available=available)
     if missing:
-        say(f"left out, not at hand: {', '.join(missing)}", stderr=True)
+        say(f"left out, not available: {', '.join(missing)}", stderr=True)
     wanted = wanted.model_copy(update={"workers": tuple(workers) or wanted.workers})
     specs = timing.specs(
         wanted,

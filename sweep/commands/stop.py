@@ -44,5 +44,5 @@ def stop(
     while is_alive() and time.monotonic() < deadline:
         time.sleep(0.2)
     if wait > 0 and is_alive():
-        raise TrialFailed(f"sweep {name} was asked to stop and had not after {wait:g} s")
-    say(f"{name} was asked to stop: {store.how_to_go_on(home, name)}.")
+        raise TrialFailed(f"sweep {name} was still running {wait:g} s after the request to stop")
+    say(f"{name} was requested to stop: {store.how_to_go_on(home, name)}.")

@@ -42,8 +42,8 @@ def unseal(
     unsealing.require_sealed(folder)
     if not yes:
         raise InvalidInput(
-            f"expected --yes: all trials of {name} are shown, and epsilon_selected gives way to"
-            " the composition of all of them, in the ledger too, for good"
+            f"expected --yes: all trials of {name} are shown, and the composition of all trials"
+            " replaces epsilon_selected, also in the ledger; this cannot be undone"
         )
     with tracking(with_traces(settings, name)) as tracker:
         problem = unsealing.unseal(folder, settings, tracker=tracker)
@@ -60,4 +60,4 @@ def unseal(
             f" {format_epsilon(total.epsilon)} at delta {total.delta:g}, in the ledger too."
         )
     if problem is not None:
-        say(f"tracking is behind ({problem}).")
+        say(f"not all results are tracked ({problem}).")

@@ -175,5 +175,5 @@ def _ended(done: Run, settings: Settings, say: Callable[[str], None]) -> Sweep:
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
     say(f"{done.folder.name}: {ended}; {done.folder.path}")
     if done.tracking_problem is not None:
-        say(f"tracking is behind ({done.tracking_problem}); `resume` delivers the rest.")
+        say(f"not all results are tracked ({done.tracking_problem}); `resume` delivers the rest.")
     return Sweep(done.folder, settings=settings)

@@ -80,7 +80,7 @@ def prepare_space(
     if space.fallback and not _data_at_hand(space, settings):
         space = spaces.with_fallback(space)
         changed = ", ".join(f"{path}={value}" for path, value in space.fallback.items())
-        notes.append(f"The data set of {space.name} is not at hand: {changed} instead.")
+        notes.append(f"The data set of {space.name} is not available: {changed} instead.")
     if space.search.target_epsilon is not None and NOISE not in space.override:
         space = _with_noise(space, settings)
     if space.search.is_linear_scaling and not space.variants:
@@ -104,8 +104,8 @@ def prepare_space(
         notes += search_probe.notes(space, plan, home=settings.home)
     if space.budget.accelerator_hours is not None and space.resources.gpus_per_worker == 0:
         notes.append(
-            "budget.accelerator_hours counts GPUs, and resources.gpus_per_worker is 0: it bounds"
-            " nothing."
+            "budget.accelerator_hours counts GPU hours and has no effect with"
+            " resources.gpus_per_worker=0."
         )
     if plan.merged:
         notes.append(f"{plan.merged} points were equal to another one and are run once.")
@@ -163,7 +163,7 @@ def replace_space(
         if search.is_private_selection or search.is_linear_scaling:
             raise InvalidInput(
                 f"expected no --space with strategy {search.strategy}: its price was fixed before"
-                " its first trial, and holds for no other space (a new sweep can have one)"
+                " its first trial and holds for no other space (start a new sweep for another)"
             )
     begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
     prepared = prepare_space(space, settings=settings, begun=begun)
@@ -173,7 +173,7 @@ def replace_space(
     if not accept:
         raise InvalidInput(
             f"the space of {folder.name} has changed: {'; '.join(found)}"
-            " (--accept-changes goes on with it)"
+            " (--accept-changes continues with it)"
         )
     folder.require_at_rest()
     if begun:
@@ -205,9 +205,9 @@ def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
     ):
         if before != after:
             raise InvalidInput(
-                f"expected {name}={before} as it was: trials have run, and what a sweep that looks"
-                f" at results has spent is only known by rules fixed before the first; got {after}"
-                " (a new sweep can have it)"
+                f"expected {name}={before} unchanged, got {after}: the privacy cost of an adaptive"
+                " sweep is known only for rules that are fixed before its first trial (start a new"
+                " sweep for others)"
             )
 
 

@@ -26,7 +26,7 @@ def require_trials(plan: Plan) -> None:
         for limit, count in counts
     )
     if sum(count for _, count in counts) > len(asked):
-        said += "; a point may break several"
+        said += "; a point may exceed several limits"
     cheapest = min(
         (t.epsilon_budget for t in asked if t.epsilon_budget is not None),
         default=None,

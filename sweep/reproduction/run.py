@@ -29,7 +29,7 @@ from trainables.config import data_config
 from trainables.errors import InvalidInput
 
 Say = Callable[[str], None]
-_GOES_ON = "every finished epoch is saved; the same `sweep reproduce` goes on"
+_GOES_ON = "every finished epoch is saved; the same `sweep reproduce` continues"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,10 +87,10 @@ def sentence_of(folder: SweepFolder) -> str | None:
     if selected is None:
         return (
             "The trials are sealed, and so is their number: the best leaves when all have ended"
-            f" (`sweep resume {folder.name}` goes on with what was interrupted)."
+            f" (`sweep resume {folder.name}` continues interrupted ones)."
         )
     if selected["trial"] is None:
-        return f"No trial was drawn, which a {price['law']} law allows: nothing leaves."
+        return f"No trial was drawn, which a {price['law']} law allows: nothing is released."
     return (
         f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
         f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"

@@ -90,7 +90,7 @@ def execute(
             phases.enter(phases.COMPARING)
             leakage.judge(folder)
         except Interrupted:
-            raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
+            raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
         finally:
             journal.close(gate.time)
             phases.enter(phases.DELIVERING)

@@ -35,7 +35,7 @@ class Journal:
     def require_folder(self) -> None:
         """Raises: StorageFailed where the sweep's folder was removed."""
         if not self._folder.is_there:
-            raise StorageFailed(f"the folder {self._folder.path} is gone")
+            raise StorageFailed(f"the folder {self._folder.path} was removed")
 
     def begin(self, trial: PlannedTrial) -> int:
         """Create the trial's folder; returns its number of finished epochs with a checkpoint."""

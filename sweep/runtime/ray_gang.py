@@ -224,7 +224,7 @@ class _Round:
         if unfinished and self._tuner.ident is not None and not self._tuner.is_alive():
             # Correct where the scheduler stopped the last trials, whose workers still measure.
             if self._tune_error:
-                raise SweepError(f"Ray Tune broke down: {self._tune_error}")
+                raise SweepError(f"Ray Tune failed: {self._tune_error}")
             _get(self._broker.let_go.remote())
         return bool(unfinished) or self._source is not None
 
@@ -309,7 +309,7 @@ class _RayIsLost(SweepError):
 
 def _broke_down(what: str, sweep: str) -> SweepError:
     return SweepError(
-        f"Ray broke down ({what}); what was acknowledged is kept: `sweep resume {sweep}` goes on"
+        f"Ray failed ({what}); acknowledged epochs are saved: `sweep resume {sweep}` continues"
     )
 
 

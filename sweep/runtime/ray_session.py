@@ -78,7 +78,7 @@ def session(settings: RunSettings) -> Iterator[None]:
 
     if ray.is_initialized():
         if lost_daemon() is not None:
-            raise SweepError("the Ray of this process broke down: go on in a new process")
+            raise SweepError("Ray in this process has failed: start a new process")
         yield
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -284,8 +284,8 @@ def require_token() -> None:
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode.lower() != "token":
         raise InvalidInput(
-            "expected RAY_AUTH_MODE to be token, or not set, for a Ray of this machine (any of its"
-            f" users could run code as you), got {mode!r}"
+            "expected RAY_AUTH_MODE to be token or unset for a local Ray (any user of this machine"
+            f" could run code as you), got {mode!r}"
         )
 
 
@@ -333,12 +333,12 @@ def require_shared(
             try:
                 found = ray.get(answer)
             except ray.exceptions.RayError as error:
-                raise SweepError(f"{node} could not be asked ({type(error).__name__})") from None
+                raise SweepError(f"{node} could not be queried ({type(error).__name__})") from None
             for (folder, *_), seen in zip(asked, found, strict=True):
                 if not seen:
                     raise InvalidInput(
                         f"expected {folder} to be on storage that every node shares:"
-                        f" {node} does not see it as it is here"
+                        f" {node} sees other content"
                     )
     finally:
         for mark in marks.values():

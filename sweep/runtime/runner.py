@@ -164,7 +164,7 @@ def resume(
 
 
 def _say_away(say: Callable[[str], None], reason: str) -> None:
-    say(f"MLflow is away ({reason}): results are kept on disk and delivered when it is back.")
+    say(f"MLflow does not answer ({reason}): results are kept on disk and delivered when it does.")
 
 
 def _started(

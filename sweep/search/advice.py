@@ -90,8 +90,8 @@ def _beyond(kin: Sequence[TrialRecord], path: str, end: float, word: str) -> str
         return f"try {word}"
     prices = f"{formats.epsilon(before)} one value before, {formats.epsilon(here)} here"
     if here > USABLE:
-        return f"{word} is no way out, it raises epsilon further ({prices})"
-    return f"{word} may help and raises epsilon ({prices})"
+        return f"{word} does not help: it raises epsilon further ({prices})"
+    return f"{word} may help, but raises epsilon ({prices})"
 
 
 def _epsilons(kin: Sequence[TrialRecord], path: str) -> dict[float, float]:
@@ -123,7 +123,7 @@ def _refine(path: str, records: Sequence[TrialRecord]) -> str:
     epsilons = _epsilons(records, path).values()
     if len(epsilons) > 1 and max(epsilons) > _SAME * min(epsilons):
         ends = f"{formats.epsilon(min(epsilons))} to {formats.epsilon(max(epsilons))}"
-        return f"epsilon goes with it ({ends}), so compare its values at one epsilon"
+        return f"epsilon depends on it ({ends}), so compare its values at equal epsilon"
     return "refine it"
 
 
@@ -182,5 +182,5 @@ def _proposal(
     epsilon = epsilon_of(next_one.variant, next_one.values)
     if epsilon is None:
         return sentence
-    alone = ", which guarantees little: it goes by error alone" if epsilon > USABLE else ""
+    alone = ", which guarantees little: it considers the error alone" if epsilon > USABLE else ""
     return f"{sentence}: epsilon {formats.epsilon(epsilon)}{alone}"

@@ -56,7 +56,7 @@ def _best(observations: Sequence[Observation], *, stage: str) -> float:
     done = [one for one in observations if one.variant == stage and one.state == "done"]
     if not done:
         raise InvalidInput(
-            f"expected a finished trial of {stage}, got none: the last run has nothing to go by"
+            f"expected a finished trial of {stage}, got none: the last run needs its learning rate"
         )
     return float(min(done, key=lambda one: one.objectives).values[LEARNING_RATE])
 

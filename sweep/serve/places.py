@@ -14,8 +14,8 @@ from sweep.tracking.mlflow_views import TAG, View, views
 from trainables.errors import SweepError
 
 _MOST_SWEEPS = 5  # whose views are listed, newest first
-_TOKEN = "(it asks for a token: `ray get-auth-token` prints yours)"
-_NOT_RUNNING = "not running (it is there while a sweep runs)"
+_TOKEN = "(needs a token: `ray get-auth-token` prints yours)"
+_NOT_RUNNING = "not running (available while a sweep runs)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Places:
         }
         lines = [f"{name:<15}{where}" for name, where in shown.items()]
         for sweep, addresses in self.views.items():
-            lines.append(f"{sweep} in MLflow (a page to hand on: `sweep report {sweep}`)")
+            lines.append(f"{sweep} in MLflow (a page to share: `sweep report {sweep}`)")
             lines += [f"  {words}: {address}" for words, address in addresses.items()]
         return lines
 

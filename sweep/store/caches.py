@@ -14,12 +14,12 @@ _KINDS = {
     "parser-": "a parser with the words of its training pairs",
     "programs-": "programs of private utterances",
     "rows-": "features of private utterances",
-    "shadows": "what shadow models say of private records",
-    "figures": "epsilons that were worked out; no private text",
+    "shadows": "predictions of shadow models for private records",
+    "figures": "computed epsilons; no private text",
     "footprints": "measured memory and seconds; no private text",
 }
 _CORPUS = "a corpus: its distinct words, tokens and labels"
-_UNKNOWN = "not known; taken for private"
+_UNKNOWN = "unknown; treated as private"
 
 
 @dataclass(frozen=True, kw_only=True)

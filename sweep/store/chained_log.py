@@ -30,7 +30,7 @@ from trainables.errors import InvalidData
 from trainables.system.locks import alone
 
 _START = hashlib.sha256(b"").hexdigest()
-_ADVICE = "restore the files from a copy, or see what is missing by `sweep ledger --check`"
+_ADVICE = "restore the files from a copy; `sweep ledger --check` lists what is missing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class ChainedLog:
         """
         before = self._position
         assert self._is_alone
-        assert not self._lines(before), "what was not read would be cut off"
+        assert not self._lines(before), "lines that were not read would be cut off"
         line = _line({**record, "previous": before.digest})
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -158,7 +158,7 @@ class ChainedLog:
         if not problem and not met_head and head is not None:
             problem = f"{head[0]} lines were written and {position.num_lines} are there"
         if not problem and head is None and position.num_chained > 1:
-            problem = f"{self._head.name} is gone"
+            problem = f"{self._head.name} is missing"
         if problem:
             raise InvalidData(f"expected whole records in {self.path}, {problem}: {_ADVICE}")
         self._position = position

@@ -23,14 +23,14 @@ def storage_faults(folder: SweepFolder) -> Iterator[None]:
         if was_there and not folder.is_there:
             shutil.rmtree(folder.path, ignore_errors=True)  # trials had recreated parts of it
             raise StorageFailed(
-                f"the folder {folder.path} was removed while the sweep ran: nothing is left to go"
-                " on with, and the ledger keeps what was spent"
+                f"the folder {folder.path} was removed while the sweep ran: it cannot continue, and"
+                " the ledger keeps what was spent"
             ) from None
         if failure is None:
             raise
         raise StorageFailed(
-            f"{failure}: what was saved is whole, its trials are paused, and once the disk is"
-            f" mended `sweep resume {folder.name}` goes on"
+            f"{failure}: saved results are intact and trials are paused; when the disk works again,"
+            f" `sweep resume {folder.name}` continues"
         ) from None
 
 
@@ -46,5 +46,5 @@ def require_storage(settings: Settings) -> None:
             raise InvalidInput(f"cannot write to {name}={folder}: {error.strerror}") from None
         except StorageFailed as failure:
             raise StorageFailed(
-                f"{failure}: nothing was started, and the same command can be given again"
+                f"{failure}: nothing was started; run the same command again"
             ) from None

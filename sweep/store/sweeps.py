@@ -117,7 +117,7 @@ def open_sweep(home: Path, name: str) -> SweepFolder:
 def how_to_go_on(home: Path, name: str) -> str:
     """A sentence for an interrupted sweep: what is saved, and how to resume it."""
     if (home / name / "sweep.json").exists():
-        return f"every finished epoch is saved; `sweep resume {name}` goes on"
+        return f"every finished epoch is saved; `sweep resume {name}` continues"
     return "no trial has begun; the same command begins anew"
 
 

@@ -27,7 +27,7 @@ _COUPLES = (
 _NOT_COVERED = (
     "the validation records: which epoch's weights are kept was chosen by their loss, and metrics"
     " on them and on the test records are released without noise",
-    "a person with several records, beyond what each single record is promised",
+    "a person with several records, beyond the guarantee for each single record",
     "the choice of this model among others, unless the sweep's total is taken",
     "what the starting weights had read: overlap of public text with private records",
 )

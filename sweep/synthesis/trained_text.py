@@ -101,7 +101,7 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
     if parses is not None:
         if own != (UTTERANCES,) or tuple(parses.about["stages"]) != (PARSES,):
             raise InvalidInput(
-                "expected --parses with a model of utterances alone beside a model of parses alone,"
+                "expected a model of utterances, and with --parses one of parses,"
                 f" got {', '.join(own)} and {', '.join(parses.about['stages'])}"
             )
         first, second = (
@@ -143,7 +143,7 @@ def judge_of(folder: Path) -> tuple[Any, Any, int]:
     method = catalogue.entry("generation", trained.synthesis.method, kind="method")
     if method.READS_PROMPTS or method.STAGES != (UTTERANCES,):
         raise InvalidInput(
-            "expected a model that reads utterances behind nothing, got one of synthesis.method="
+            "expected a model of utterances without prompts, got one of synthesis.method="
             f"{trained.synthesis.method} in {folder}"
         )
     models, tokenizers = models_of(trained, None)

@@ -76,7 +76,7 @@ class Store:
         except self._away as problem:
             failure = disk.failure_of(problem, settings.home)
             if failure is not None and settings.tracking_uri.startswith("sqlite:"):
-                raise StorageFailed(f"{failure}: the same command can be given again") from None
+                raise StorageFailed(f"{failure}: run the same command again") from None
             reason = str(problem).splitlines()[0][:200]
             raise InvalidInput(
                 f"tracking store {settings.tracking_uri} does not answer ({reason})"

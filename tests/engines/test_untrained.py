@@ -74,7 +74,7 @@ def test_it_takes_no_step_and_leaves_the_weights() -> None:
 
 def test_a_model_without_a_prior_is_refused() -> None:
     for model in ({"name": "features", "prior": "none"}, {"name": "clc"}):
-        with pytest.raises(InvalidInput, match=r"says something before training \(model\.prior"):
+        with pytest.raises(InvalidInput, match=r"predicts before training \(model\.prior"):
             build(config(model=model), num_records=2_560)
 
 

@@ -150,7 +150,7 @@ def test_positions_that_depend_on_the_longest_record_are_refused(kind: str) -> N
     if kind == "default":
         refuse_mixing_records(model, longest=40, name="x")
         return
-    with pytest.raises(InvalidInput, match=r"treats each record by itself, got 'x'"):
+    with pytest.raises(InvalidInput, match=r"processes each record independently, got 'x'"):
         refuse_mixing_records(model, longest=40, name="x")
 
 

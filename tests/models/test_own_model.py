@@ -173,14 +173,14 @@ def test_a_record_has_the_same_score_in_any_batch(here: Path) -> None:
         (
             "self.drop(self.norm(x))",
             "self.drop((x - x.mean(0)) / (x.std(0) + 1))",
-            r"treats each record by itself .* changes with the records beside it",
+            r"processes each record independently .* changes with the records beside it",
         ),
         (
             "self.norm = nn.LayerNorm(width)",
             "self.norm = nn.BatchNorm1d(width)\n        self.norm.forward = lambda x:"
             " nn.functional.batch_norm(x.transpose(1, 2), None, None, training=True)"
             ".transpose(1, 2)",
-            "treats each record by itself",
+            "processes each record independently",
         ),
         ("self.tags(x), ", "self.tags(x)[..., :3], ", r"scores of tags and intents, .* got"),
         ("return self.tags(x), ", "return ", "scores of tags and intents"),
@@ -205,7 +205,7 @@ def test_a_record_has_the_same_score_in_any_batch(here: Path) -> None:
             "x = self.words(words)\n",
             "x = self.words(words)\n        self.count = getattr(self, 'count', 0) + 1\n"
             "        x = x * self.count\n",
-            "says the same twice",
+            "deterministic in eval mode",
         ),
         ("width: int = 32) -> nn.Module:", "width: int = 32) -> nn.Module:\n    return 3\n", "int"),
         ("def build(", "raise OSError('gone')\n\n\ndef build(", r"imported, got OSError: gone"),

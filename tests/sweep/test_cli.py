@@ -274,7 +274,7 @@ def test_a_fallback_is_taken_and_said(place: Path, capsys: pytest.CaptureFixture
     plan = json.loads(out)
     assert code == 0
     assert plan["trials"][0]["config"]["data"]["name"] == "json_lines"
-    assert "The data set of toy is not at hand" in plan["notes"][0]
+    assert "The data set of toy is not available" in plan["notes"][0]
 
 
 def test_a_finished_sweep_is_listed_shown_exported_and_deleted(

@@ -72,7 +72,7 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> None:
     process = start(
         """
-        with interrupts.explained(lambda: "all is saved; `go` goes on"):
+        with interrupts.explained(lambda: "all is saved; `go` continues"):
             try:
                 print("ready", flush=True)
                 time.sleep(60)
@@ -83,7 +83,7 @@ def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> No
         is_ready=False,
     )
     process.send_signal(number)
-    expected = "interrupted: all is saved; `go` goes on\n"
+    expected = "interrupted: all is saved; `go` continues\n"
     assert ending(process) == (128 + number, "half of an answer\n", expected)
 
 

@@ -83,7 +83,7 @@ def test_a_write_that_fails_anywhere_pauses_and_loses_nothing(
         if not store.names(home):
             continue
         begun += 1
-        assert "`sweep resume toy` goes on" in str(told.value)
+        assert "`sweep resume toy` continues" in str(told.value)
         sweep = store.open_sweep(home, "toy")
         statuses = {record.status for record in sweep.records()}
         assert statuses <= {"done", "interrupted", "planned"}, after
@@ -161,7 +161,7 @@ def test_a_disk_that_fills_up_is_one_line(
         assert err.startswith("error: the disk of ")
         assert " is full (" in err
         assert err.count("\n") == 1
-        assert f"`sweep resume {SPACE}` goes on" in err or "the same command" in err
+        assert f"`sweep resume {SPACE}` continues" in err or "the same command" in err
         for name in store.names(tmp_path / "home"):
             for record in store.open_sweep(tmp_path / "home", name).records():
                 assert record.status in ("done", "interrupted", "planned")

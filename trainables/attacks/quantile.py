@@ -42,7 +42,7 @@ def scores(
     pool = np.flatnonzero(target.population)
     if len(pool) < FEWEST:
         raise InvalidInput(
-            f"expected at least {FEWEST} non-members outside the judged records for the attack"
+            f"expected at least {FEWEST} non-members outside the attacked records for the attack"
             f" quantile, got {len(pool)}"
         )
     described = _describe(texts, seed=seed)

@@ -85,7 +85,7 @@ def not_covered(mechanism: Mechanism) -> Sequence[str]:
             " replaced, epsilon_replace_one holds"
         )
     if mechanism.unit == "record":
-        found.append("a person with several records, beyond what each single record is promised")
+        found.append("a person with several records, beyond the guarantee for each single record")
     if mechanism.sampling == "shuffle":
         found.append("whether a record took part at all: the guarantee is for replacing one")
     return found

@@ -86,7 +86,7 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
     from huggingface_hub.errors import HfHubHTTPError
 
     if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES"):
-        raise _not_here(encoder, "the hub may not be asked (HF_HUB_OFFLINE)")
+        raise _not_here(encoder, "the hub is disabled (HF_HUB_OFFLINE)")
     try:
         listed = HfApi().model_info(encoder, timeout=_PATIENCE)
         names = [each.rfilename for each in listed.siblings or ()]

@@ -33,7 +33,7 @@ FIGURES = (
         )
     ),
     text_rate(name="empty_rate", label="empty texts", better="lower"),
-    text_rate(name="parse_valid_rate", label="drawn programs that read", better="higher"),
+    text_rate(name="parse_valid_rate", label="generated programs that parse", better="higher"),
     Figure(name="mean_words", label="words a text", task="synthesis", audience="public"),
 )
 

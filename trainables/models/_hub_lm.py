@@ -124,8 +124,9 @@ def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
     alone, beside = losses([short]), losses([short, longest])
     if not torch.allclose(alone, beside, rtol=1e-3, atol=1e-3):
         raise InvalidInput(
-            f"expected model.encoder to be a model that treats each record by itself, got {name!r}:"
-            " a record's loss changes with the record beside it, so clipping bounds nothing"
+            "expected model.encoder to be a model that processes each record independently, got"
+            f" {name!r}: a record's loss changes with the record beside it, so clipping"
+            " bounds nothing"
         )
 
 

@@ -107,7 +107,7 @@ class Config(ModelConfig):
         for name in corpora:
             if name not in made:
                 raise ValueError(
-                    f"expected made corpora ({', '.join(made)}), whose values are nobody's, got"
+                    f"expected made corpora ({', '.join(made)}), whose values are invented, got"
                     f" {name!r}"
                 )
         return corpora

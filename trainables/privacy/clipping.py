@@ -164,7 +164,7 @@ def refuse_mixing(model: nn.Module) -> None:
         )
         if mixes:
             raise InvalidInput(
-                f"expected layers that treat each record by itself, got {type(layer).__name__}"
-                f" at {name or 'the root'}: its statistics mix records, so clipping bounds nothing"
-                " (use layer norm)"
+                "expected layers that process each record independently, got"
+                f" {type(layer).__name__} at {name or 'the root'}: its statistics mix"
+                " records, so clipping bounds nothing (use layer norm)"
             )

@@ -33,7 +33,7 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
     """
     if not config.trains and not config.model.has_prior:
         raise InvalidInput(
-            "expected a model that says something before training (model.prior=names of model"
+            "expected a model that predicts before training (model.prior=names of model"
             f" features) with engine={config.engine}, got model.name={config.model.name}"
         )
     if config.generates:

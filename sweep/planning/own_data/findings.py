@@ -55,7 +55,7 @@ def warnings(found: Inspection) -> list[str]:
         if rare:
             said.append(
                 f"{rare} of {len(of)} {kind} have fewer than {FEW} records: no private model learns"
-                " them, and their names say something of the records."
+                " them, and their names reveal something about the records."
             )
         if absent:
             said.append(f"{absent} of {len(of)} {kind} have no training record.")

@@ -73,13 +73,14 @@ class Begun:
             f"Parts: {parts} ({facts['parts_because']}).",
             f"Declared public: the label names in {folder / SCHEMA}, and that about"
             f" {self.num_records} records train (data.num_records). No epsilon covers either:"
-            " strike out a label, or round the number, where it would say something of one record.",
+            " remove a label, or round the number, where it would reveal something about one"
+            " record.",
         ]
         if facts["num_outside_schema"]:
             found.append(
                 f"{facts['num_outside_schema']} records have a label that the schema lacks: they"
-                f" are kept, and train nothing (`sweep data check {folder / UTTERANCES} --schema"
-                f" {folder / SCHEMA}`)."
+                f" are kept, and not used for training (`sweep data check {folder / UTTERANCES}"
+                f" --schema {folder / SCHEMA}`)."
             )
         if facts["num_rare_labels"]:
             found.append(

@@ -74,7 +74,7 @@ def _found(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
             "blind",
             lambda r: _area(r, "blind"),
             worth=45,
-            legend="blind sees no model and should be at 50",
+            legend="blind: an attack without the model, expected at 50",
         ),
         *(
             column(_SHORT.get(name, name), partial(_area, attack=name), worth=30 - place)

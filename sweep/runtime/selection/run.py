@@ -165,7 +165,7 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
         try:
             records = _run(folder, vault, ledger, means, prepared, stop_asked=stop_asked)
         except Interrupted:
-            raise Interrupted(f"interrupted; `sweep resume {folder.name}` goes on") from None
+            raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
         release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
         for record in folder.records(running=False):
             means.watch("sealed", _ended(record))
@@ -197,8 +197,8 @@ def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settin
         if accountants.release(found) in price.configurations:
             return
     raise InvalidInput(
-        "expected every point of the space to cost what its price says with strategy"
-        " private_selection: a value inside of a range changes a trial's epsilon"
+        "expected the same epsilon for every point of the space with strategy"
+        " private_selection: a value inside a range changes it"
     )
 
 
@@ -262,8 +262,8 @@ def _run(
     failed = [record for record in records if not record.status.is_finished]
     if failed:
         raise TrialFailed(
-            f"a sealed trial failed, so nothing leaves ({failed[0].reason or failed[0].status}):"
-            f" `sweep resume {folder.name}` tries it again"
+            "a sealed trial failed, so nothing is released"
+            f" ({failed[0].reason or failed[0].status}): `sweep resume {folder.name}` runs it again"
         )
     return records
 

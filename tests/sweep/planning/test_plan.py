@@ -149,7 +149,7 @@ def test_a_point_counts_for_every_limit_that_refuses_it(settings: Settings) -> N
         "all 6 points that are no baseline are refused, 6 by constraint: dear; 6 by budget: epsilon"
     )
     assert "; 4 by constraint: too little noise" in str(refused.value)
-    assert "a point may break several" in str(refused.value)
+    assert "a point may exceed several limits" in str(refused.value)
     assert "the smallest epsilon of any trial is" in str(refused.value)
 
 

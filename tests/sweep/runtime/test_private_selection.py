@@ -337,7 +337,7 @@ def test_where_a_trial_fails_nothing_leaves_until_it_is_run_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(toy_trial, "_fault", break_one)
-        with pytest.raises(TrialFailed, match="so nothing leaves") as failure:
+        with pytest.raises(TrialFailed, match="so nothing is released") as failure:
             run_untracked(tmp_path, **_fields())
     assert toy_trial.PRIVATE not in str(failure.value)
     folder = store.open_sweep(settings_in(tmp_path).home, "toy")

@@ -246,8 +246,7 @@ def test_a_killed_broker_is_one_line_and_the_rest_can_be_resumed(
         run_trials(jobs, events=diary, settings=SETTINGS)
     assert diary.killed == 1
     assert str(problem.value) == (
-        "Ray broke down (ActorDiedError); what was acknowledged is kept: `sweep resume gang` goes"
-        " on"
+        "Ray failed (ActorDiedError); acknowledged epochs are saved: `sweep resume gang` continues"
     )
     out, errors = capfd.readouterr()
     assert (out, "Traceback" in errors) == ("", False)
@@ -282,7 +281,7 @@ def test_a_killed_daemon_of_ray_is_one_line_and_leaves_no_process(
     (hurt,) = [p for p in psutil.Process(driver.pid).children() if p.name() == daemon]
     hurt.kill()
     _, errors = driver.communicate(timeout=60)
-    assert f"Ray broke down (its {daemon} died)" in errors.splitlines()[-1]
+    assert f"Ray failed (its {daemon} died)" in errors.splitlines()[-1]
     assert driver.returncode == 1
     assert none_left(mark, seconds=120) == []
     diary = Diary(t0=4)

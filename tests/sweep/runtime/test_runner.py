@@ -239,7 +239,7 @@ def interrupted_after(count: int) -> Callable[[str, Any], None]:
 def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
-    with pytest.raises(Interrupted, match="`sweep resume toy` goes on"):
+    with pytest.raises(Interrupted, match="`sweep resume toy` continues"):
         runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
     folder = store.open_sweep(settings.home, "toy")
     assert [r.status for r in folder.records()] == ["done", "interrupted", "planned"]
@@ -336,7 +336,7 @@ def test_a_server_that_is_away_does_not_keep_a_sweep_from_going_on(place: Path) 
     run = runner.resume(folder, remote, function=TOY, say=said.append)
     assert [record.status for record in folder.records()] == ["done"] * 3
     assert "http://127.0.0.1:9 does not answer" in str(run.tracking_problem)
-    assert ["MLflow is away" in line for line in said] == [True]
+    assert ["MLflow does not answer" in line for line in said] == [True]
     assert "KILLED" in {found.info.status for found in Runs(place).find()}, "as it was left"
     assert runner.resume(folder, settings, function=TOY).tracking_problem is None
     assert [found.info.status for found in Runs(place).find()] == ["FINISHED"] * 4

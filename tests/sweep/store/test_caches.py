@@ -36,7 +36,7 @@ def test_each_entry_says_what_private_text_it_holds(place: Path) -> None:
     assert found["json_lines"].holds == "a corpus: its distinct words, tokens and labels"
     assert found["json_lines"].bytes > 100
     assert found["rows"].holds == "features of private utterances"
-    assert "taken for private" in found["something"].holds
+    assert "treated as private" in found["something"].holds
 
 
 def test_delete_with_cache_says_what_lay_where_and_leaves_nothing(

@@ -103,7 +103,7 @@ def test_a_lost_or_damaged_head_is_refused(path: Path) -> None:
         with pytest.raises(InvalidData, match="expected the head of a log"):
             numbers(path)
     head.unlink()
-    with pytest.raises(InvalidData, match=r"log.head is gone"):
+    with pytest.raises(InvalidData, match=r"log.head is missing"):
         numbers(path)
     head.write_bytes(content)
     path.unlink()

@@ -69,7 +69,7 @@ def _require_shapes(model: OwnModel, records: Tensor) -> None:
                 f"{shapes}",
             )
         if not all(map(torch.equal, found, model.module(records))):
-            raise _refusal(model, "that says the same twice in eval mode", "another answer")
+            raise _refusal(model, "that is deterministic in eval mode", "two outputs for one input")
 
 
 def _require_no_mixing(
@@ -91,12 +91,12 @@ def _require_no_mixing(
         if not all(_are_close(a, b) for a, b in zip(*found, strict=True)):
             raise _refusal(
                 model,
-                "that treats each record by itself (layer norm in the place of batch norm)",
+                "that processes each record independently (layer norm instead of batch norm)",
                 "a record's gradient that changes with the records beside it",
             )
     for name, buffer in model.named_buffers():
         if not torch.equal(buffer, before[name]):
-            raise _refusal(model, "whose buffers training leaves alone", f"{name} changed")
+            raise _refusal(model, "whose buffers do not change in training", f"{name} changed")
 
 
 def _require_gradients(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
