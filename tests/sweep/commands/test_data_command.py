@@ -46,7 +46,8 @@ def test_the_first_problems_are_listed_and_the_rest_counted(
     chosen = ("--schema", "schema.json", "--spans", "tokens")
     code, out, err = answer(capsys, "data", "check", path, *chosen)
     assert code == 2
-    assert err == f"error: expected a corpus without problems in {path}, got 25 problems in 28 records\n"
+    message = f"expected a corpus without problems in {path}, got 25 problems in 28 records"
+    assert err == f"error: {message}\n"
     listed = [line for line in out.splitlines() if f"{path} line" in line]
     assert len(listed) == 20
     assert listed[0].endswith("0 <= start < end <= 1 tokens")
