@@ -18,6 +18,18 @@ TPE = {"search": {"strategy": "tpe", "num_samples": 2}}
     ("fields", "words"),
     [
         ({"training": {"epochs": "3"}}, "training.epochs: expected a number, got '3'"),
+        (
+            {"privacy": {"noise_multiplier": {"target_epsilon": 0}}},
+            "privacy.noise_multiplier.target_epsilon: input should be greater than 0, got 0",
+        ),
+        (
+            {"training": {"learning_rate": {"total_noize": 1}}},
+            "unknown field training.learning_rate.total_noize: did you mean total_noise?",
+        ),
+        (
+            {"training": {"learning_rate": -1}},
+            "training.learning_rate: input should be greater than 0, got -1",
+        ),
         ({"training": {"epochs": True}}, "training.epochs: expected a number, got True"),
         ({"training": {"learning_rate": "1e-3"}}, "learning_rate: expected a number"),
         ({"training": {"seed": False}}, "training.seed: expected a number, got False"),

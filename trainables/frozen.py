@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from types import UnionType
@@ -29,6 +30,10 @@ MAX_RECORDS = 10**9
 MAX_EPOCHS = 100_000
 MAX_WIDTH = 65_536
 MAX_ROWS = 10**7  # of a table of vectors
+# What pydantic calls one of several forms of a field, and the ends of its problems with a value
+# that is of another one.
+_FORM = re.compile(r"(constrained-)?(float|int|str|bool)|literal\[.*\]|function-.*|[A-Z]\w*")
+_OF_ANOTHER_FORM = ("_type", "_parsing", "literal_error")
 PositiveFloat = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 
 
@@ -171,15 +176,35 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f": did you mean {near[0]}?" if near else f" (its fields: {', '.join(sorted(known))})"
 
 
+def _intended(problems: Sequence[Any]) -> Any:
+    """The first problem; of a field with alternative forms, that of the form that was meant."""
+    found = next((each for each in problems if each["type"] == "another_type"), problems[0])
+    form = next((k for k, each in enumerate(found["loc"]) if _is_form(each)), None)
+    if form is None:
+        return found
+    same = [each for each in problems if each["loc"][:form] == found["loc"][:form]]
+    unknown = [each for each in same if each["type"] == "foreign_field"]
+    meant = [each for each in same if not each["type"].endswith(_OF_ANOTHER_FORM)]
+    return [*unknown, *meant, found][0]
+
+
+def _is_form(place: Any) -> bool:
+    """Whether a place in a problem is pydantic's name of one of several forms, and no field.
+
+    >>> [_is_form(each) for each in ("constrained-float", "TargetEpsilon", "target_epsilon", 0)]
+    [True, True, False, False]
+    """
+    return isinstance(place, str) and _FORM.fullmatch(place) is not None
+
+
 def first_problem(error: ValidationError, *, section: str = "") -> str:
     """The first problem of a pydantic error in one line: field, allowed values, given value.
 
     `section` names the part of a config that was parsed alone.
     """
-    problems = error.errors(include_url=False)
-    # Of a field's alternative forms, the intended one has the most helpful message.
-    problem = next((each for each in problems if each["type"] == "another_type"), problems[0])
-    place = [section] * bool(section) + [one_line(str(p), characters=80) for p in problem["loc"]]
+    problem = _intended(error.errors(include_url=False))
+    loc = [each for each in problem["loc"] if not _is_form(each)]
+    place = [section] * bool(section) + [one_line(str(each), characters=80) for each in loc]
     if problem["type"] == "foreign_field":
         name = one_line(str(problem.get("ctx", {})["field"]), characters=80)
         return f"unknown field {'.'.join([*place, name])}{problem['msg']}"

@@ -201,7 +201,9 @@ def test_fields_that_do_not_fit_are_refused_by_the_plan(folders: Folders) -> Non
     data = data_config(name="atis")
     with pytest.raises(InvalidInput, match=r"expected model\.prior=none with model\.encoder=/"):
         require_usable(model_part(name="features", encoder=place), data)
-    with pytest.raises(InvalidInput, match=r"expected model\.layers from 0 to 3 .* got \[4\]"):
+    with pytest.raises(
+        InvalidInput, match=r"expected model\.layers among \[0, 1, 2, 3\] .* got \[4\]"
+    ):
         require_usable(model_part(name="features", encoder=place, prior="none", layers=(4,)), data)
 
 

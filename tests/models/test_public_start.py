@@ -103,8 +103,37 @@ def test_an_encoder_that_learnt_from_the_corpus_is_refused(name: str, tmp_path: 
     chosen = model_part(name=name, encoder=str(tmp_path))
     with pytest.raises(InvalidInput, match="it has learnt from the records themselves"):
         module.require_usable(chosen, data_config(name="snips"))
-    module.require_usable(chosen, data_config(name="atis"))
+    # Of another corpus it is the files that count.
+    with pytest.raises(InvalidInput, match=r"weights\.safetensors|a tokenizer of its own"):
+        module.require_usable(chosen, data_config(name="atis"))
     module.require_usable(model_part(name=name), data_config(name="snips"))
+
+
+def usable(**fields: Any) -> None:
+    chosen = model_part(**fields)
+    catalogue.entry("models", chosen.name).require_usable(chosen, data_config(name="atis"))
+
+
+def test_what_an_encoder_lacks_is_refused_before_a_trial(mine: Path) -> None:
+    """Without reading its weights, so that a plan can say it."""
+    usable(name="clc", encoder=str(mine))
+    usable(name="bert", encoder="small", num_layers=2)
+    usable(name="features", layers=(1,), components=384)
+    with pytest.raises(InvalidInput, match=r"a clc with model\.name=clc, got small, a bert"):
+        usable(name="clc", encoder="small")
+    with pytest.raises(InvalidInput, match=r"a bert with model\.name=bert, got .*, a clc"):
+        usable(name="bert", encoder=str(mine))
+    with pytest.raises(InvalidInput, match=r"num_layers <= 2 with model\.encoder=small, got 3"):
+        usable(name="bert", encoder="small", num_layers=3)
+    with pytest.raises(InvalidInput, match=r"layers among \[1, 2\] .*encoder=small, got \[0\]"):
+        usable(name="features", layers=(0,))
+    with pytest.raises(InvalidInput, match=r"components <= 384 .*encoder=small, got 385"):
+        usable(name="features", layers=(1,), components=385)
+    with pytest.raises(InvalidData, match=r"moments\.safetensors in the folder .* got none"):
+        usable(name="features", encoder=str(mine))
+    (mine / folder.WEIGHTS).unlink()
+    with pytest.raises(InvalidData, match=r"weights\.safetensors in the folder .* got none"):
+        usable(name="clc", encoder=str(mine))
 
 
 def test_sizes_are_the_encoder_s_and_the_default_is_no_part_of_an_id() -> None:

@@ -14,7 +14,9 @@ from trainables.errors import InvalidData, InvalidInput
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
-ABOUT = "encoder.json"
+# Files of a folder, of which `encoders.folder` has all.
+ABOUT, WEIGHTS = "encoder.json", "weights.safetensors"
+MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
 _FORMAT = 2
 _SHIPPED = Path(__file__).with_name("shipped")
 
@@ -79,6 +81,44 @@ def about_of(encoder: str) -> About | None:
     """
     is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped()
     return read_about(encoder) if is_one else None
+
+
+def require_kind(about: About, encoder: str, model: str) -> None:
+    """Raises: InvalidInput for an encoder that is not of the entry `model`."""
+    if about.model.get("name") != model:
+        raise InvalidInput(
+            f"expected model.encoder to be a {model} with model.name={model}, got {encoder}, a"
+            f" {about.model.get('name')}"
+        )
+
+
+def require_files(about: About, encoder: str, *names: str) -> None:
+    """Raises: InvalidData where the weights of an encoder or one of the files `names` are missing
+    from its folder.
+    """
+    weights = "model.safetensors" if about.model.get("encoder") == "." else WEIGHTS
+    for name in (weights, *names):
+        if not (about.place / name).is_file():
+            raise InvalidData(f"expected {name} in the folder of model.encoder={encoder}, got none")
+
+
+def widths_of(about: About) -> tuple[list[int], list[int]]:
+    """The widths of the layers' rows of tokens and of records.
+
+    Raises: InvalidData where the moments of the encoder cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(about.place / MOMENTS, framework="numpy") as file:
+            tokens, records = (
+                file.get_tensor(f"{kind}.widths").tolist() for kind in ("tokens", "records")
+            )
+    except (OSError, SafetensorError):
+        tokens, records = [], []
+    if not len(tokens) == len(records) == len(about.layers):
+        raise InvalidData(f"expected a whole encoder in {about.place}, got a damaged {MOMENTS}")
+    return tokens, records
 
 
 def refuse_learnt(about: About, encoder: str, data: DataConfig) -> None:

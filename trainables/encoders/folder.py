@@ -22,14 +22,13 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from trainables.encoders import tensors
-from trainables.encoders.about import ABOUT, read_about, write_about
+from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS, read_about, write_about
 from trainables.encoders.identity import digest_of
-from trainables.encoders.moments import MOMENTS, load_moments, save_moments
+from trainables.encoders.moments import load_moments, save_moments
 from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
 from trainables.errors import InvalidData
 
-WEIGHTS, NAMES = "weights.safetensors", "names.safetensors"
 WORDS = "words.npz"
 # The files of an encoder; other files in its folder are never exported.
 FILES = (

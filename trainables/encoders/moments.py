@@ -20,13 +20,13 @@ from trainables import catalogue
 from trainables.config import data_config
 from trainables.data.batches import PackedBatch
 from trainables.data.corpus import made_once
+from trainables.encoders.about import MOMENTS
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
     from trainables.encoders.recipe import Encoder
 
-MOMENTS = "moments.safetensors"
 BothMoments = tuple[Moments, Moments]  # of tokens, of records
 _KINDS = ("tokens", "records")
 _MADE = ("health", "video")

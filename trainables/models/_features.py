@@ -25,6 +25,7 @@ from trainables.errors import InvalidInput
 from trainables.layers.factored import FactoredLinear
 from trainables.layers.linear import Linear
 from trainables.layers.packing import Rows, one_row_each, time_major
+from trainables.models import features
 from trainables.models._nlu import Encoded, LayerStates, NluModel
 from trainables.privacy.start import Labelled
 
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 
     from trainables.data.corpus import Corpus
     from trainables.models.features import Config
-
-_NO_NAMES = (
-    "expected model.prior=none with model.encoder={}: it has learnt no names (one of `sweep"
-    " pretrain` has)"
-)
 
 
 class FixedEncoder:
@@ -53,7 +49,7 @@ class FixedEncoder:
         self.layers = _chosen(config, source)
         self.names = source.names if config.prior == "names" else None
         if config.prior == "names" and source.names is None:
-            raise InvalidInput(_NO_NAMES.format(config.encoder))
+            raise InvalidInput(features.NO_NAMES.format(config.encoder))
         self.recipe = {
             "encoder": source.digest,
             **config.model_dump(
@@ -76,10 +72,7 @@ class FixedEncoder:
         tokens, records = (sum(each[place] for place in places) for each in source.widths)
         if config.whitening is None or config.components is None:
             return tokens, records
-        if config.components > min(tokens, records):
-            raise InvalidInput(
-                f"expected model.components <= {min(tokens, records)}, got {config.components}"
-            )
+        features.require_components(config, [min(tokens, records)])
         return config.components, config.components
 
     @property
@@ -146,13 +139,8 @@ class FixedEncoder:
 
 def _chosen(config: Config, source: FixedSource) -> tuple[int, ...]:
     """Raises: InvalidInput for a layer that the encoder lacks."""
-    layers = config.layers or source.default
-    if not set(layers) <= set(source.layers):
-        raise InvalidInput(
-            f"expected model.layers among {list(source.layers)} with"
-            f" model.encoder={config.encoder}, got {list(layers)}"
-        )
-    return layers
+    features.require_layers(config, source.layers)
+    return config.layers or source.default
 
 
 @dataclass(frozen=True, eq=False)

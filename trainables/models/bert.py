@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encoders.about import about_of, refuse_learnt, shipped, words
+from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped, words
 from trainables.encoders.families import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
@@ -116,7 +116,13 @@ def require_usable(config: Config, data: DataConfig) -> None:
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)
-    elif config.encoder != "scratch":
+        require_kind(about, config.encoder, "bert")
+        if about.model.get("encoder") != ".":
+            raise InvalidInput(
+                "expected model.encoder with a tokenizer of its own with model.name=bert, got"
+                f" {config.encoder}, whose pieces are hashed; model.name=features reads it"
+            )
+    if config.encoder != "scratch":
         covered_encoder(config.encoder, layers=config.num_layers)
 
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from trainables.encoders.about import About, read_about, refuse_learnt, words
+from trainables.encoders.about import (
+    About,
+    read_about,
+    refuse_learnt,
+    require_files,
+    require_kind,
+    words,
+)
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH
 from trainables.models._trained import EncoderConfig, load_weights
@@ -93,7 +100,10 @@ def require_usable(config: Config, data: DataConfig) -> None:
     Raises: InvalidInput for such an encoder, and for one that does not exist.
     """
     if config.encoder != "scratch":
-        refuse_learnt(read_about(config.encoder), config.encoder, data)
+        about = read_about(config.encoder)
+        refuse_learnt(about, config.encoder, data)
+        require_kind(about, config.encoder, "clc")
+        require_files(about, config.encoder)
 
 
 def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
@@ -134,11 +144,9 @@ def _start_of(config: Config) -> _Start:
     from trainables.encoders import folder
 
     found = folder.read(config.encoder)
-    if found.model.get("name") != "clc" or found.weights is None:
-        raise InvalidInput(
-            f"expected model.encoder to be a clc with model.name=clc, got {config.encoder}, a"
-            f" {found.model.get('name')}"
-        )
+    about = read_about(config.encoder)
+    require_kind(about, config.encoder, "clc")
+    assert found.weights is not None  # of a clc there are
     own = Config.model_validate(dict(found.model))
     if (config.top_layers or 0) > own.num_layers:
         raise InvalidInput(
@@ -146,4 +154,4 @@ def _start_of(config: Config) -> _Start:
             f" {config.top_layers}"
         )
     chosen = {name: getattr(config, name) for name in ("dropout", "trained", "top_layers")}
-    return _Start(own.model_copy(update=chosen), found.weights, read_about(config.encoder))
+    return _Start(own.model_copy(update=chosen), found.weights, about)

@@ -16,17 +16,31 @@ from pydantic import Field, field_validator
 from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig
 from trainables.data.configs import MadeFrames
-from trainables.encoders.about import about_of, refuse_learnt
+from trainables.encoders.about import (
+    MOMENTS,
+    NAMES,
+    about_of,
+    refuse_learnt,
+    require_files,
+    widths_of,
+)
 from trainables.encoders.families import public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_NUMBER, MAX_WIDTH
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainables.data.records import LabelSchema
+    from trainables.encoders.about import About
     from trainables.models._features import Features
 
 KIND = "frames"
 SHADOW_LEARNING_RATE = 1e-3  # of the shadow model that attacks it
+NO_NAMES = (
+    "expected model.prior=none with model.encoder={}: it has learnt no names of labels (an encoder"
+    " of `sweep pretrain` has)"
+)
 
 
 class Config(ModelConfig):
@@ -131,17 +145,43 @@ def require_usable(config: Config, data: DataConfig) -> None:
     about = about_of(config.encoder)
     if about is not None:
         refuse_learnt(about, config.encoder, data)
+        _require_parts(config, about)
         return
     public = public_encoder(config.encoder)
     if config.prior == "names":
+        raise InvalidInput(NO_NAMES.format(config.encoder))
+    require_layers(config, range(public.num_layers + 1))
+    require_components(config, [public.width] * len(config.layers or public.default_layers))
+
+
+def _require_parts(config: Config, about: About) -> None:
+    """Raises: InvalidInput for layers, components or names that an encoder of `sweep pretrain`
+    lacks, InvalidData where its files are missing.
+    """
+    require_files(about, config.encoder, MOMENTS)
+    if config.prior == "names" and not (about.place / NAMES).is_file():
+        raise InvalidInput(NO_NAMES.format(config.encoder))
+    require_layers(config, about.layers)
+    for widths in widths_of(about):
+        of_layer = dict(zip(about.layers, widths, strict=True))
+        require_components(config, [of_layer[k] for k in config.layers or about.layers])
+
+
+def require_layers(config: Config, there: Sequence[int]) -> None:
+    """Raises: InvalidInput for a layer that is not among those of the encoder."""
+    if not set(config.layers or ()) <= set(there):
         raise InvalidInput(
-            f"expected model.prior=none with model.encoder={config.encoder}: it has learnt no names"
-            " of labels (an encoder of `sweep pretrain` has)"
+            f"expected model.layers among {list(there)} with model.encoder={config.encoder}, got"
+            f" {list(config.layers or ())}"
         )
-    if config.layers is not None and not set(config.layers) <= set(range(public.num_layers + 1)):
+
+
+def require_components(config: Config, widths: Sequence[int]) -> None:
+    """Raises: InvalidInput for more components than rows of layers of these `widths` have."""
+    if config.whitening is not None and (config.components or 0) > sum(widths):
         raise InvalidInput(
-            f"expected model.layers from 0 to {public.num_layers} with"
-            f" model.encoder={config.encoder}, got {list(config.layers)}"
+            f"expected model.components <= {sum(widths)} with model.encoder={config.encoder}, got"
+            f" {config.components}"
         )
 
 
