@@ -59,10 +59,9 @@ def _copy_public(encoder: str, target: Path) -> Path:
     """Copy the files of a public encoder, without other files in its folder. Moments that a trial
     computed for an encoder of another project are added."""
     from trainables.encoders import hub
-    from trainables.encoders.about import about_of
+    from trainables.encoders.about import MOMENTS, about_of
     from trainables.encoders.families import public_encoder
     from trainables.encoders.folder import FILES
-    from trainables.encoders.moments import MOMENTS
 
     about = about_of(encoder)
     if about is not None:

@@ -15,8 +15,9 @@ from torch import Tensor
 from trainables.data.batches import Columns, FeatureTable, Loader, PackedBatch
 from trainables.data.records import LabelSchema
 from trainables.encoders import cache
+from trainables.encoders.about import MOMENTS
 from trainables.encoders.fixed_source import FixedSource, source_of
-from trainables.encoders.moments import MOMENTS, save_moments
+from trainables.encoders.moments import save_moments
 from trainables.encoders.names import tag_names
 from trainables.encoders.recipe import SHRINKAGE, Recipe, make_recipe
 from trainables.encoders.tags import tag_parts
