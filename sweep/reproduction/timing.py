@@ -22,6 +22,7 @@ from sweep.bench.outcome import Found, ratios
 from sweep.reproduction.description import Model, document_of, validated
 from sweep.settings import Settings
 from sweep.store.files import exists, read_json, write_json
+from trainables.errors import InvalidInput
 
 FILE = "table2.json"
 Measure = Callable[[Spec], Found]
@@ -93,7 +94,14 @@ def read(*, records: int | None = None) -> Timing:
 def specs(
     timing: Timing, corpora: Sequence[str], models: Sequence[str], settings: Settings
 ) -> dict[tuple[str, str, int], Spec]:
-    """What is measured, by corpus, model and number of workers."""
+    """What is measured, by corpus, model and number of workers.
+
+    Raises: InvalidInput for a number of workers that the batch cannot be shared among.
+    """
+    batch = timing.training["expected_batch_size"]
+    for workers in timing.workers:
+        if batch % workers:
+            raise InvalidInput(f"expected --workers to divide a batch of {batch}, got {workers}")
     found = {}
     for corpus in corpora:
         for model in models:
@@ -122,15 +130,15 @@ def run(
     wanted: dict[tuple[str, str, int], Spec], folder: Path, *, measure: Measure, say: Say
 ) -> None:
     """Measure the rows that the file in `folder` lacks; each is written as soon as it is known."""
-    kept = read_kept(folder)
     for number, (key, spec) in enumerate(wanted.items(), start=1):
         corpus, model, workers = key
         head = f"row {number} of {len(wanted)}: {corpus}, {model}, N = {workers}"
-        if digest(spec) in kept:
+        if digest(spec) in read_kept(folder):
             say(f"{head}: measured before")
             continue
         say(head)
         found = measure(spec)
+        kept = read_kept(folder)  # another run may have written to it meanwhile
         kept[digest(spec)] = {
             "corpus": corpus,
             "model": model,

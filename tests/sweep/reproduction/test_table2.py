@@ -63,6 +63,28 @@ def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
     assert timing.rows(specs(tmp_path, steps=5), tmp_path) == []
 
 
+def test_two_tables_at_a_time_keep_each_other_s_rows(tmp_path: Path) -> None:
+    wanted = specs(tmp_path)
+    (one, its), (other, theirs) = wanted.items()
+
+    def measured_beside_another(spec: Spec) -> Found:
+        timing.run({other: theirs}, tmp_path, measure=measured, say=lambda _: None)
+        return measured(spec)
+
+    timing.run({one: its}, tmp_path, measure=measured_beside_another, say=lambda _: None)
+    assert [row.workers for row in timing.rows(wanted, tmp_path)] == [1, 8]
+
+
+def test_workers_that_cannot_share_the_batch_are_refused_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
+    command = ["reproduce", "table2", "--data", "communication", "--workers", "1"]
+    assert cli.run([*command, "--workers", "3"]) == 2
+    assert "expected --workers to divide a batch of 64, got 3" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_layout(tmp_path: Path) -> None:
     wanted = specs(tmp_path)
     timing.run(wanted, tmp_path, measure=measured, say=lambda _: None)
