@@ -14,12 +14,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sweep.store.files import read_json, write_json
+from sweep.store.files import write_json
+from trainables.documents import file_text
 from trainables.errors import InvalidData
 
 FILE = "manifest.json"
 _LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
 _TRANSIENT = ("checkpoint", ".")
+_SMALL = 1 << 18
+_MAX_BYTES = 1 << 30
 # The files that tables and cards read.
 _LOOKED_AT = frozenset({"result.json", "privacy_card.json", "epochs.jsonl"})
 
@@ -64,12 +67,12 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
 
     Raises: InvalidData for a damaged manifest.
     """
-    place = folder / FILE
-    if not place.exists():
+    home = os.fspath(folder)
+    if not os.path.exists(os.path.join(home, FILE)):  # a Path costs ten times as much
         return ()
-    found, home = [], os.fspath(folder)
-    for name, mark in _read(place).files.items():
-        path = os.path.join(home, name)  # a Path costs ten times as much
+    found = []
+    for name, mark in _read(folder / FILE).files.items():
+        path = os.path.join(home, name)
         size = _size_of(path)
         if size is None:
             found.append(f"{name} is missing")
@@ -92,7 +95,7 @@ def require_whole(folder: Path) -> None:
 
 def _read(place: Path) -> Manifest:
     try:
-        manifest = Manifest.model_validate(read_json(place))
+        manifest = Manifest.model_validate_json(file_text(place, max_bytes=_MAX_BYTES))
     except ValidationError:
         raise InvalidData(f"expected a manifest in {place}, got a damaged one") from None
     for name in manifest.files:
@@ -124,4 +127,7 @@ def _mark_of(path: Path) -> FileMark:
 
 def _digest_of(path: str) -> str:
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256(file.read(_SMALL))
+        if file.tell() == _SMALL:  # `file_digest` first allocates a buffer of this size
+            digest = hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()

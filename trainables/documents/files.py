@@ -35,11 +35,15 @@ def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe must not wait
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             os.close(descriptor)
             raise InvalidData(f"expected {path} to be a file")
         with os.fdopen(descriptor, "rb") as file:
-            content = file.read(max_bytes + 1)
+            # Reading allocates as many bytes as are requested.
+            content = file.read(min(found.st_size, max_bytes) + 1)
+            if len(content) > found.st_size:  # it has grown
+                content += file.read(max_bytes + 1 - len(content))
     except OSError as error:
         raise InvalidData(f"cannot read {path}: {error.strerror}") from None
     except ValueError:  # a name with NUL

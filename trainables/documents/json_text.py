@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from trainables.documents.bounds import (
@@ -54,19 +53,17 @@ def parse_written_json(text: str) -> Any:
 
 
 def _require_depth(value: Any) -> None:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
-        inner = [value for outer in level for value in _inside(outer)]
-        level = [value for value in inner if isinstance(value, dict | list)]
+        level = [
+            value
+            for outer in level
+            for value in (outer.values() if type(outer) is dict else outer)
+            if type(value) in _NESTED  # what a decoder makes; no subclasses
+        ]
         if not level:
             return
     raise _too_deep()
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _require_texts(value: Any) -> None:
@@ -97,6 +94,7 @@ def _not_json(constant: str) -> NoReturn:
     raise DocumentProblem(f"expected numbers, got {constant}")
 
 
+_NESTED = (dict, list)
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=integer, parse_float=decimal, parse_constant=_not_json
 )
