@@ -15,6 +15,7 @@ from trainables.config import data_config, model_part
 from trainables.data.batches import Loader
 from trainables.data.corpus import Corpus, open_corpus
 from trainables.encoders import folder
+from trainables.encoders.about import read_about, words_of_left_out
 from trainables.errors import InvalidData, InvalidInput
 from trainables.layers.bookkeeping import supports
 from trainables.models._features import Features
@@ -122,6 +123,15 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_card_can_name_what_is_public() -> None:
     assert "pretrained on sgd_dialogues, health, video" in model().provenance
+    whitening, names = model().public_inputs
+    assert whitening.endswith("over utterances of the encoder's corpora")
+    assert "labels' names" in names
+    # `components` needs whitening.
+    plain = model_part(name="features", prior="none", whitening=None)
+    assert build(plain, schema=SCHEMA, seed=0).public_inputs == []
+    about = words_of_left_out(read_about("small"))
+    assert "share with atis" in about
+    assert about.endswith("took 1 out of its pretraining")
 
 
 def test_an_encoder_never_meets_its_own_corpus() -> None:

@@ -136,3 +136,15 @@ def words(about: About) -> str:
     """A sentence with the encoder's name and its pretraining corpora."""
     name = about.card.get("name", about.place.name)
     return f"starts from the public encoder {name}, pretrained on {', '.join(about.corpora)}"
+
+
+def words_of_left_out(about: About) -> str:
+    """A sentence on the texts that fixed lists took out of its corpora; empty without lists."""
+    lists = about.card.get("left_out_by_the_lists_of", ())
+    if not lists:
+        return ""
+    number = sum(int(each.get("texts_left_out", 0)) for each in about.card["corpora"])
+    return (
+        f"fixed lists of texts that the encoder's corpora share with {', '.join(lists)}, which"
+        f" took {number} out of its pretraining"
+    )

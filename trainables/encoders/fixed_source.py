@@ -14,7 +14,7 @@ from trainables.data.records import LabelSchema
 from trainables.encoders import folder
 from trainables.encoders.about import about_of
 from trainables.encoders.families import public_encoder
-from trainables.encoders.moments import BothMoments, public_moments
+from trainables.encoders.moments import MADE_UTTERANCES, BothMoments, public_moments
 from trainables.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class FixedSource:
     names: NameScores | None
     digest: str
     provenance: str
+    moments_of: str  # what they are computed from, in words
     has_own_moments: bool = True
 
 
@@ -65,6 +66,7 @@ def source_of(name: str) -> FixedSource:
         None,
         digest,
         f"features of {public.provenance}",
+        MADE_UTTERANCES,
         has_own_moments=False,
     )
 
@@ -92,6 +94,7 @@ def _own(name: str) -> FixedSource:
         found.names,
         found.digest,
         _provenance(found.card, found.place),
+        "utterances of the encoder's corpora",
     )
 
 

@@ -31,6 +31,7 @@ BothMoments = tuple[Moments, Moments]  # of tokens, of records
 _KINDS = ("tokens", "records")
 _MADE = ("health", "video")
 _EACH = 1_000  # made utterances of each
+MADE_UTTERANCES = f"utterances of the made corpora {' and '.join(_MADE)}"
 _AT_ONCE = 100
 
 

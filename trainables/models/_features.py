@@ -191,9 +191,15 @@ class Features(NluModel):
         self.view_values = values_for(schema, config.view_corpora) if config.views > 1 else {}
 
     @property
-    def knows_names(self) -> bool:
-        """Whether it predicts labels from their names before the first step."""
-        return self.tag_names is not None
+    def public_inputs(self) -> list[str]:
+        """What it takes from public texts beside the encoder, each in words."""
+        found = []
+        if self.fixed.whitens:
+            of = self.fixed.source.moments_of
+            found.append(f"mean and covariance of features, for whitening, over {of}")
+        if self.tag_names is not None:
+            found.append("how scores start from the labels' names, learnt on the encoder's corpora")
+        return found
 
     def feature_table(self, types: Sequence[str]) -> FixedTable:
         """Rows computed at every use."""

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from trainables import catalogue, evidence
 from trainables.config import TrialConfig
+from trainables.encoders.about import about_of, words_of_left_out
 from trainables.figures import VALIDATION
 from trainables.metrics import Counts, summarize
 from trainables.privacy.per_record import ByRecord
@@ -191,8 +192,10 @@ def _public(setup: Setup) -> list[str]:
     """The inputs that were taken as public, a sentence each."""
     schema = setup.corpus.schema
     found = [f"the label sets ({schema.source})"] if schema.public else []
-    if getattr(setup.model, "knows_names", False):
-        found.append("how scores start from the labels' names, learnt on the encoder's corpora")
+    found += getattr(setup.model, "public_inputs", ())
+    about = about_of(getattr(setup.config.model, "encoder", "scratch"))
+    if about is not None and (left_out := words_of_left_out(about)):
+        found.append(left_out)
     if getattr(setup.config.model, "views", 1) > 1:
         made = ", ".join(setup.config.model.model_dump()["view_corpora"])
         found.append(f"values of the made corpora {made}, for views of a record")
