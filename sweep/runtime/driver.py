@@ -21,7 +21,7 @@ from sweep.spending.verdict import GO_ON, Verdict
 from sweep.store.status import TrialStatus
 from sweep.tracking.delivery import Delivery
 from trainables import goals
-from trainables.errors import StorageFailed
+from trainables.errors import InvalidData, StorageFailed
 from trainables.result import EpochReport
 
 
@@ -77,7 +77,10 @@ class Driver:
         if (reason := self._gate.time_is_up()) is not None:
             verdict = Verdict(False, reason)
         else:
-            done = self._journal.begin(priced.trial)
+            try:
+                done = self._journal.begin(priced.trial)
+            except InvalidData as damage:  # before anything is charged; the other trials go on
+                return self._refuse(priced, event, reason=str(damage))
             verdict = self._gate.begin(event.trial_id, attempt=event.attempt, epochs_done=done)
             verdict = replace(verdict, epochs_done=done)
         if not verdict.go_on:
@@ -87,6 +90,13 @@ class Driver:
         self._journal.foresee(priced, done)
         self._show(priced, TrialStatus.RUNNING)
         return verdict
+
+    def _refuse(self, priced: PricedTrial, event: TrialEvent, *, reason: str) -> Verdict:
+        """Let a trial fail that cannot go on."""
+        status = self._fail(replace(event, reason=reason))
+        self._gate.end(event.trial_id)
+        self._show(priced, status, reason=reason)
+        return Verdict(False, reason)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         spent = spent_after(priced.mechanism, report.epochs_done)

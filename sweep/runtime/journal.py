@@ -13,7 +13,7 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
-from trainables.errors import StorageFailed
+from trainables.errors import InvalidData, StorageFailed
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
@@ -38,9 +38,21 @@ class Journal:
             raise StorageFailed(f"the folder {self._folder.path} was removed")
 
     def begin(self, trial: PlannedTrial) -> int:
-        """Create the trial's folder; returns its number of finished epochs with a checkpoint."""
+        """Create the trial's folder; returns its number of finished epochs with a checkpoint.
+
+        Raises: InvalidData for a damaged checkpoint, with the way on.
+        """
         place = self._folder.start_trial(trial)
-        return self.epochs_done(trial.id) if checkpoint.is_there(place) else 0
+        if not checkpoint.is_there(place):
+            return 0
+        try:
+            checkpoint.state_of(place)
+        except InvalidData as damage:
+            raise InvalidData(
+                f"{damage}: restore the checkpoint from a copy, or remove it, and the trial begins"
+                " anew (what it spent stays charged)"
+            ) from None
+        return self.epochs_done(trial.id)
 
     def epochs_done(self, trial_id: str) -> int:
         """Number of recorded epochs of a trial."""

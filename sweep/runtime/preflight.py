@@ -18,6 +18,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables import goals
 from trainables.encoders.identity import ENCODER, require_encoder
+from trainables.errors import InvalidData
 from trainables.system import checkpoint
 
 
@@ -65,14 +66,20 @@ def require_room(
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:
     """The trials that a resume continues, `stopped` included, each with the encoder that it began
-    with.
+    with. A pending trial whose checkpoint is damaged fails at its start, and the others go on.
 
-    Raises: InvalidInput for another encoder; InvalidData for a checkpoint that cannot be read.
+    Raises: InvalidInput for another encoder; InvalidData for a checkpoint of `stopped` that cannot
+    be read.
     """
     waiting = [*(r.plan for r in folder.records() if r.status.is_resumed), *stopped]
     for trial in waiting:
         place = folder.trial_folder(trial.id)
-        digest = str(checkpoint.state_of(place).get(ENCODER, ""))
+        try:
+            digest = str(checkpoint.state_of(place).get(ENCODER, ""))
+        except InvalidData:
+            if trial in stopped:
+                raise
+            continue
         if digest:
             encoder = getattr(trial.config.model, "encoder", "scratch")
             require_encoder(encoder, digest, where=place / "checkpoint")

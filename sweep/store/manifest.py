@@ -14,17 +14,19 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sweep.store.files import write_json
+from sweep.store.files import read_json, write_json
 from trainables.documents import file_text
 from trainables.errors import InvalidData
 
 FILE = "manifest.json"
+RESULT = "result.json"
+PROMISE = "has_manifest"  # field of a result whose folder has a manifest
 _LATER = frozenset({FILE, "panel.json", "roc.json", "roc.png", "attack_scores.npz", "failed.json"})
 _TRANSIENT = ("checkpoint", ".")
 _SMALL = 1 << 18
 _MAX_BYTES = 1 << 30
 # The files that tables and cards read.
-_LOOKED_AT = frozenset({"result.json", "privacy_card.json", "epochs.jsonl"})
+_LOOKED_AT = frozenset({RESULT, "privacy_card.json", "epochs.jsonl"})
 
 
 class FileMark(BaseModel):
@@ -61,15 +63,15 @@ def is_there(folder: Path) -> bool:
 
 
 def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
-    """Differences from the manifest of `folder`, a phrase each; none without a manifest, as in
-    folders of an earlier version. `thorough` False reads no large file: it compares sizes, and the
-    content of the files that tables and cards read.
+    """Differences from the manifest of `folder`, a phrase each; none in folders of an earlier
+    version, which have no manifest. `thorough` False reads no large file: it compares sizes, and
+    the content of the files that tables and cards read.
 
     Raises: InvalidData for a damaged manifest.
     """
     home = os.fspath(folder)
     if not os.path.exists(os.path.join(home, FILE)):  # a Path costs ten times as much
-        return ()
+        return (f"{FILE} is missing",) if _is_promised(folder) else ()
     found = []
     for name, mark in _read(folder / FILE).files.items():
         path = os.path.join(home, name)
@@ -91,6 +93,15 @@ def require_whole(folder: Path) -> None:
         raise InvalidData(
             f"expected the files of {folder} as {FILE} has them, got a difference: {found[0]}{more}"
         )
+
+
+def _is_promised(folder: Path) -> bool:
+    """Whether the trial in `folder` ended with a manifest."""
+    result = folder / RESULT
+    if not result.is_file():
+        return False
+    fields = read_json(result)
+    return isinstance(fields, dict) and fields.get(PROMISE) is True
 
 
 def _read(place: Path) -> Manifest:

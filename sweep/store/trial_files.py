@@ -27,7 +27,7 @@ from trainables.figures import ATTACKS
 from trainables.privacy.summary import plain
 from trainables.result import EpochReport, TrialResult
 
-_RESULT_FILE, _FAILED, _DENIED = "result.json", "failed.json", "denied.json"
+_RESULT_FILE, _FAILED, _DENIED = manifest.RESULT, "failed.json", "denied.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,10 @@ class TrialFiles:
 
     def finish_trial(self, result: TrialResult, *, when: float, reason: str) -> None:
         """Write a trial's result, after the manifest of its files."""
-        document = {**asdict(result), "time": when, "reason": reason or None}
+        document = {
+            **asdict(result),
+            **{"time": when, "reason": reason or None, manifest.PROMISE: True},
+        }
         place = self.trial_folder(result.trial_id)
         manifest.write(place, coming={"result.json": indented(document).encode()})
         write_json(place / _RESULT_FILE, document)

@@ -43,6 +43,12 @@ def edit(name: str, change: Callable[[dict[str, object]], object]) -> Callable[[
     return damage
 
 
+def forget_manifest(place: Path) -> None:
+    """Make a trial one of an earlier version."""
+    (place / manifest.FILE).unlink()
+    edit("result.json", lambda result: result.pop(manifest.PROMISE))(place)
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "weights emptied": lambda place: (place / "model" / "weights.safetensors").write_bytes(b""),
     "weights flipped": lambda place: flip(place / "model" / "weights.safetensors"),
@@ -51,6 +57,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "card's noise edited": edit("privacy_card.json", lambda card: card.update(noise_multiplier=9)),
     "card's page edited": lambda place: (place / "privacy_card.md").write_text("all is well"),
     "config edited": lambda place: (place / "config.yaml").write_text("engine: sgd\n"),
+    "manifest missing": lambda place: (place / manifest.FILE).unlink(),
     "manifest cut": lambda place: (place / manifest.FILE).write_text("{"),
     "manifest of others": lambda place: (place / manifest.FILE).write_text(
         json.dumps({"files": {"../result.json": {"size": 1, "sha256": ""}}})
@@ -81,7 +88,7 @@ def test_a_damaged_export_is_not_used(toy: SweepFolder, tmp_path: Path, damage: 
     require_export(place)
     DAMAGES[damage](place)
     for folder in (place, place / "model"):
-        with pytest.raises(InvalidData, match="expected"):
+        with pytest.raises((InvalidInput, InvalidData), match="expected"):
             load_model(folder)
 
 
@@ -92,7 +99,7 @@ def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
     """A trial of an earlier version has no manifest."""
     record = toy.records()[1]
     place = toy.trial_folder(record.plan.id)
-    (place / manifest.FILE).unlink()
+    forget_manifest(place)
     match lost:
         case "model":
             shutil.rmtree(place / "model")
@@ -104,6 +111,24 @@ def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
             edit("privacy_card.json", lambda card: card.update(noise_multiplier=9.0))(place)
     with pytest.raises((InvalidInput, InvalidData), match="expected"):
         export_trial(toy, record, tmp_path / "out")
+
+
+def test_a_trial_of_an_earlier_version_is_exported(toy: SweepFolder, tmp_path: Path) -> None:
+    record = toy.records()[1]
+    forget_manifest(toy.trial_folder(record.plan.id))
+    assert damages(toy, toy.records()) == {}
+    require_export(export_trial(toy, record, tmp_path / "out"))
+
+
+def test_a_removed_manifest_is_marked_by_show(
+    toy: SweepFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = toy.records()[1]
+    (toy.trial_folder(record.plan.id) / manifest.FILE).unlink()
+    monkeypatch.setenv("SWEEP_HOME", str(toy.path.parent))
+    assert cli.run(["show", "toy", "--json"]) == 0
+    (sentence,) = json.loads(capsys.readouterr().out)["damages"].values()
+    assert "manifest.json is missing" in sentence
 
 
 def test_an_export_of_a_sweep_whose_origin_is_damaged_is_refused(

@@ -18,7 +18,7 @@ from sweep.spending.verdict import Verdict
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.system import checkpoint
 
 STOPPED = "stopped by the scheduler"
@@ -140,3 +140,27 @@ def test_a_trial_is_not_continued_with_another_encoder(stopped: SweepFolder) -> 
         _resume(stopped, loser)
     assert _paid(stopped, loser) == before
     assert stopped.records()[1].status == "stopped"
+
+
+def test_a_trial_is_not_continued_from_a_damaged_checkpoint(stopped: SweepFolder) -> None:
+    loser = stopped.plan().trials[1].id
+    checkpoint.save(stopped.trial_folder(loser), checkpoint.Checkpoint(tensors={}, state={}))
+    (stopped.trial_folder(loser) / "checkpoint" / "state.json").write_text("{")
+    with pytest.raises(InvalidData, match=r"checkpoint/state\.json"):
+        _resume(stopped, loser)
+    assert stopped.records()[1].status == "stopped"
+
+
+def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(
+    stopped: SweepFolder,
+) -> None:
+    _, loser, last = (trial.id for trial in stopped.plan().trials)
+    for trial in (loser, last):  # as if they had been interrupted
+        (stopped.trial_folder(trial) / "result.json").unlink()
+    checkpoint.save(stopped.trial_folder(loser), checkpoint.Checkpoint(tensors={}, state={}))
+    (stopped.trial_folder(loser) / "checkpoint" / "state.json").write_text("{")
+    before = _paid(stopped, loser)
+    _resume(stopped)
+    assert [record.status for record in stopped.records()] == ["done", "failed", "done"]
+    assert "or remove it, and the trial begins anew" in str(stopped.records()[1].reason)
+    assert _paid(stopped, loser) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -91,6 +92,13 @@ def finished(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
     return TrialEvent(kind="finished", trial_id=trial_id, time=time.time(), result=result)
 
 
+def keep_checkpoint(stage: Stage, trial_id: str) -> Path:
+    """An empty checkpoint; returns its state's file."""
+    place = stage.folder.trial_folder(trial_id)
+    checkpoint.save(place, checkpoint.Checkpoint(tensors={}, state={}))
+    return place / "checkpoint" / "state.json"
+
+
 def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     for event, paid in [
@@ -117,6 +125,33 @@ def test_only_stopped_trials_keep_their_checkpoint(tmp_path: Path, early: bool) 
     assert checkpoint.is_there(place) == early
 
 
+@pytest.mark.parametrize("damage", ["", "[]", "[" * 100_000, None])
+def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(
+    tmp_path: Path, damage: str | None
+) -> None:
+    stage = Stage(tmp_path)
+    stage.driver(started(stage.first))
+    stage.driver(epoch(stage.first, 1))
+    state = keep_checkpoint(stage, stage.first)
+    if damage is None:
+        state.unlink()
+    else:
+        state.write_text(damage)
+    before = stage.paid(stage.first)
+    driver = stage.again()
+    verdict = driver(started(stage.first))
+    assert not verdict.go_on
+    assert "restore the checkpoint from a copy, or remove it" in verdict.reason
+    record = stage.folder.record(stage.folder.plan().trials[1], running=False)
+    assert (record.status, record.epochs_done) == ("failed", 1)
+    assert str(state.parent) in str(record.reason)
+    assert stage.paid(stage.first) == before
+    assert driver(started(stage.second)).go_on
+    shutil.rmtree(state.parent)  # as the reason says
+    assert stage.again()(started(stage.first)) == Verdict()
+    assert stage.paid(stage.first) == [*before, (2, 0, 1)]
+
+
 def test_a_permission_that_cannot_be_paid_is_not_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +171,7 @@ def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
     stage = Stage(tmp_path)
     stage.driver(started(stage.first))
     stage.driver(epoch(stage.first, 1))
-    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    keep_checkpoint(stage, stage.first)
     after = stage.again()  # killed in epoch 2, which was paid for
     after(started(stage.first))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
@@ -167,7 +202,7 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -
     stage.driver(started(stage.first))
     stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
     stage.driver(finished(stage.first, 1))
-    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    keep_checkpoint(stage, stage.first)
     after = stage.again()
     assert stage.open_gate.continuation_refusal(stage.first, epochs_done=1) is None
     assert after(started(stage.first)) == Verdict()
@@ -185,7 +220,7 @@ def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> No
     stage = Stage(tmp_path)
     stage.driver(started(stage.first))
     stage.driver(epoch(stage.first, 1))
-    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    keep_checkpoint(stage, stage.first)
     stage.driver(started(stage.first, attempt=2))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
 
@@ -202,7 +237,7 @@ def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Pat
     stage = Stage(tmp_path)
     for event in (started(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
         stage.driver(event)
-    (stage.folder.trial_folder(stage.first) / "checkpoint").mkdir()
+    keep_checkpoint(stage, stage.first)
     after = stage.again()
     after(started(stage.first))
     after(epoch(stage.first, 1))
@@ -216,7 +251,7 @@ def test_what_a_crash_spent_counts_against_the_budget(tmp_path: Path) -> None:
     stage = Stage(tmp_path, budget={"epsilon": limit})
     assert stage.driver(started(stage.second)).go_on
     assert stage.driver(epoch(stage.second, 1)).go_on
-    (stage.folder.trial_folder(stage.second) / "checkpoint").mkdir()
+    keep_checkpoint(stage, stage.second)
     after = stage.again()
     assert after(started(stage.second)).go_on
     assert after(epoch(stage.second, 1)).go_on
