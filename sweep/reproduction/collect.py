@@ -33,15 +33,13 @@ def records_of(home: Path, stage: Stage) -> list[TrialRecord]:
     return [r for r in store.open_sweep(home, stage.name).records() if r.plan.id in wanted]
 
 
-def is_over(home: Path, stage: Stage) -> bool:
+def is_complete(stage: Stage, records: Sequence[TrialRecord]) -> bool:
     """Whether every trial of the stage has a result, or is refused by its plan."""
-    records = records_of(home, stage)
-    return len(records) == len(variants(stage)) and not any(r.status.is_resumed for r in records)
+    return has_ended(stage, records) and not any(r.status.is_resumed for r in records)
 
 
-def has_ended(home: Path, stage: Stage) -> bool:
-    """Whether no trial of the stage is still to run; failed ones do not count."""
-    records = records_of(home, stage)
+def has_ended(stage: Stage, records: Sequence[TrialRecord]) -> bool:
+    """Whether no trial of the stage is pending; failed ones are not."""
     return len(records) == len(variants(stage)) and not any(r.status.is_pending for r in records)
 
 
@@ -88,6 +86,7 @@ def _row(
     is_baseline = {r.plan.id for r in records} == {r.plan.id for r in baseline}
     against = [] if is_baseline else baseline
     strongest = _strongest_attack(baseline) or _strongest_attack(records)
+    errors = _estimates(records, "ser")
     return Row(
         corpus=stage.pair.corpus,
         model=stage.pair.model,
@@ -95,11 +94,11 @@ def _row(
         method=stage.methods[label],
         label=label,
         point=stage.points.get(label),
-        seeds=len(records),
+        seeds=len(errors),
         epochs=first.epochs,
         epochs_done=max(r.epochs_done for r in records),
         seconds=sum(r.seconds for r in records),
-        ser=mean(_estimates(records, "ser")),
+        ser=mean(errors),
         mia=mean(_estimates(records, attacks.auc_of(PAPERS_ATTACK))),
         leakage=mean(_estimates(records, "leakage")),
         attack=_strongest_attack(records),
@@ -115,6 +114,7 @@ def _row(
 
 
 def _estimates(records: Sequence[TrialRecord], metric: str) -> list[Estimate]:
+    """The figure of each trial that has a finite one."""
     found = []
     for record in records:
         value = record.metrics.get(metric)

@@ -100,7 +100,7 @@ def run_table(
             problems.append(f"{step.part} of {step.pair.name}: a stage before it has no result")
             continue
         head = f"stage {number} of {len(every)}: {stage.name}"
-        if collect.is_over(settings.home, stage):
+        if collect.is_complete(stage, collect.records_of(settings.home, stage)):
             say(f"{head}: has ended")
             continue
         say(head)

@@ -57,20 +57,21 @@ def best_points(table: Table, pair: Pair, home: Path) -> dict[str, Point]:
     found = {}
     for decay in _decays(table, pair):
         stage = stages.coarse(table, _searched(table, pair), decay)
-        record = collect.best(collect.records_of(home, stage))
-        if record is not None and collect.has_ended(home, stage):
+        records = collect.records_of(home, stage)
+        record = collect.best(records)
+        if record is not None and collect.has_ended(stage, records):
             found[decay] = stage.points[collect.variants(stage)[record.plan.id]]
     return found
 
 
 def best_method(full: Stage, home: Path) -> str | None:
     """The method of a decay with the least mean validation SER of the full stage, once ended."""
-    if not collect.has_ended(home, full):
+    every = collect.records_of(home, full)
+    if not collect.has_ended(full, every):
         return None
     searched = {label: method for label, method in full.methods.items() if label in full.points}
     labels = collect.variants(full)
-    records = [r for r in collect.records_of(home, full) if labels[r.plan.id] in searched]
-    record = collect.best(records)
+    record = collect.best([r for r in every if labels[r.plan.id] in searched])
     return None if record is None else searched[labels[record.plan.id]]
 
 
@@ -82,7 +83,7 @@ def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseR
             continue
         stage = stages.coarse(table, step.pair, step.decay)
         records, labels = collect.records_of(home, stage), collect.variants(stage)
-        best = collect.best(records) if collect.has_ended(home, stage) else None
+        best = collect.best(records) if collect.has_ended(stage, records) else None
         found += [
             CoarseRow(
                 corpus=step.pair.corpus,

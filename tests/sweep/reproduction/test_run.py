@@ -105,7 +105,7 @@ def test_failed_trials_are_named_and_run_again(tmp_path: Path) -> None:
     assert steps.best_points(table, PAIR, home)["linear"].c == 1
     assert len(rows(tmp_path, table)) == 5
     assert reproduce(tmp_path, table) == []
-    assert collect.is_over(home, coarse)
+    assert collect.is_complete(coarse, collect.records_of(home, coarse))
 
 
 def test_the_best_point_has_the_least_validation_error() -> None:
