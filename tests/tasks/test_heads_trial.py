@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from trainables.config import parse
+from trainables.encoders import cache
 from trainables.encoders.identity import ENCODER, encoder_digest
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint
 from trainables.system.communication import Alone
+from trainables.tasks._setup import prepare
 from trainables.trial import run
 
 FIELDS: dict[str, Any] = {
@@ -82,3 +85,42 @@ def test_a_checkpoint_names_the_encoder_by_its_files(tmp_path: Path) -> None:
             cache_dir=tmp_path / "cache",
         )
     assert checkpoint.state_of(place)[ENCODER] == encoder_digest("small") != ""
+
+
+class Reads:
+    """A loader that keeps the sizes of its batches."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self.sizes: list[int] = []
+
+    def batch(self, ids: Any) -> Any:
+        self.sizes.append(len(ids))
+        return self._loader.batch(ids)
+
+
+def test_a_full_batch_that_does_not_fit_is_passed_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step's memory has a bound whatever the number of records, and its release is the same."""
+    privacy = {**FIELDS["privacy"], "noise_multiplier": 1.0, "reproducible_noise": True}
+    released, sizes = [], []
+    for kept, at_once in ((1 << 30, 1 << 28), (0, 1 << 17)):
+        monkeypatch.setattr(cache, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(cache, "_PASS_BYTES", at_once)
+        setup = prepare(
+            parse({**FIELDS, "privacy": privacy}),
+            comm=Alone(),
+            data_dir=tmp_path,
+            cache_dir=tmp_path / "cache",
+        )
+        read = Reads(setup.engine._loader)
+        monkeypatch.setattr(setup.engine, "_loader", read)
+        setup.engine.step(0, 0)
+        released.append(setup.engine.released.clone())
+        sizes.append(read.sizes)
+    number = setup.mechanism.num_records
+    assert sizes[0] == [number]
+    assert len(sizes[1]) > 3
+    assert sum(sizes[1]) == number
+    assert torch.allclose(released[0], released[1], rtol=1e-4, atol=1e-4)

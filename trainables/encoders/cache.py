@@ -26,6 +26,7 @@ from trainables.errors import InvalidData
 Rows = Mapping[str, Tensor]
 _TOKENS_AT_ONCE = 2_048
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
+_PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,20 @@ class ViewsTable:
         if sum(tensor.nbytes for tensor in found.values()) <= len(self.views) * _KEPT_BYTES:
             self._last = (key, found)
         return found
+
+
+def records_at_once(lengths: NDArray[np.int64], *, token: int, record: int) -> int | None:
+    """How many records of a batch to read at a time; None where all fit, and are kept.
+
+    `lengths` [B] in tokens, each of `token` numbers beside the record's `record` ones.
+
+    >>> records_at_once(np.full(1_000, 10), token=800, record=800)
+    >>> records_at_once(np.full(1_000_000, 10), token=800, record=800)
+    7626
+    """
+    if 4 * (int(lengths.sum()) * token + len(lengths) * record) <= _KEPT_BYTES:
+        return None
+    return max(1, _PASS_BYTES // (4 * (int(lengths.max()) * token + record)))
 
 
 def _read_rows(rows: NDArray[np.float16], where: NDArray[np.int64]) -> Tensor:

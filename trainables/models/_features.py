@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data.batches import Columns, FeatureTable, Loader, PackedBatch
@@ -221,6 +222,18 @@ class Features(NluModel):
             about = {"view": view, "values": values}
             tables.append(self._table(corpus, seen, cache_dir=cache_dir, about=about))
         return Loader(corpus, cache.ViewsTable(tuple(tables)))
+
+    def records_at_once(self, lengths: NDArray[np.int64]) -> int | None:
+        """How many records of these lengths a step passes at a time, so that a full batch of any
+        size fits into memory; None: all."""
+        names = [
+            0 if each is None else each.shape[1] for each in (self.tag_names, self.intent_names)
+        ]
+        return cache.records_at_once(
+            lengths,
+            token=self.num_views * (self.fixed.token_width + names[0]),
+            record=self.num_views * (self.fixed.record_width + names[1]),
+        )
 
     def _table(
         self,

@@ -56,10 +56,9 @@ def engine_setup(
         iterate_average=training.iterate_average,
         gradient_clip_norm=training.gradient_clip_norm,
         optimizer=training.optimizer,
-        physical_batch_size=training.physical_batch_size,
         precision=training.precision,
         secure_noise=config.privacy.secure_noise,
-        **others,
+        **{"physical_batch_size": training.physical_batch_size, **others},
     )
 
 

@@ -178,10 +178,13 @@ def assemble(
     if torch.cuda.is_available():
         model.to("cuda")
     train_ids = trainable_ids(corpus, split.train)
+    physical = config.training.physical_batch_size
     if mechanism.sampling == "full":
         # Norms are computed by length; in this order no step needs to move rows.
         lengths = corpus.offsets[train_ids + 1] - corpus.offsets[train_ids]
         train_ids = train_ids[np.argsort(-lengths, kind="stable")]
+        at_once = getattr(model, "records_at_once", None)
+        physical = at_once(lengths) if physical is None and at_once is not None else physical
     by_group = mechanism.unit == "group"
     public = config.privacy.group_scale == "public"
     key = attempt_key(config, comm)
@@ -199,6 +202,7 @@ def assemble(
             key=key,
             trial_id=config.id,
             public_batch=public_batch(model, corpus.schema) if public else None,
+            physical_batch_size=physical,
         ),
     )
     in_part = getattr(config.model, "trained", "all") != "all"
