@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
+from trainables.accountants import pld
 from trainables.accountants._choose import best, bounding
 from trainables.accountants._composition import epsilon_sweep
 from trainables.accountants._release import Release, release
@@ -195,16 +196,19 @@ def _calibrated(
     """The noise multiplier for a release given at noise multiplier 1."""
     if accountant is None:
 
-        def bound(z: float) -> float:
-            """An upper bound, a little above the exact figure, in some hundredths of a second."""
-            return best(unit.scaled(z), delta=delta, effort="plan")[0]
+        def nearly(z: float) -> float:
+            """Close to the exact figure and mostly above it, in some hundredths of a second."""
+            what = unit.scaled(z)
+            if pld.is_long(what) and not pld.is_dear(what, delta=delta):
+                return pld.limit(what, delta=delta)
+            return best(what, delta=delta, effort="plan")[0]
 
         def figure(z: float) -> float:
             """The exact figure, in tenths of a second."""
             return best(unit.scaled(z), delta=delta, effort="running")[0]
 
-        guess = smallest_noise_multiplier(bound, target_epsilon=target_epsilon, precision=1e-4)
-        lower, upper = bound(guess / 1.01), bound(guess)
+        guess = smallest_noise_multiplier(nearly, target_epsilon=target_epsilon, precision=1e-4)
+        lower, upper = nearly(guess / 1.01), nearly(guess)
         slope = -1.0
         if upper > 0 and math.isfinite(lower):  # 0: delta alone covers all that is left
             slope = math.log(upper / lower) / math.log(1.01)

@@ -83,13 +83,15 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
     if what.sampling == "shuffle" or full or not what.is_finite or not what.phases:
         name = "gaussian" if full else _USUAL[what.sampling]
         return gaussian.of_release(what, delta=delta), name, True
-    if what.sampling == "poisson" and not pld.is_dear(what, delta=delta):
-        few = len(what.phases) <= pld.FEW_PHASES
-        if effort != "plan":
-            points = pld.MEDIUM if few and effort == "running" else pld.points_for(what)
-            return pld.of_release(what, delta=delta, points=points), "pld", what is exactly
-        if few:
-            return pld.of_release(what, delta=delta, points=pld.COARSE), "pld", False
+    points = _points(what, effort)
+    if what.sampling == "poisson" and points is not None and not pld.is_dear(what, delta=delta):
+        figure = pld.of_release(what, delta=delta, points=points)
+        planned = _renyi.FEW_ORDERS, _on_noise_grid(what)
+        orders, shared = (_renyi.ORDERS, what) if effort == "exact" else planned
+        rdp = _renyi.of_release(shared, delta=delta, orders=orders)
+        if rdp < figure:  # of a million steps, where delta is as small as the rounding
+            return rdp, "rdp", False
+        return figure, "pld", effort != "plan" and what is exactly
     if what.sampling == "poisson":
         orders, shared = _renyi.FEW_ORDERS, _on_noise_grid(what)
     elif effort == "exact":
@@ -103,6 +105,14 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
     }
     name = min(bounds, key=lambda each: bounds[each])
     return bounds[name], name, False
+
+
+def _points(what: Release, effort: Effort) -> int | None:
+    """The points of a grid; None where planning does without a distribution."""
+    few = len(what.phases) <= pld.FEW_PHASES
+    if effort == "plan":
+        return pld.COARSE if few and not pld.is_long(what) else None
+    return pld.MEDIUM if few and effort == "running" else pld.points_for(what)
 
 
 def bounding(accountant: str) -> ModuleType:

@@ -13,7 +13,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
-from trainables.accountants._gauss import participation_epsilon, terms_of
+from trainables.accountants._gauss import gaussian_epsilon, participation_epsilon, terms_of
 from trainables.accountants._release import Release, release
 from trainables.errors import CannotAnalyze
 from trainables.privacy.claim import PROFILE_EPSILONS
@@ -30,6 +30,11 @@ FEW_PHASES = 3  # as many distributions as are composed on the finest grid
 _FINEST = 1e-8
 _DEEP = 100  # phases that are composed by one function in another
 _STEP_SHARE = 6  # a single step is divided into this many times fewer points, at most
+_MOST_STEP_POINTS = 50_000  # up to the largest loss of one step, where steps are many
+_ROUNDING = 1e-15  # of delta for each step: twice the mass that a Fourier transform of 10^6 loses
+_MANY, _FEW = 4_096, 64  # steps; so many are composed by way of so few
+_SPARSE = 1_000  # points of a step
+_LONG = 100_000  # steps, whose distribution takes tenths of a second
 DEAR_EPSILON = 1e4  # above it the grid is no better than the bound that it would refine
 
 
@@ -69,10 +74,12 @@ def of_release(
             f"pld: expected an epsilon of at most {DEAR_EPSILON:g}, got noise so small that only"
             " the bounds of the accountants gaussian and rdp exist"
         )
-    interval = _interval(what, delta, points)
+    interval, left = _interval(what, delta, points), delta - _rounding(what)
+    if left <= 0:
+        return math.inf
     return least_finite(
         lambda quieter: distribution(what.quieter(quieter), interval, replace_one),
-        delta=delta,
+        delta=left,
     )
 
 
@@ -86,7 +93,7 @@ def profile(what: Release, *, delta: float) -> list[tuple[float, float]]:
     with np.errstate(over="ignore"):
         deltas = whole.get_delta_for_epsilon(PROFILE_EPSILONS)
     return [
-        (epsilon, min(1.0, float(found)))
+        (epsilon, min(1.0, float(found) + _rounding(what)))
         for epsilon, found in zip(PROFILE_EPSILONS, deltas, strict=True)
         if math.isfinite(found)
     ]
@@ -100,6 +107,17 @@ def points_for(what: Release) -> int:
 def is_dear(what: Release, *, delta: float) -> bool:
     """Whether the noise is too small for a grid (epsilon above 10^4)."""
     return _bound(what, delta) > DEAR_EPSILON
+
+
+def is_long(what: Release) -> bool:
+    """Whether there are so many steps that a distribution takes tenths of a second."""
+    return what.sampling == "poisson" and sum(count for _, count in what.phases) > _LONG
+
+
+def limit(what: Release, *, delta: float) -> float:
+    """Epsilon of the Gaussian mechanism that a long composition tends to: close, but no bound."""
+    steps = sum(count for _, count in what.everything)
+    return gaussian_epsilon(math.sqrt(steps) * _typical_loss(what), delta)
 
 
 def least_finite(distribution_of: Callable[[float], Any], *, delta: float) -> float:
@@ -145,8 +163,20 @@ def composed(
         composed(before[:some], q, interval, replace_one)
     last = _step(sigma, q, interval, replace_one)
     if count > 1:
-        last = last.self_compose(count)
+        sparse = _largest_loss_of(sigma, q) < _SPARSE * interval
+        last = _self_composed(last, count) if sparse else last.self_compose(count)
     return composed(before, q, interval, replace_one).compose(last) if before else last
+
+
+def _self_composed(step: Any, count: int) -> Any:
+    """`count` times the same step of few points. For many steps the library would first raise the
+    number of points to that power, a number of millions of digits.
+    """
+    if count <= _MANY:
+        return step.self_compose(count)
+    some = step.self_compose(_FEW, tail_mass_truncation=1e-18)
+    whole, rest = some.self_compose(count // _FEW), count % _FEW
+    return whole.compose(step.self_compose(rest)) if rest else whole
 
 
 @lru_cache(maxsize=32)
@@ -161,20 +191,51 @@ def _step(sigma: float, q: float, interval: float, replace_one: bool) -> Any:
 
 
 def _interval(what: Release, delta: float, points: int) -> float:
-    return interval_for(max(_bound(what, delta), _STEP_SHARE * _largest_loss(what)), points)
+    """The grid step. Of many steps that are rare each loss is small beside the whole: a grid that
+    is coarse beside one of them rounds up more than they lose.
+    """
+    largest = _largest_loss(what)
+    width = max(_bound(what, delta), _STEP_SHARE * largest)
+    share = (COARSE / points) ** 0.25  # the finest grid is within a percent
+    needed = max(share * _typical_loss(what), largest / _MOST_STEP_POINTS)
+    return interval_for(min(width, points * needed), points)
+
+
+def _typical_loss(what: Release) -> float:
+    """The root of the mean square of a step's privacy loss, about (its Rényi divergence of order 2
+    is log(1 + q^2 (e^(1 / sigma^2) - 1))).
+    """
+    found = [
+        (count, 2 * math.log(rate) + 1 / sigma**2)
+        if sigma < 0.05  # beyond the range of exp
+        else (count, math.log1p(rate * rate * math.expm1(1 / sigma**2)))
+        for phases, rate in ((what.phases, what.sample_rate), (what.unsampled, 1.0))
+        for sigma, count in phases
+    ]
+    total = sum(count for count, _ in found)
+    return math.sqrt(max(0.0, sum(count * square for count, square in found) / total))
+
+
+def _rounding(what: Release) -> float:
+    """What the sums of the library may lose of delta."""
+    return _ROUNDING * sum(count for _, count in what.everything)
 
 
 def _largest_loss(what: Release) -> float:
     """The privacy loss of one step that is exceeded with probability about e^-50: the width of
     the grid where steps are few.
     """
-    losses = [0.0]
-    for phases, rate in ((what.phases, what.sample_rate), (what.unsampled, 1.0)):
-        for sigma, _ in phases[-1:]:
-            loss = (0.5 / sigma + 10) / sigma
-            # Beyond the range of exp the sample rate is a small correction.
-            losses.append(loss if loss > 500 else math.log1p(rate * math.expm1(loss)))
-    return max(losses)
+    parts = ((what.phases, what.sample_rate), (what.unsampled, 1.0))
+    return max(
+        (_largest_loss_of(sigma, rate) for phases, rate in parts for sigma, _ in phases[-1:]),
+        default=0.0,
+    )
+
+
+def _largest_loss_of(sigma: float, rate: float) -> float:
+    loss = (0.5 / sigma + 10) / sigma
+    # Beyond the range of exp the sample rate is a small correction.
+    return loss if loss > 500 else math.log1p(rate * math.expm1(loss))
 
 
 @lru_cache(maxsize=1_024)
