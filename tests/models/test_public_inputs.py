@@ -1,0 +1,95 @@
+"""No private record touches what counts as public: canaries in a corpus change nothing of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.encoders import family_folders
+from trainables.config import data_config, model_part
+from trainables.data.corpus import open_corpus
+from trainables.models._features import Features
+from trainables.models.features import build
+
+_PLACES = ("boston", "denver", "oslo", "paris")
+_CANARY = "xylomantic " * 40  # a word of no public corpus, and the longest record
+
+
+def corpus_in(folder: Path, *, canaries: int) -> Any:
+    """Flights between places, and after them records of the canary."""
+    folder.mkdir()
+    rows = [
+        {
+            "tokens": ["fly", "from", one, "to", other],
+            "tags": ["O", "O", "B-from", "O", "B-to"],
+            "intent": "flight",
+        }
+        for one in _PLACES
+        for other in _PLACES
+    ]
+    words = _CANARY.split()
+    odd = [f"{words[0]}{k}" for k in range(canaries)]
+    rows += [
+        {"tokens": [*words, each], "tags": ["B-to"] * len(words) + ["O"], "intent": "fare"}
+        for each in odd
+    ]
+    (folder / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    schema = folder / "schema.json"
+    schema.write_text(json.dumps({"intents": ["fare", "flight"], "slots": ["from", "to"]}))
+    config = data_config(
+        name="json_lines",
+        path=str(folder / "pool.jsonl"),
+        schema_file=str(schema),
+        num_records=8,
+    )
+    return open_corpus(config, data_dir=folder, cache_dir=folder)
+
+
+def public_parts(model: Features) -> dict[str, torch.Tensor]:
+    """Encoder, whitening with its mean and principal components, names, initial weights."""
+    encoder = model.fixed.encoder
+    found = dict(getattr(encoder, "model", encoder).state_dict())
+    for kind, white in zip(("tokens", "records"), model.fixed.own.white, strict=True):
+        assert white is not None
+        for name, value in vars(white).items():
+            found[f"{kind} {name}"] = torch.as_tensor(value)
+    found |= dict(model.named_parameters())
+    named = {"intent names": model.intent_names, "tag names": model.tag_names}
+    return {**found, **{name: each for name, each in named.items() if each is not None}}
+
+
+@pytest.mark.parametrize("encoder", ["small", "a folder of BERT"])
+def test_canaries_change_no_public_part_and_no_other_record(tmp_path: Path, encoder: str) -> None:
+    fields: dict[str, Any] = {"encoder": encoder, "components": 8}
+    if encoder != "small":
+        family_folders.write(tmp_path / "bert", "bert")
+        fields |= {"encoder": str(tmp_path / "bert"), "prior": "none"}
+    parts, rows = [], []
+    for canaries in (0, 3):
+        corpus = corpus_in(tmp_path / f"{canaries} canaries", canaries=canaries)
+        made = build(model_part(name="features", **fields), schema=corpus.schema, seed=0)
+        # Moments that an encoder lacks are computed here, beside the rows of the corpus.
+        loader = made.loader(corpus, cache_dir=tmp_path / f"{canaries} canaries")
+        plain = np.array([k for k in range(corpus.num_records) if "fly" in words(corpus, k)])
+        texts = [" ".join(words(corpus, k)) for k in plain]
+        order = plain[np.argsort(texts)]
+        assert len(order) == len(_PLACES) ** 2
+        parts.append(public_parts(made))
+        rows.append(loader.batch(order).inputs)
+    assert parts[0].keys() == parts[1].keys()
+    assert len(parts[0]) > 8
+    for name, value in parts[0].items():
+        assert torch.equal(value, parts[1][name]), name
+    for name, value in rows[0].items():
+        # Rows are float16; a batch of other records may round the last bit otherwise.
+        torch.testing.assert_close(value, rows[1][name], rtol=2e-3, atol=1e-3)
+
+
+def words(corpus: Any, record: int) -> tuple[str, ...]:
+    (found,) = corpus.token_sequences(np.array([record]))
+    return tuple(found)
