@@ -40,7 +40,7 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
     if place.resolve() in chain:
         raise InvalidInput(f"expected a space that does not extend itself, got extends={parent}")
     found = document_in(place, extending=chain)
-    return {**found, **document, "base": _merged(found.get("base", {}), document.get("base", {}))}
+    return {**found, **document, "base": _merge(found.get("base", {}), document.get("base", {}))}
 
 
 def _place_of(parent: str, folder: Path) -> Path:
@@ -54,8 +54,8 @@ def _place_of(parent: str, folder: Path) -> Path:
         raise InvalidInput(f"extends: {problem}") from None
 
 
-def _merged(base: Any, own: Any) -> Any:
+def _merge(base: Any, own: Any) -> Any:
     """Own fields in the place of those of `base`; mappings are merged."""
     if not isinstance(base, dict) or not isinstance(own, dict):
         return own
-    return {**base, **{name: _merged(base.get(name), value) for name, value in own.items()}}
+    return {**base, **{name: _merge(base.get(name), value) for name, value in own.items()}}

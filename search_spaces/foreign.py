@@ -39,12 +39,12 @@ def refuse_foreign(
     _refuse(shared, [entry_of(section, space.base), *every], section=section)
     _refuse(_below(section, space.override), every, section=section)
     for whole in _whole(section, space.override, space.axes):
-        _refuse(whole, _named(section, whole, every), section=section)
+        _refuse(whole, _entries_of(section, whole, every), section=section)
     for variant in variants:
         own = list(_below(section, [*variant.fixed, *variant.axes]))
         _refuse(own, used[variant.name], section=section)
         for whole in _whole(section, variant.fixed, variant.axes):
-            _refuse(whole, _named(section, whole, used[variant.name]), section=section)
+            _refuse(whole, _entries_of(section, whole, used[variant.name]), section=section)
 
 
 def own_fields(fields: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
@@ -86,7 +86,7 @@ def _refuse(names: Iterable[str], entries: list[Any], *, section: str) -> None:
             )
 
 
-def _named(section: str, whole: dict[str, Any], others: list[Any]) -> list[Any]:
+def _entries_of(section: str, whole: dict[str, Any], others: list[Any]) -> list[Any]:
     """The entries of a section that is set as a whole; `others` where it names none."""
     return [entry_of(section, {section: whole})] if _names_itself(section) else others
 

@@ -48,7 +48,7 @@ class Range(Part):
     num: int | None = Field(default=None, ge=2, le=MAX_LISTED)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Range:
+    def _require_order(self) -> Range:
         if not self.low < self.high:
             raise ValueError(f"expected low < high, got low={self.low} high={self.high}")
         if self.log and self.low <= 0:
@@ -183,7 +183,7 @@ class Budget(Part):
 
     @field_validator("accountant")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _require_accountant(cls, name: str) -> str:
         allowed = ("sound", "paper", *catalogue.names("accountants"))
         if name not in allowed:
             raise ValueError(f"expected one of {', '.join(allowed)}, got {name!r}")

@@ -13,7 +13,7 @@ from trainables.frozen import MAX_EPOCHS, MAX_SEED
 STRATEGIES = "search_spaces.strategies"  # the shelf
 
 
-def _registered(name: str) -> str:
+def _require_objective(name: str) -> str:
     if name not in figures.objectives():
         raise ValueError(f"expected one of {', '.join(figures.objectives())}, got {name!r}")
     return name
@@ -26,7 +26,7 @@ def _known_strategy(name: str) -> str:
     return name
 
 
-Objective = Annotated[str, AfterValidator(_registered)]
+Objective = Annotated[str, AfterValidator(_require_objective)]
 Strategy = Annotated[str, AfterValidator(_known_strategy)]
 
 

@@ -267,19 +267,19 @@ def postponed() -> Iterator[Callable[[], bool]]:
         with _installed.postponed() as asked:
             yield asked
         return
-    with _flagged() as event:
+    with _event_of_signals() as event:
         yield event.is_set
 
 
 @contextmanager
 def expected() -> Iterator[threading.Event]:
     """As `Interrupts.expected`; in a library for this block only."""
-    with _flagged() if _installed is None else _installed.expected() as event:
+    with _event_of_signals() if _installed is None else _installed.expected() as event:
         yield event
 
 
 @contextmanager
-def _flagged() -> Iterator[threading.Event]:
+def _event_of_signals() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set instead of their earlier effect. Outside the main
     thread Python allows no signal handlers.
     """

@@ -43,13 +43,13 @@ def read_counts(folder: Path) -> tuple[NDArray[np.int64], Counts]:
     """
     found = _read_arrays(folder / COUNTS)
     if set(found) == {"records", "counts"}:
-        found = {**found, "counts": _completed(found["counts"])}
+        found = {**found, "counts": _add_columns(found["counts"])}
     if set(found) != {"records", "counts"} or found["counts"].shape[1:] != (len(NAMES),):
         raise _unreadable(folder / COUNTS)
     return found["records"], from_table(found["counts"])
 
 
-def _completed(counts: NDArray[Any]) -> NDArray[Any]:
+def _add_columns(counts: NDArray[Any]) -> NDArray[Any]:
     """Add later columns to the counts of a version in which every record had one intent."""
     missing = len(NAMES) - counts.shape[-1] if counts.ndim == 2 else 0
     if missing not in (3, 4):

@@ -84,11 +84,11 @@ class FigureCache:
 
     def find(self, key: str) -> Any:
         """The plain data kept under a key; None without any."""
-        return self._known.get(key)
+        return self._entries.get(key)
 
     def keep(self, key: str, value: Any) -> None:
         """Add plain data. Nothing is kept in a read-only folder."""
-        self._known[key] = value
+        self._entries[key] = value
         line = json.dumps({"key": key, "value": value}) + "\n"
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class FigureCache:
                 file.write(line.encode())  # in one write, because processes may write concurrently
 
     @cached_property
-    def _known(self) -> dict[str, Any]:
+    def _entries(self) -> dict[str, Any]:
         known: dict[str, Any] = {}
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -176,7 +176,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f": did you mean {near[0]}?" if near else f" (its fields: {', '.join(sorted(known))})"
 
 
-def _intended(problems: Sequence[Any]) -> Any:
+def _intended_problem(problems: Sequence[Any]) -> Any:
     """The first problem; of a field with alternative forms, that of the form that was meant."""
     found = next((each for each in problems if each["type"] == "another_type"), problems[0])
     form = next((k for k, each in enumerate(found["loc"]) if _is_form(each)), None)
@@ -202,7 +202,7 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
 
     `section` names the part of a config that was parsed alone.
     """
-    problem = _intended(error.errors(include_url=False))
+    problem = _intended_problem(error.errors(include_url=False))
     loc = [each for each in problem["loc"] if not _is_form(each)]
     place = [section] * bool(section) + [one_line(str(each), characters=80) for each in loc]
     if problem["type"] == "foreign_field":

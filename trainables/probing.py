@@ -100,10 +100,10 @@ def _median_step(stage: Stage) -> float:
         times.append(_seconds(lambda: stage.take(number)))  # noqa: B023  called at once
         if sum(times) > _PATIENCE:
             break
-    return _settled(times)
+    return _steady_median(times)
 
 
-def _settled(times: Sequence[float]) -> float:
+def _steady_median(times: Sequence[float]) -> float:
     """The median without the warm-up steps, where more were measured."""
     return statistics.median(times[_WARM_UP:] or times[-1:] or [0.0])
 

@@ -80,7 +80,7 @@ class NoiseDecay(Frozen):
     )
 
     @model_validator(mode="after")
-    def _known(self) -> NoiseDecay:
+    def _none_has_no_tau(self) -> NoiseDecay:
         if self.kind == "none" and self.tau != 0:
             raise ValueError(f"expected tau=0 with kind=none, got tau={self.tau}")
         return self

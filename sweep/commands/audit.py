@@ -61,17 +61,17 @@ def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, T
         points = space.read(path, overrides=changes)
         if points.variants or points.axes:
             raise InvalidInput(f"expected one trial's config, got a space with axes in {path}")
-        return [(points.name, parse(_changed(points.base, points.override)))]
+        return [(points.name, parse(_with_changes(points.base, points.override)))]
     found = []
     for engine in catalogue.names("engines", kind="private"):
         for own in catalogue.entry("engines", engine).AUDITED:
             privacy = [str(own[path]) for path in own if path.startswith("privacy.")]
-            fields = _changed({"engine": engine}, own)
-            found.append((", ".join((engine, *privacy)), parse(_changed(fields, changes))))
+            fields = _with_changes({"engine": engine}, own)
+            found.append((", ".join((engine, *privacy)), parse(_with_changes(fields, changes))))
     return found
 
 
-def _changed(fields: dict[str, Any], changes: dict[str, object]) -> dict[str, Any]:
+def _with_changes(fields: dict[str, Any], changes: dict[str, object]) -> dict[str, Any]:
     from search_spaces.space import set_path
 
     for path, value in changes.items():

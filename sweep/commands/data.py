@@ -84,7 +84,7 @@ def describe(
             print_json("data describe", facts)
             return
         for key, value in facts.items():
-            shown = "; ".join(value) if isinstance(value, list) else _shown(value)
+            shown = "; ".join(value) if isinstance(value, list) else _format(value)
             say(f"{key:20} {shown}")
         return
     from sweep.planning.own_data.findings import figures, warnings
@@ -99,7 +99,7 @@ def describe(
         return
     _print_labels(found)
     for key, value in figures(found).items():
-        say(f"{key:20} {_shown(value)}")
+        say(f"{key:20} {_format(value)}")
     for sentence in warnings(found):
         say(sentence, style="yellow")
 
@@ -261,7 +261,7 @@ def _plain(of: dict[str, Any]) -> dict[str, dict[str, int]]:
     return {label: dict(counts) for label, counts in of.items()}
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {count}" for key, count in value.items())
     if value is None:

@@ -31,7 +31,7 @@ def plan(
 
     Raises: InvalidInput for a space that is wrong.
     """
-    return Planned(_prepared(space, name, overrides, settings or from_environment()))
+    return Planned(_prepare(space, name, overrides, settings or from_environment()))
 
 
 def run(
@@ -55,7 +55,7 @@ def run(
     from sweep.runtime.live import num_expected, watching
 
     chosen = settings or from_environment()
-    prepared = _prepared(space, name, overrides, chosen)
+    prepared = _prepare(space, name, overrides, chosen)
     say = _say(quiet=quiet)
     for note in prepared.notes:
         say(note)
@@ -69,7 +69,7 @@ def run(
             budget_total=budget_total,
             watch=watch,
         )
-    return _ended(done, chosen, say)
+    return _report_end(done, chosen, say)
 
 
 def resume(
@@ -99,7 +99,7 @@ def resume(
     expected = num_expected(folder.space(), folder.plan())
     with watching(folder.name, _screen(), quiet=quiet, num_expected=expected) as watch:
         done = runner.resume(folder, chosen, take_up=take_up, address=address, watch=watch, say=say)
-    return _ended(done, chosen, say)
+    return _report_end(done, chosen, say)
 
 
 def compare(
@@ -135,7 +135,7 @@ def load(name: str, *, settings: Settings | None = None) -> Sweep:
     return Sweep(store.open_sweep(chosen.home, name), settings=chosen)
 
 
-def _prepared(
+def _prepare(
     space: str | Path | dict[str, Any],
     name: str | None,
     overrides: dict[str, Any] | None,
@@ -164,7 +164,7 @@ def _say(*, quiet: bool) -> Callable[[str], None]:
     return say
 
 
-def _ended(done: Run, settings: Settings, say: Callable[[str], None]) -> Sweep:
+def _report_end(done: Run, settings: Settings, say: Callable[[str], None]) -> Sweep:
     """The sweep, and what a person must know of how it ended."""
     from sweep.results.tables.leakage import violations
 

@@ -73,11 +73,11 @@ def _require_model(config: TrialConfig, settings: Settings) -> None:
     if hasattr(entry, "require_usable"):
         entry.require_usable(config.model, config.data)
     if hasattr(entry, "require_built"):
-        _built(config.model.model_dump_json(), config.data, settings)
+        _require_built(config.model.model_dump_json(), config.data, settings)
 
 
 @lru_cache(maxsize=256)
-def _built(model: str, data: DataConfig, settings: Settings) -> None:
+def _require_built(model: str, data: DataConfig, settings: Settings) -> None:
     fields = json.loads(model)
     entry = catalogue.entry("models", fields["name"])
     entry.require_built(model_part(**fields), open_data(data, settings).schema)

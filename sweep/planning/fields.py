@@ -125,7 +125,7 @@ def _rows(path: str, info: FieldInfo) -> Iterator[FieldRow]:
             path=path,
             type=" | ".join(dict.fromkeys(_type(part) for part in plain)) or "text",
             default=_default(info),
-            allowed=_allowed(info, plain),
+            allowed=_constraints_of(info, plain),
             description=" ".join((info.description or "").split()),
         )
     for part in parts:
@@ -170,7 +170,7 @@ def _default(info: FieldInfo) -> str:
     return "-" if value is None or value == () else str(value)
 
 
-def _allowed(info: FieldInfo, options: list[Any]) -> str:
+def _constraints_of(info: FieldInfo, options: list[Any]) -> str:
     said = [
         f"{sign} {getattr(each, name)}"
         for each in info.metadata

@@ -78,21 +78,21 @@ def plan_point(
 
     A point that a constraint refuses is accounted for only with `every_limit`.
     """
-    config, trial = point.config, _unpriced(point)
+    config, trial = point.config, _without_figures(point)
     if config is None:
         return replace(trial, reason=point.reason, refused_by="config")
     broken: list[tuple[RefusedBy, str]] = [("constraint", reason) for reason in point.broken]
     if broken and not every_limit:
-        return _refused(trial, broken)
+        return _with_refusals(trial, broken)
     try:
         accounted = account(config, accountant=None, careful=False)
         if _near_limit(space, point, accounted=accounted):
             accounted = account(config, accountant=None, careful=True)
-        budgeted = _budgeted(space, config, accounted=accounted, account=account)
+        budgeted = _budget_epsilon(space, config, accounted=accounted, account=account)
     except InvalidData:
         raise  # a damaged file is not the fault of a point
     except InvalidInput as problem:
-        return _refused(trial, [*broken, ("mechanism", str(problem))])
+        return _with_refusals(trial, [*broken, ("mechanism", str(problem))])
     summary = accounted.summary
     trial = replace(
         trial,
@@ -111,10 +111,10 @@ def plan_point(
     over = _over_epsilon(space, trial)
     if over is not None:
         broken.append(("budget", over))
-    return _refused(trial, broken)
+    return _with_refusals(trial, broken)
 
 
-def _unpriced(point: Point) -> PlannedTrial:
+def _without_figures(point: Point) -> PlannedTrial:
     """A point as a trial, without the figures that accounting gives."""
     config = point.config
     fields = config.model_dump(mode="json") if config is not None else point.fields
@@ -134,7 +134,7 @@ def _unpriced(point: Point) -> PlannedTrial:
     )
 
 
-def _refused(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]]) -> PlannedTrial:
+def _with_refusals(trial: PlannedTrial, broken: Sequence[tuple[RefusedBy, str]]) -> PlannedTrial:
     """The trial, refused by the first limit that it breaks, where it breaks one."""
     if not broken:
         return trial
@@ -150,7 +150,7 @@ def _near_limit(space: SearchSpace, point: Point, *, accounted: Accounted) -> bo
     return limit < summary.epsilon < 1.5 * limit
 
 
-def _budgeted(
+def _budget_epsilon(
     space: SearchSpace, config: TrialConfig, *, accounted: Accounted, account: Account
 ) -> float | None:
     """The figure compared with the budget; None where it is the paper's and undefined."""

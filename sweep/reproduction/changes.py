@@ -42,12 +42,12 @@ def changed(
     _refuse_other_options(assignments or {})
     if smoke:
         seeds, points = seeds or table.smoke.seeds, points or table.smoke.points
-        table = _shortened(table)
+        table = _short_version(table)
     table = _with_fields(table, assignments or {})
     return _with_counts(table, seeds=seeds, points=points, epochs=epochs)
 
 
-def _shortened(table: Table) -> Table:
+def _short_version(table: Table) -> Table:
     """The table of the short version."""
     short = table.smoke
     coarse = {"epochs": short.coarse_epochs, "search": {**table.coarse.search, **short.search}}

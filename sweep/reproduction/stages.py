@@ -52,7 +52,10 @@ def coarse(table: Table, pair: Pair, decay: str) -> Stage:
     method = next(name for name, each in table.methods.items() if each.decay == decay)
     base = _fields(table, pair, epochs=table.coarse.epochs, fixed=table.coarse.fixed)
     variants = [
-        {"name": point.name, "set": {**_fixed(table, table.methods[method]), **_at(decay, point)}}
+        {
+            "name": point.name,
+            "set": {**_settings_of(table, table.methods[method]), **_at(decay, point)},
+        }
         for point in wanted
     ]
     return Stage(
@@ -98,7 +101,7 @@ def _of_methods(
     methods = {name: table.methods[name] for name in names}
     variants, points = [], {}
     for method in methods.values():
-        fixed = _fixed(table, method)
+        fixed = _settings_of(table, method)
         if method.decay is not None:
             point = best[method.decay]
             points[method.label] = point
@@ -135,7 +138,7 @@ def _fields(
     return _with(fields, fixed or {})
 
 
-def _fixed(table: Table, method: Method) -> dict[str, Any]:
+def _settings_of(table: Table, method: Method) -> dict[str, Any]:
     """What a method sets: its own fields, or the sections of a trial of a shipped space, with the
     table's `privacy` where it is a private one.
     """
@@ -174,12 +177,12 @@ def _at(decay: str, point: Point) -> dict[str, Any]:
     found: dict[str, Any] = {
         _CLIP_NORM: point.c,
         _NOISE: point.z0,
-        **_decayed(decay),
+        **_decay_fields(decay),
     }
     return found | ({"privacy.noise_decay.tau": point.tau} if point.tau else {})
 
 
-def _decayed(decay: str | None) -> dict[str, Any]:
+def _decay_fields(decay: str | None) -> dict[str, Any]:
     return {} if decay is None else {"privacy.noise_decay.kind": decay}
 
 

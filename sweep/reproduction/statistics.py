@@ -43,7 +43,7 @@ def mean(estimates: Sequence[Estimate]) -> Estimate | None:
     seeds = 0.0
     if len(values) > 1:
         seeds = half_width([(statistics.variance(values) / len(values), len(values) - 1)])
-    return _widened(statistics.fmean(values), estimates, seeds)
+    return _widen(statistics.fmean(values), estimates, seeds)
 
 
 def relative_change(
@@ -59,7 +59,7 @@ def relative_change(
     if not mine or not theirs or not paired or statistics.fmean(theirs) == 0:
         return None
     ratio = statistics.fmean(mine) / statistics.fmean(theirs)
-    return _widened(100 * (ratio - 1), paired, 100 * _half_width_of_ratio(mine, theirs))
+    return _widen(100 * (ratio - 1), paired, 100 * _half_width_of_ratio(mine, theirs))
 
 
 def _half_width_of_ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
@@ -76,7 +76,7 @@ def _half_width_of_ratio(mine: Sequence[float], theirs: Sequence[float]) -> floa
     return half_width(parts)
 
 
-def _widened(value: float, of_records: Sequence[Estimate], seeds: float) -> Estimate:
+def _widen(value: float, of_records: Sequence[Estimate], seeds: float) -> Estimate:
     """`value` with the mean half-widths of `of_records` and `seeds` in quadrature.
 
     The mean, not a smaller one: every seed is tested on the same records.

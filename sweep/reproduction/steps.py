@@ -28,7 +28,7 @@ def steps(table: Table, pairs: Sequence[Pair], *, leakage: bool) -> list[Step]:
     """
     found: list[Step] = []
     for pair in pairs:
-        searched = _searched(table, pair)
+        searched = _coarse_pair(table, pair)
         found += [
             Step(pair=searched, part=stages.COARSE, decay=decay) for decay in _decays(table, pair)
         ]
@@ -56,7 +56,7 @@ def best_points(table: Table, pair: Pair, home: Path) -> dict[str, Point]:
     """Of each decay whose coarse pass has ended: the point with the least validation SER."""
     found = {}
     for decay in _decays(table, pair):
-        stage = stages.coarse(table, _searched(table, pair), decay)
+        stage = stages.coarse(table, _coarse_pair(table, pair), decay)
         records = collect.records_of(home, stage)
         record = collect.best(records)
         if record is not None and collect.has_ended(stage, records):
@@ -110,7 +110,7 @@ def rows(table: Table, pairs: Sequence[Pair], home: Path, *, leakage: bool = Tru
     return found
 
 
-def _searched(table: Table, pair: Pair) -> Pair:
+def _coarse_pair(table: Table, pair: Pair) -> Pair:
     """The pair whose coarse passes choose the points of `pair`."""
     source = table.corpora[pair.corpus].points_of
     return pair if source is None else Pair(corpus=source, model=pair.model)

@@ -104,7 +104,7 @@ def compare(first: Side, second: Side) -> Comparison:
         name for name in compared_figures() if any(select.value(r, name) is not None for r in sides)
     ]
     same = first.folder.path == second.folder.path
-    differences = [] if same else _matched(first.records, second.records)
+    differences = [] if same else _differences(first.records, second.records)
     return Comparison(
         first=first,
         second=second,
@@ -153,7 +153,7 @@ def paired(
     return (change[0], change[1], change[2]) if all(map(math.isfinite, change)) else None
 
 
-def _matched(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> list[float]:
+def _differences(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> list[float]:
     """SER of the same configuration in both sweeps, B - A, each the mean over its seeds."""
     theirs = {g.key: g for g in select.groups(first)}
     found = []

@@ -54,7 +54,7 @@ class Gap:
         if self.best is None:
             least = "" if self.least is None else f"; the smallest epsilon is {_of(self.least)}"
             return f"no finished trial has epsilon ≤ {limit}{least}"
-        text = f"best with epsilon ≤ {limit}: {self._named(self.best)}"
+        text = f"best with epsilon ≤ {limit}: {self._label(self.best)}"
         if self.baseline is None:
             return f"{text}; no finished baseline to compare it with"
         spread = self.baseline.spread(self.figure)
@@ -85,7 +85,7 @@ class Gap:
         mine, theirs = self.best.plan, self.baseline.records[0].plan
         return mine.fields.get("model") == theirs.fields.get("model")
 
-    def _named(self, record: TrialRecord) -> str:
+    def _label(self, record: TrialRecord) -> str:
         good = formats.figure(self.figure, select.value(record, self.figure))
         epsilon = formats.epsilon(select.value(record, "epsilon"))
         plan = record.plan
@@ -110,7 +110,7 @@ class Gap:
                 "not a larger epsilon: no trial of this sweep makes fewer errors with one, so look"
                 " at C, the learning rate and the epochs first"
             ]
-        return [f"a larger epsilon: {self._named(self.larger)}"]
+        return [f"a larger epsilon: {self._label(self.larger)}"]
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:

@@ -91,7 +91,7 @@ def _trial(
     privacy = plan.config.privacy if noisy else None
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
-        | _known(row["metrics"], public=public)
+        | _finite_figures(row["metrics"], public=public)
         | noise_at(plan, int(row["epochs_done"]))
         for row in folder.epochs(plan.id)
     ]
@@ -131,7 +131,7 @@ def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
     return found
 
 
-def _known(metrics: Mapping[str, Any], *, public: bool) -> dict[str, float]:
+def _finite_figures(metrics: Mapping[str, Any], *, public: bool) -> dict[str, float]:
     named = {name: number(value) for name, value in metrics.items()}
     return {
         name: value

@@ -40,7 +40,7 @@ def release_best(
         epsilon_budget=epsilon,
         accountant="selection",
     )
-    place = _copied(vault.draws.trial_folder(best.plan.id), folder, trial)
+    place = _copy(vault.draws.trial_folder(best.plan.id), folder, trial)
     result = read_json(place / "result.json")
     metrics = {**result["metrics"], "epsilon": epsilon, "epsilon_replace_one": None}
     write_json(
@@ -64,7 +64,7 @@ def release_all(folder: SweepFolder, vault: Vault) -> None:
     trials = []
     for drawn in vault.draws.plan().trials:
         trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
-        place = _copied(vault.draws.trial_folder(drawn.id), folder, trial)
+        place = _copy(vault.draws.trial_folder(drawn.id), folder, trial)
         for name in ("result.json", JSON):
             if (place / name).exists():
                 write_json(place / name, {**read_json(place / name), "trial_id": trial.id})
@@ -99,7 +99,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
     )
 
 
-def _copied(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
+def _copy(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
     """Copy a trial's files into the sweep's folder atomically."""
     target = folder.trial_folder(trial.id)
     fresh = target.with_name(f".{trial.id}")

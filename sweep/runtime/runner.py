@@ -61,7 +61,7 @@ def start(
         folder, problem = selection.start(
             prepared,
             settings,
-            begin=partial(_started, settings),
+            begin=partial(_services, settings),
             command=command,
             address=address,
             budget_total=budget_total,
@@ -87,7 +87,7 @@ def start(
         address=address,
         function=function,
     )
-    with _started(settings, executed) as tracker:
+    with _services(settings, executed) as tracker:
         preflight.require_room(prepared.space, packing, prepared.plan.to_run, settings, executed)
         facts = {**about(command), "budget_total": budget_total}
         folder = store.create(settings.home, prepared.space, prepared.plan, about=facts)
@@ -128,7 +128,7 @@ def resume(
         problem = selection.resume(
             folder,
             settings,
-            begin=partial(_started, settings, away=away),
+            begin=partial(_services, settings, away=away),
             track=partial(tracking, settings, away=away),
             address=address,
             function=function,
@@ -147,7 +147,7 @@ def resume(
     )
     # A resumed search starts Ray once it has chosen a trial.
     at_once = bool(waiting) or (address is not None and space.search.is_adaptive)
-    started = _started(settings, executed, away) if at_once else tracking(settings, away=away)
+    started = _services(settings, executed, away) if at_once else tracking(settings, away=away)
     with started as tracker:
         if at_once:
             preflight.require_room(space, packing, waiting, settings, executed)
@@ -167,7 +167,7 @@ def _say_away(say: Callable[[str], None], reason: str) -> None:
     say(f"MLflow does not answer ({reason}): results are kept on disk and delivered when it does.")
 
 
-def _started(
+def _services(
     settings: Settings, executed: RunSettings, away: Callable[[str], None] | None = None
 ) -> AbstractContextManager[Any]:
     """The tracker, and Ray where the trials need it.

@@ -121,7 +121,7 @@ class SearchSource:
             self._plan = replace(self._plan, trials=(*self._plan.trials, *trials))
             if trials[0].runs:
                 return trials
-            observations.append(_refused(suggestion, trials[0], self._space))
+            observations.append(_infeasible(suggestion, trials[0], self._space))
         return []
 
     def _record(self, trial: PlannedTrial) -> TrialRecord:
@@ -240,7 +240,7 @@ def _observation(
     ]
     name, values = place.variant.name, place.values
     if members[0].status is TrialStatus.REFUSED:
-        return _refused(place, members[0].plan, space)
+        return _infeasible(place, members[0].plan, space)
     if any(record.status.is_pending for record in members):
         return Observation(variant=name, values=values, state="running")
     if not known:
@@ -249,7 +249,7 @@ def _observation(
     return Observation(variant=name, values=values, state="done", objectives=mean)
 
 
-def _refused(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
+def _infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> Observation:
     violation, limit = 1.0, space.budget.epsilon
     if trial.refused_by == "budget" and limit is not None and trial.epsilon_budget:
         # The excess over the budget, from which the sampler learns the direction.

@@ -85,7 +85,7 @@ class Ledger:
         with self._log.alone():
             named = replace(entry, dataset=self.name_of(entry.dataset))
             self._read_new()
-            counted = self._counted(named.dataset)
+            counted = self._accounts_of(named.dataset)
             mine = self._accounts.get(named.dataset) or DataSetAccount()
             others = [account for account in counted if account is not mine]
             delta = _smallest_delta(counted, entry.delta)
@@ -172,7 +172,7 @@ class Ledger:
         Raises: InvalidInput where it would exceed `budget_total`.
         """
         self._read_new()
-        counted = self._counted(fingerprint)
+        counted = self._accounts_of(fingerprint)
         at = delta or _smallest_delta(counted)
         before = [what for account in counted for what in account.releases()]
         together = _within([*before, *planned], at, budget_total)
@@ -201,7 +201,7 @@ class Ledger:
         """The accounts of these data sets; an earlier version wrote plain fingerprints."""
         return [a for dataset, a in self._accounts.items() if self.name_of(dataset) in names]
 
-    def _counted(self, fingerprint: str) -> list[DataSetAccount]:
+    def _accounts_of(self, fingerprint: str) -> list[DataSetAccount]:
         """The accounts of a data set and of those that share records with it."""
         return self._about({self.name_of(fingerprint), *self._hashes.shared(fingerprint)})
 

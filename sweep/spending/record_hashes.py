@@ -89,16 +89,16 @@ class RecordHashes:
         try:
             return {self._home_key.name_of(path.name.removesuffix(_SUFFIX)): path for path in paths}
         except InvalidData:
-            raise self._lost(self.folder) from None
+            raise self._key_mismatch(self.folder) from None
 
     def _load(self, path: Path) -> NDArray[np.uint64]:
         content = path.read_bytes()
         tag = self._home_key.tag()
         if content[: len(tag)] != tag or (len(content) - len(tag)) % 8:
-            raise self._lost(path)
+            raise self._key_mismatch(path)
         return np.frombuffer(content[len(tag) :], dtype="<u8").astype(np.uint64)
 
-    def _lost(self, place: Path) -> InvalidData:
+    def _key_mismatch(self, place: Path) -> InvalidData:
         return InvalidData(
             f"expected hashes under the key {self._home_key.file} in {place}:"
             " restore the key or the file from a copy"

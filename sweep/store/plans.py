@@ -169,7 +169,7 @@ def from_dict(document: Any) -> Plan:
             to_choose=int(document.get("to_choose", 0)),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise _damaged() from None
+        raise _damaged_plan() from None
 
 
 def outline(fields: Any) -> list[tuple[str, bool]]:
@@ -180,10 +180,10 @@ def outline(fields: Any) -> list[tuple[str, bool]]:
     try:
         return [(str(row["id"]), row["reason"] is None) for row in fields["trials"]]
     except (KeyError, TypeError):
-        raise _damaged() from None
+        raise _damaged_plan() from None
 
 
-def _damaged() -> InvalidData:
+def _damaged_plan() -> InvalidData:
     return InvalidData(
         "expected a sweep's plan.json as it was written, with name, merged and trials;"
         " got one that is damaged"

@@ -42,18 +42,18 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
 
 def is_starting(home: Path, name: str) -> bool:
     """Whether a process is starting the sweep."""
-    return bool(_held(home, name))
+    return bool(_live_files(home, name))
 
 
 def ask_to_stop(home: Path, name: str) -> bool:
     """Request every process that is starting the sweep to stop; returns whether there was one."""
-    found = _held(home, name)
+    found = _live_files(home, name)
     for claim in found:
         (claim.parent / f"{claim.name}.{_STOP}").touch(mode=0o600)
     return bool(found)
 
 
-def _held(home: Path, name: str) -> list[Path]:
+def _live_files(home: Path, name: str) -> list[Path]:
     """The files of live processes; those of killed ones are removed."""
     held = []
     for claim in sorted(home.glob(f"{FOLDER}/*")):

@@ -111,18 +111,18 @@ class SweepFolder(TrialFiles):
             try:
                 stack.enter_context(locks.alone(self.path / "lock", patience=_PATIENCE_SECONDS))
             except FileNotFoundError:
-                raise self._deleted() from None
+                raise self._deleted_error() from None
             except TimeoutError:
                 raise running_already(self.name) from None
             if [path.name for path in self.path.iterdir()] == ["lock"]:
                 # Deleted while this process waited; it has recreated the folder.
                 shutil.rmtree(self.path)
-                raise self._deleted()
+                raise self._deleted_error()
             self._holds_lock = True
             stack.callback(setattr, self, "_holds_lock", False)
             yield
 
-    def _deleted(self) -> InvalidInput:
+    def _deleted_error(self) -> InvalidInput:
         return InvalidInput(f"no sweep named {self.name}: it was deleted")
 
     @property

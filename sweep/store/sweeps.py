@@ -88,7 +88,7 @@ def _publish(fresh: Path, place: Path) -> None:
         if not place.exists():
             raise
         shutil.rmtree(fresh)
-        raise _taken(place.parent, place.name) from None
+        raise _name_exists(place.parent, place.name) from None
 
 
 def require_free(home: Path, name: str) -> Path:
@@ -98,7 +98,7 @@ def require_free(home: Path, name: str) -> Path:
     """
     place = _place(home, name)
     if place.exists():
-        raise _taken(home, name)
+        raise _name_exists(home, name)
     return place
 
 
@@ -132,7 +132,7 @@ def names(home: Path) -> list[str]:
         return []
     found = [entry for entry in home.iterdir() if (entry / "sweep.json").is_file()]
     found = [entry for entry in found if not entry.name.startswith(".")]
-    return [entry.name for entry in sorted(found, key=lambda entry: _created(entry))]
+    return [entry.name for entry in sorted(found, key=lambda entry: _creation_time(entry))]
 
 
 def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
@@ -146,13 +146,13 @@ def changes(old: SearchSpace, new: SearchSpace) -> list[str]:
     ]
 
 
-def _taken(home: Path, name: str) -> InvalidInput:
+def _name_exists(home: Path, name: str) -> InvalidInput:
     return InvalidInput(
         f"a sweep named {name} exists in {home}: expected another --name, or `sweep resume {name}`"
     )
 
 
-def _created(folder: Path) -> tuple[float, str]:
+def _creation_time(folder: Path) -> tuple[float, str]:
     try:
         return float(read_json(folder / "sweep.json").get("created", 0.0)), folder.name
     except (InvalidData, AttributeError, TypeError, ValueError):

@@ -161,7 +161,7 @@ class TrialFiles:
         """The record of a trial; `running`: whether the sweep has a live process."""
         result = self.result(trial.id)
         if result is not None:
-            return self._finished(trial, result)
+            return self._finished_record(trial, result)
         rows = self.epochs(trial.id)
         status = self.status(trial.id, runs=trial.runs, running=running)
         place = self.trial_folder(trial.id)
@@ -179,7 +179,7 @@ class TrialFiles:
             reason=reason,
         )
 
-    def _finished(self, trial: plans.PlannedTrial, result: dict[str, Any]) -> TrialRecord:
+    def _finished_record(self, trial: plans.PlannedTrial, result: dict[str, Any]) -> TrialRecord:
         """The record of a trial that has a result."""
         panel = self.panel(trial.id)
         seconds = result["seconds"].get("total")

@@ -134,7 +134,7 @@ def _claim(homes: list[Trained]) -> Claim:
 
     Raises: InvalidInput for combined models of private selections, whose prices do not add up.
     """
-    selected = [price for home in homes if (price := _selected(home)) is not None]
+    selected = [price for home in homes if (price := _claim_of_selection(home)) is not None]
     if selected and len(homes) > 1:
         raise InvalidInput("expected --parses beside a trial that was not the best of a selection")
     if selected:
@@ -163,7 +163,7 @@ def _claim(homes: list[Trained]) -> Claim:
     )
 
 
-def _selected(home: Trained) -> Claim | None:
+def _claim_of_selection(home: Trained) -> Claim | None:
     """The selection's claim for its best trial, which the mechanism does not determine."""
     place = home.folder.parent / JSON
     if home.folder.name != "model" or not place.is_file():

@@ -53,7 +53,7 @@ def open_trained(folder: Path) -> Trained:
         if not file.is_file():
             continue
         try:
-            return _opened(place, read_written_json(file))
+            return _open(place, read_written_json(file))
         except (InvalidInput, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"expected a synthesis model of this version in {place}, got another: {_why(error)}"
@@ -64,7 +64,7 @@ def open_trained(folder: Path) -> Trained:
     )
 
 
-def _opened(place: Path, about: dict[str, Any]) -> Trained:
+def _open(place: Path, about: dict[str, Any]) -> Trained:
     fields = about["mechanism"]
     about["model"] = migrated_part("model", about["model"])
     Config.model_validate(about["model"])

@@ -79,7 +79,7 @@ class Follower:
         key = (trial.sweep_id, trial.trial)
         place = self._root / trial.sweep
         note = place / f"{trial.trial}.json"
-        if key not in self._written and trial.is_over and _noted(note) == _note(trial):
+        if key not in self._written and trial.is_over and _read_note(note) == _note(trial):
             return
         if self._written.get(key) == (len(trial.epochs), trial.state):
             return
@@ -94,7 +94,7 @@ def _note(trial: TrialFacts) -> dict[str, object]:
     return {"sweep_id": trial.sweep_id, "epochs": len(trial.epochs), "state": trial.state}
 
 
-def _noted(note: Path) -> object:
+def _read_note(note: Path) -> object:
     try:
         return read_json(note)
     except (OSError, InvalidInput):

@@ -29,7 +29,7 @@ class LateTracker:
         self._settings = settings
         self._tracker: mlflow_store.Tracker | None = None
         try:
-            self._opened()
+            self._open()
         except StoreAway as problem:
             report(str(problem))
 
@@ -42,18 +42,18 @@ class LateTracker:
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> str:
         """As `Tracker.deliver`."""
-        return self._opened().deliver(folder, trial_ids, running=running)
+        return self._open().deliver(folder, trial_ids, running=running)
 
     def delete(self, folder: SweepFolder) -> None:
         """As `Tracker.delete`."""
-        self._opened().delete(folder)
+        self._open().delete(folder)
 
     def close(self) -> None:
         """As `Tracker.close`."""
         if self._tracker is not None:
             self._tracker.close()
 
-    def _opened(self) -> mlflow_store.Tracker:
+    def _open(self) -> mlflow_store.Tracker:
         if self._tracker is None:
             try:
                 self._tracker = mlflow_store.Tracker(self._settings)
@@ -78,18 +78,18 @@ class ComingTracker:
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> object:
         """As `Tracker.deliver`."""
-        return self._opened().deliver(folder, trial_ids, running=running)
+        return self._open().deliver(folder, trial_ids, running=running)
 
     def delete(self, folder: SweepFolder) -> None:
         """As `Tracker.delete`."""
-        self._opened().delete(folder)
+        self._open().delete(folder)
 
     def close(self) -> None:
         """As `Tracker.close`."""
         if self._opening.exception() is None:
             self._opening.result().close()
 
-    def _opened(self) -> Tracker:
+    def _open(self) -> Tracker:
         try:
             return self._opening.result()
         except (InvalidInput, StorageFailed) as problem:

@@ -34,7 +34,7 @@ class Registry:
             self._client.get_registered_model(name)
         except MlflowException as problem:
             if problem.error_code != _ABSENT:
-                raise self._refused(problem) from None
+                raise self._refusal(problem) from None
             self._exists = False
 
     def add(self, exported: Path, *, folder: SweepFolder, record: TrialRecord) -> int:
@@ -66,9 +66,9 @@ class Registry:
             )
         except self._error as problem:
             shutil.rmtree(exported)
-            raise self._refused(problem) from None
+            raise self._refusal(problem) from None
         return int(made.version)
 
-    def _refused(self, problem: Exception) -> InvalidInput:
+    def _refusal(self, problem: Exception) -> InvalidInput:
         reason = str(problem).splitlines()[0][:200]
         return InvalidInput(f"MLflow's registry refused model {self._name!r} ({reason})")

@@ -159,7 +159,7 @@ def _on_noise_grid(what: Release, fineness: int = _NOISE_GRID) -> Release:
     """Noise rounded down by at most 1.1 percent, so that thousands of configs share vectors."""
     if len(what.phases) <= pld.FEW_PHASES or not what.is_finite:
         return what
-    return _rounded(what, fineness)
+    return _round_down(what, fineness)
 
 
 @lru_cache(maxsize=1_024)
@@ -173,12 +173,12 @@ def _within_reach(what: Release) -> Release:
     if what.sampling == "shuffle" or what.sample_rate >= 1:
         return _one_gaussian(what)
     fineness: float = _FINEST_NOISE_GRID
-    while len((found := _rounded(what, fineness)).phases) > _MANY_PHASES:
+    while len((found := _round_down(what, fineness)).phases) > _MANY_PHASES:
         fineness /= 2  # of nested grids, so that one more epoch never costs less
     return found
 
 
-def _rounded(what: Release, fineness: float) -> Release:
+def _round_down(what: Release, fineness: float) -> Release:
     """Noise rounded down to `fineness` steps in a factor of 2."""
     counts: dict[int, int] = {}
     for sigma, count in what.phases:

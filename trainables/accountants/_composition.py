@@ -65,7 +65,7 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     if not 0 < delta < 1:
         raise InvalidInput(f"expected 0 < delta < 1, got delta={delta}")
     given = [what for what in releases if not what.is_nothing]
-    groups = _grouped(given)
+    groups = _merge_equal(given)
     shuffled = any(what.sampling == "shuffle" for what in groups)
     sampled = any(what.sampling != "shuffle" for what in groups)
     units = {what.unit for what in given}
@@ -151,7 +151,7 @@ def _room(order: float, epsilon: float, delta: float) -> float:
     return epsilon - math.log1p(-1 / order) + math.log(delta * order) / (order - 1)
 
 
-def _grouped(releases: Sequence[Release]) -> list[Release]:
+def _merge_equal(releases: Sequence[Release]) -> list[Release]:
     """Releases of equal sampling merged, so that equal phases are composed once."""
     groups: dict[tuple[str, float], list[Release]] = {}
     for what in releases:

@@ -64,7 +64,7 @@ def panel(
                 found, target, delta=delta, sampling=sampling, num_trials=num_trials
             )
             continue
-        result |= _named(name, membership.figures(found[rows], member))
+        result |= _with_names(name, membership.figures(found[rows], member))
     best = strongest(result)
     if best is not None:
         oriented = -every[best.attack] if best.inverted else every[best.attack]
@@ -221,5 +221,5 @@ def _uses_others(attack: str) -> bool:
     return "references" in catalogue.entry("attacks", attack).NEEDS
 
 
-def _named(attack: str, figures: Mapping[str, float]) -> dict[str, float]:
+def _with_names(attack: str, figures: Mapping[str, float]) -> dict[str, float]:
     return {f"mia_{attack}_{figure}": value for figure, value in figures.items()}

@@ -46,7 +46,7 @@ def scores(
     p_target, *p = likelihoods([target, *near])
     moments = moments_of(p, [each.member for each in near], num_records=len(target))
     if a is None:
-        a = _chosen(p[0], near[0], moments, variant)
+        a = _choose_a(p[0], near[0], moments, variant)
     return relative_scores(
         p_target, moments, population=target.population, gamma=gamma, a=a, variant=variant
     )
@@ -69,7 +69,7 @@ def all_scores(
     p, found = likelihoods(near), []
     for place, (p_target, moments) in enumerate(leave_one_out(near, p)):
         first = 0 if place else 1
-        chosen = _chosen(p[first], near[first], moments, variant) if a is None else a
+        chosen = _choose_a(p[first], near[first], moments, variant) if a is None else a
         found.append(
             relative_scores(
                 p_target,
@@ -83,7 +83,7 @@ def all_scores(
     return found
 
 
-def _chosen(p_first: Floats, first: Signals, references: Moments, variant: Variant) -> float:
+def _choose_a(p_first: Floats, first: Signals, references: Moments, variant: Variant) -> float:
     """The value of a: online a constant, offline the best on one reference against the others."""
     if variant == "online":
         return A_DEFAULT

@@ -35,7 +35,7 @@ def sections(card: PrivacyCard) -> list[tuple[str, list[str]]]:
         ("Randomness and workers", [*card.randomness, card.workers]),
         ("The sweep", _sweep(card)),
         ("Data", _data(card)),
-        ("Measured", _measured(card)),
+        ("Measured", _measurements(card)),
     )
     named = ((title, [item for item in items if item]) for title, items in found)
     return [(title, items) for title, items in named if items]
@@ -121,7 +121,7 @@ def _data(card: PrivacyCard) -> list[str]:
     return [*lines, *(f"public: {what}" for what in card.public)]
 
 
-def _measured(card: PrivacyCard) -> list[str]:
+def _measurements(card: PrivacyCard) -> list[str]:
     lines = []
     if card.attacks:
         lines.append(

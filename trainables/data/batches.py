@@ -135,8 +135,8 @@ class Loader:
                 else self._table.collate(corpus.tokens[where], lengths)
             ),
             lengths=torch.from_numpy(lengths),
-            intents=torch.from_numpy(_known(corpus.intents[records])),
-            tags=torch.from_numpy(_known(corpus.tags[where])),
+            intents=torch.from_numpy(_without_unknown(corpus.intents[records])),
+            tags=torch.from_numpy(_without_unknown(corpus.tags[where])),
             text_keys=torch.from_numpy(text_keys(self._numbers[corpus.tokens[where]], lengths)),
         )
 
@@ -167,7 +167,7 @@ class Loader:
                 yield places + low, self.batch(window[places])
 
 
-def _known(labels: NDArray[np.int16]) -> NDArray[np.int64]:
+def _without_unknown(labels: NDArray[np.int16]) -> NDArray[np.int64]:
     """Labels with -1 for all that the schema lacks, which a corpus distinguishes."""
     return np.maximum(labels.astype(np.int64), -1)
 

@@ -273,7 +273,7 @@ def _pair(fields: dict[str, Any], part: Part, where: str) -> Pair:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, text) of the lines that are not empty."""
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             for number, line in text_lines(file):
                 if isinstance(line, DocumentProblem):
                     raise InvalidData(f"{line} in {path} line {number}")
@@ -286,7 +286,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _open(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a plain, gzip or zip file (its only member)."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:

@@ -30,12 +30,12 @@ _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred let
 
 def shipped_schema(name: str) -> LabelSchema:
     """The schema of a public corpus that ships with this project."""
-    return _schema_of(_shipped(name), f"{name}.json")
+    return _schema_of(_shipped_schema(name), f"{name}.json")
 
 
 def shipped_pool_size(name: str, place: str) -> int | None:
     """Distinct utterances of a public corpus at its usual place; None where it is not known."""
-    size: int | None = _shipped(name).get("pool_size", {}).get(place)
+    size: int | None = _shipped_schema(name).get("pool_size", {}).get(place)
     return size
 
 
@@ -71,7 +71,7 @@ def declared_training_size(config: DataConfig) -> int | None:
         name, place = config.name, catalogue.entry("datasets", config.name).default_path()
         if path_of(config) is not None or config.max_records is not None:
             return None
-        size: int | None = _shipped(name).get("train_size", {}).get(place)
+        size: int | None = _shipped_schema(name).get("train_size", {}).get(place)
         return size
     pool = declared_pool_size(config)
     return None if pool is None else training_size(pool, config)
@@ -100,7 +100,7 @@ def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
     return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"
 
 
-def _shipped(name: str) -> dict[str, Any]:
+def _shipped_schema(name: str) -> dict[str, Any]:
     file = resources.files(_SHIPPED).joinpath(f"{name}.json")
     fields: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     return fields

@@ -33,11 +33,11 @@ def text_keys(numbers: NDArray[np.integer], lengths: NDArray[np.int64]) -> NDArr
     starts = np.cumsum(lengths) - lengths
     place = np.arange(len(numbers)) - np.repeat(starts, lengths)
     with np.errstate(over="ignore"):
-        each = _mixed(_mixed(numbers.astype(np.uint64)) + place.astype(np.uint64) * _GOLDEN)
-        return _mixed(np.add.reduceat(each, starts)).view(np.int64)
+        each = _mix(_mix(numbers.astype(np.uint64)) + place.astype(np.uint64) * _GOLDEN)
+        return _mix(np.add.reduceat(each, starts)).view(np.int64)
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SplitMix64 (Steele et al. 2014)."""
     mixed = values + _GOLDEN
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -154,7 +154,7 @@ class _Builder:
         if event.tag in (None, "!"):
             value = _plain(event.value) if plain else event.value
         else:
-            value = _tagged(event.value, event.tag)
+            value = _value_of_tag(event.value, event.tag)
         self._add(value, size=1, height=0, anchor=event.anchor)
 
     def _key(self, outer: _Open, event: Any) -> str:
@@ -219,7 +219,7 @@ def _plain(text: str) -> Any:
     return text
 
 
-def _tagged(text: str, tag: str) -> Any:
+def _value_of_tag(text: str, tag: str) -> Any:
     """The value of a word with a tag, which must match the word's type."""
     kind = _KINDS.get(tag)
     if kind is None:

@@ -37,7 +37,7 @@ def place_of(encoder: str) -> Path:
             f"expected model.encoder to be one of {', '.join(shipped())}, a folder or a hub name,"
             f" got {encoder!r}: no such folder"
         )
-    return _kept(encoder) or _fetch(encoder, weights=False)
+    return _cached(encoder) or _fetch(encoder, weights=False)
 
 
 def with_weights(encoder: str, place: Path) -> Path:
@@ -72,7 +72,7 @@ def files_of(place: Path) -> list[Path]:
     return [*small, *weight_files(place)]
 
 
-def _kept(encoder: str) -> Path | None:
+def _cached(encoder: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(encoder, "config.json")
@@ -90,7 +90,7 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
     try:
         listed = HfApi().model_info(encoder, timeout=_PATIENCE)
         names = [each.rfilename for each in listed.siblings or ()]
-        chosen = _chosen(names) if weights else [n for n in names if _SMALL.fullmatch(n)]
+        chosen = _choose_files(names) if weights else [n for n in names if _SMALL.fullmatch(n)]
         return Path(snapshot_download(encoder, allow_patterns=chosen or ["config.json"]))
     except HfHubHTTPError as error:
         status = getattr(error.response, "status_code", "an error")
@@ -99,7 +99,7 @@ def _fetch(encoder: str, *, weights: bool) -> Path:
         raise _not_here(encoder, f"the hub cannot be reached ({type(error).__name__})") from None
 
 
-def _chosen(names: Sequence[str]) -> list[str]:
+def _choose_files(names: Sequence[str]) -> list[str]:
     """Small files and weights, safetensors where there are any."""
     small = [name for name in names if _SMALL.fullmatch(name)]
     for stem, suffix in (("model", "safetensors"), ("pytorch_model", "bin")):

@@ -39,7 +39,7 @@ def save_moments(moments: BothMoments, file: Path, *, layers: Sequence[int] = ()
     """Write moments; `layers` names their layers where the folder does not."""
     packed = {"layers": torch.tensor(list(layers))} if layers else {}
     for kind, each in zip(_KINDS, moments, strict=True):
-        packed |= _packed(kind, each)
+        packed |= _pack(kind, each)
     save_file(packed, str(file))
 
 
@@ -49,7 +49,7 @@ def load_moments(file: Path) -> BothMoments:
     Raises: OSError, ValueError, KeyError or SafetensorError where it is missing or damaged.
     """
     packed = load_file(str(file))
-    return _unpacked("tokens", packed), _unpacked("records", packed)
+    return _unpack("tokens", packed), _unpack("records", packed)
 
 
 def public_moments(
@@ -65,7 +65,7 @@ def public_moments(
         if kept.is_file() and load_file(str(kept))["layers"].tolist() == list(layers):
             return load_moments(kept)
         if cache_dir is None:
-            return _rounded(_made_moments(encoder, layers))
+            return _round_trip(_made_moments(encoder, layers))
         name = f"moments-{digest[:24]}-{'-'.join(map(str, layers))}"
 
         def make(folder: Path) -> None:
@@ -106,15 +106,15 @@ def _made_batches(encoder: Encoder) -> Iterator[PackedBatch]:
         yield PackedBatch.unlabelled(table.collate(ids, lengths), torch.from_numpy(lengths))
 
 
-def _rounded(moments: BothMoments) -> BothMoments:
+def _round_trip(moments: BothMoments) -> BothMoments:
     """The moments after a round trip through the file."""
     tokens, records = (
-        _unpacked(kind, _packed(kind, each)) for kind, each in zip(_KINDS, moments, strict=True)
+        _unpack(kind, _pack(kind, each)) for kind, each in zip(_KINDS, moments, strict=True)
     )
     return tokens, records
 
 
-def _packed(kind: str, moments: Moments) -> dict[str, Tensor]:
+def _pack(kind: str, moments: Moments) -> dict[str, Tensor]:
     """The covariance as the upper triangle of float16, in units of its largest entry. The rounding
     error is far below the ridge of whitening."""
     size = len(moments.mean)
@@ -129,7 +129,7 @@ def _packed(kind: str, moments: Moments) -> dict[str, Tensor]:
     }
 
 
-def _unpacked(kind: str, packed: dict[str, Tensor]) -> Moments:
+def _unpack(kind: str, packed: dict[str, Tensor]) -> Moments:
     mean = packed[f"{kind}.mean"].double().numpy()
     size = len(mean)
     covariance = np.zeros((size, size))

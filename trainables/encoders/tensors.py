@@ -26,7 +26,7 @@ def save(tensors: Mapping[str, Tensor], file: Path, *, bits: Bits) -> None:
         if bits == 32 or not tensor.is_floating_point():
             kept[name] = tensor.contiguous()
         elif bits == 8 and tensor.dim() > 1:
-            kept[name], kept[name + _SCALE] = _rounded(tensor)
+            kept[name], kept[name + _SCALE] = _quantize(tensor)
         else:
             kept[name] = tensor.half().contiguous()
     save_file(kept, str(file))
@@ -45,7 +45,7 @@ def load(file: Path) -> dict[str, Tensor]:
     return {k: t.float() if t.is_floating_point() else t for k, t in found.items()}
 
 
-def _rounded(tensor: Tensor) -> tuple[Tensor, Tensor]:
+def _quantize(tensor: Tensor) -> tuple[Tensor, Tensor]:
     largest = tensor.float().abs().flatten(1).amax(1)
     scale = (largest / _LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
     rows = (tensor.float() / _beside(scale, tensor)).round().clamp(-_LARGEST, _LARGEST)

@@ -27,7 +27,7 @@ def with_fewer_pieces(tokenizer: Any, count: int) -> tuple[Any, list[int]]:
     if described.get("model", {}).get("type") != "WordPiece":
         raise InvalidInput("expected vocabulary with an encoder of word pieces (WordPiece)")
     before: dict[str, int] = described["model"]["vocab"]
-    kept = _kept(described, count)
+    kept = _most_frequent(described, count)
     number = {piece: place for place, piece in enumerate(kept)}
     for each in described["added_tokens"]:
         each["id"] = number[each["content"]]
@@ -42,7 +42,7 @@ def with_fewer_pieces(tokenizer: Any, count: int) -> tuple[Any, list[int]]:
     return smaller, [before[piece] for piece in kept]
 
 
-def _kept(described: dict[str, Any], count: int) -> list[str]:
+def _most_frequent(described: dict[str, Any], count: int) -> list[str]:
     vocabulary = described["model"]["vocab"]
     ascii_only = [p for p in sorted(vocabulary, key=vocabulary.__getitem__) if p.isascii()]
     special = [each["content"] for each in described["added_tokens"]]

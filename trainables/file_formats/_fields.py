@@ -70,7 +70,7 @@ def record_of(fields: Mapping[str, Any], *, where: str, options: Options) -> Rec
     tags = _names(value["tags"], chosen["tags"], where)
     if isinstance(value["annotated"], str):
         text = None
-        tokens, tags = _annotated(value["annotated"], where, options.tokenize)
+        tokens, tags = _annotate(value["annotated"], where, options.tokenize)
     return Record(
         where=where,
         text=text,
@@ -107,7 +107,7 @@ def _names(value: Any, field: str | None, where: str) -> tuple[str, ...] | None:
     return tuple(value)
 
 
-def _annotated(
+def _annotate(
     marked: str, where: str, tokenize: Tokenization
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Tokens and tags of a text with marks, cut at white space and at their edges, or finer."""

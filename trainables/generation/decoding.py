@@ -67,13 +67,13 @@ def draw(
         places = order[low : low + _BATCH].tolist()
         random = torch.Generator().manual_seed((seed + low) % 2**63)
         part = [list(openings[place]) for place in places]
-        run = _sampled if how.num_beams == 1 else _beams
+        run = _sample if how.num_beams == 1 else _beams
         for place, text in zip(places, run(model, part, how, random), strict=True):
             texts[place] = text
     return texts
 
 
-def _sampled(
+def _sample(
     model: LanguageModel, openings: list[list[int]], how: Decoding, random: torch.Generator
 ) -> list[list[int]]:
     lengths = torch.tensor([len(opening) for opening in openings])

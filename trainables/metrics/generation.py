@@ -103,7 +103,7 @@ def score(
     if generated.programs is not None:
         sides = ours, theirs, *halves
         if any(None in (side.programs or ()) for side in (generated, human)):
-            sides = _known(generated, human, seed=seed)
+            sides = _with_programs(generated, human, seed=seed)
         found["num_programs_compared"] = len(sides[1 if human.programs is not None else 0].known)
         figures |= _in_functions(sides[0], sides[1], fn_types=fn_types)
         ceiling |= _in_functions(sides[2], sides[3], fn_types=fn_types)
@@ -141,7 +141,9 @@ _DISTANCES = {
 }
 
 
-def _known(generated: Texts, human: Texts, *, seed: int) -> tuple[Texts, Texts, Texts, Texts]:
+def _with_programs(
+    generated: Texts, human: Texts, *, seed: int
+) -> tuple[Texts, Texts, Texts, Texts]:
     """Equally many records of both sides whose programs are known, and two halves of the human
     ones. Without any human program: all of the generated ones.
     """
@@ -217,7 +219,7 @@ def _bags(texts: Texts, fn_types: FnTypes) -> list[tuple[str, ...] | None] | Non
         return None
     found: list[tuple[str, ...] | None] = []
     for program in texts.programs:
-        assert program is not None  # see `_known`
+        assert program is not None  # see `_with_programs`
         try:
             found.append(occurrences(graph(program), fn_types=fn_types))
         except LispressError:

@@ -48,7 +48,7 @@ class FixedEncoder:
         self.provenance = source.provenance
         self.cache_dir: Path | None = None  # where computed moments are kept
         self._config = config
-        self.layers = _chosen(config, source)
+        self.layers = _choose_layers(config, source)
         self.names = source.names if config.prior == "names" else None
         if config.prior == "names" and source.names is None:
             raise InvalidInput(features.NO_NAMES.format(config.encoder))
@@ -139,7 +139,7 @@ class FixedEncoder:
         return intents, tag_names(schema, slots)
 
 
-def _chosen(config: Config, source: FixedSource) -> tuple[int, ...]:
+def _choose_layers(config: Config, source: FixedSource) -> tuple[int, ...]:
     """Raises: InvalidInput for a layer that the encoder lacks."""
     features.require_layers(config, source.layers)
     return config.layers or source.default

@@ -172,7 +172,7 @@ class NluModel(nn.Module, ABC):
             path_log_prob=scores - found.log_partition.index_select(0, layout.rank),
             token_marginals=found.marginals.index_select(0, layout.place),
             intent_losses=self._intent_losses(intent, batch, math.inf),
-            tag_losses=self._known(
+            tag_losses=self._mask_unknown(
                 (
                     found.log_partition - path_scores(emissions, gold, self.crf.scores, layout)
                 ).index_select(0, layout.rank),
@@ -191,9 +191,9 @@ class NluModel(nn.Module, ABC):
     ) -> Tensor:
         tags = batch.tags.index_select(0, layout.source)
         losses: Tensor = self.crf(emissions, tags.clamp(min=0), layout)
-        return self._known(losses, batch, layout, unknown)
+        return self._mask_unknown(losses, batch, layout, unknown)
 
-    def _known(
+    def _mask_unknown(
         self, losses: Tensor, batch: PackedBatch, layout: TimeMajor, unknown: float
     ) -> Tensor:
         """`losses` [B], with `unknown` for records that have a tag outside the schema."""

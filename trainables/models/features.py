@@ -116,7 +116,7 @@ class Config(ModelConfig):
 
     @field_validator("view_corpora")
     @classmethod
-    def _made(cls, corpora: tuple[str, ...]) -> tuple[str, ...]:
+    def _require_made(cls, corpora: tuple[str, ...]) -> tuple[str, ...]:
         made = [n for n in catalogue.names("datasets", kind="frames") if _is_made(n)]
         for name in corpora:
             if name not in made:

@@ -127,7 +127,7 @@ class _Builder:
         if not tree:
             return self._add("()", "structure")
         if is_prefixed(tree):
-            return (yield from self._prefixed(tree))
+            return (yield from self._read_prefix(tree))
         head, rest = tree[0], tree[1:]
         if head == "let":
             return (yield from self._let(rest))
@@ -139,7 +139,7 @@ class _Builder:
         edges = [(f"^{place}", self._type(type_)) for place, type_ in enumerate(types)]
         for key, value in arguments(rest):
             edges.append((key, (yield value)))
-        return self._add(name, "call", _ordered(edges))
+        return self._add(name, "call", _sort_edges(edges))
 
     def _atom(self, atom: str) -> int:
         if atom in self._bound:
@@ -154,7 +154,7 @@ class _Builder:
             return self._add(canonical_atom(atom), "number")
         return self._add(atom, "boolean" if atom in ("true", "false") else "call")
 
-    def _prefixed(self, tree: tuple[Tree, ...]) -> Generator[Tree, int, int]:
+    def _read_prefix(self, tree: tuple[Tree, ...]) -> Generator[Tree, int, int]:
         if tree[0] == "^":
             type_ = self._type(tree[1])
             return self._add("^", "structure", (("^0", type_), ("0", (yield tree[2]))))
@@ -256,6 +256,6 @@ def _parameter(tree: Tree) -> tuple[str, Tree | None]:
             raise LispressError("expected a lambda's parameter as name or ^type name")
 
 
-def _ordered(edges: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+def _sort_edges(edges: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     """Types and positional arguments in their order, then the named ones by name."""
     return tuple(sorted(edges, key=lambda edge: edge[0] if is_key(edge[0]) else ""))

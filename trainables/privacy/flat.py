@@ -115,18 +115,18 @@ class FlatGradient:
 
     def norm(self) -> Tensor:
         """float64 scalar: L2 norm of `data`; the count must be 0."""
-        return _joined(self._rows)
+        return _joint_norm(self._rows)
 
     def group_norms(self) -> Tensor:
         """float64[K]: L2 norm of each group's part."""
         norms = torch.stack(torch._foreach_norm(self._group_rests)).double()
         for k, rows in enumerate(self._group_rows):
             if len(rows):
-                norms[k] = torch.hypot(norms[k], _joined(rows))
+                norms[k] = torch.hypot(norms[k], _joint_norm(rows))
         return norms
 
 
-def _joined(rows: Tensor) -> Tensor:
+def _joint_norm(rows: Tensor) -> Tensor:
     """float64 scalar: the norm of all rows together."""
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
     return norms.double().square().sum().sqrt()

@@ -26,7 +26,7 @@ def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
     if epsilon == 0 or math.isinf(epsilon):
         return f"{epsilon:g}"
     # Below the smallest normal number a float no longer holds `digits` digits.
-    return _rounded(max(float(epsilon), sys.float_info.min), ROUND_CEILING, digits)
+    return _round(max(float(epsilon), sys.float_info.min), ROUND_CEILING, digits)
 
 
 def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
@@ -48,9 +48,9 @@ def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
         return "inf"
     if epsilon < sys.float_info.min:
         return "0"
-    return _rounded(float(epsilon), ROUND_FLOOR, digits)
+    return _round(float(epsilon), ROUND_FLOOR, digits)
 
 
-def _rounded(value: float, rounding: str, digits: int) -> str:
+def _round(value: float, rounding: str, digits: int) -> str:
     shortest = Decimal(repr(value))  # 0.1 is read as 0.1
     return f"{float(Context(prec=digits, rounding=rounding).plus(shortest)):.{digits}g}"

@@ -75,7 +75,7 @@ def best_labels(
         places.append(mine[found])
         intents.append(said.intents.cpu().numpy())
         tags.extend(np.split(said.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1]))
-    share = (_joined(places, np.int64), _joined(intents, np.int64), tags)
+    share = (_concatenate(places, np.int64), _concatenate(intents, np.int64), tags)
     shares = comm.gather(share)
     order = _order(shares, len(ids))
     return Labels(
@@ -113,16 +113,16 @@ def infer(
         losses = said.intent_losses.cpu().numpy() + said.tag_losses.cpu().numpy() / lengths
         confidence.append(-losses.astype(np.float64))
     share = (
-        _joined(places, np.int64),
-        _joined(intents, np.int64),
+        _concatenate(places, np.int64),
+        _concatenate(intents, np.int64),
         tags,
         np.concatenate(features) if features else np.zeros((0, 8)),
-        _joined(confidence, np.float64),
+        _concatenate(confidence, np.float64),
     )
     return _merge(comm.gather(share), len(ids))
 
 
-def _joined(parts: Sequence[NDArray[np.generic]], dtype: type) -> NDArray[np.generic]:
+def _concatenate(parts: Sequence[NDArray[np.generic]], dtype: type) -> NDArray[np.generic]:
     return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype=dtype)
 
 

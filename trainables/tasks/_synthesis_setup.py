@@ -99,7 +99,7 @@ def prepare(
         }
 
     def encoded(part: Material) -> dict[str, EncodedTexts]:
-        return {stage: _encoded(config, source, method.texts(stage, part)) for stage in stages}
+        return {stage: _encode(config, source, method.texts(stage, part)) for stage in stages}
 
     key = attempt_key(config, comm)
     frequencies = prompt_frequencies(
@@ -145,7 +145,7 @@ def _model(
     return model.to("cuda") if torch.cuda.is_available() else model
 
 
-def _encoded(config: TrialConfig, source: LmSource, texts: StageTexts) -> EncodedTexts:
+def _encode(config: TrialConfig, source: LmSource, texts: StageTexts) -> EncodedTexts:
     return EncodedTexts(
         texts.texts,
         source.tokenizer,

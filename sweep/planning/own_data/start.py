@@ -67,7 +67,7 @@ class Begun:
         )
         found = [
             f"{self.source.path}: {facts['num_read']} records in the form {facts['form']}, with"
-            f" {labels}{_spans(facts)}{_ignored(facts)}.",
+            f" {labels}{_spans(facts)}{_unread_fields(facts)}.",
             f"{facts['num_duplicates']} equal texts are kept once"
             + (f", {facts['num_invalid']} records left out." if facts["num_invalid"] else "."),
             f"Parts: {parts} ({facts['parts_because']}).",
@@ -160,7 +160,7 @@ def _spans(facts: dict[str, Any]) -> str:
     return f" (spans count {facts['span_unit']})" if facts["span_unit"] else ""
 
 
-def _ignored(facts: dict[str, Any]) -> str:
+def _unread_fields(facts: dict[str, Any]) -> str:
     names = facts["ignored_fields"]
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"; not read: {shown}" if names else ""

@@ -85,7 +85,7 @@ class FittedTable:
         if found is None:
             found = _fitting(present, width, below=_KEPT_APART)
         if found is None and self.settings is not None:
-            found = _fitting(_merged(present, self.settings), width, below=ALWAYS)
+            found = _fitting(_merge(present, self.settings), width, below=ALWAYS)
         if found is None:
             found = _fitting(present, width, below=ALWAYS) or present
         heads = {id(column) for column in found}
@@ -105,7 +105,7 @@ class FittedTable:
         if self.title:
             yield Text(broken(self.title, width), style="bold")
         if columns:
-            yield _drawn(columns, width, self.styles)
+            yield _to_table(columns, width, self.styles)
         legends = [column.legend for column in columns if column.legend]
         if missing and self.says_what_is_left_out:
             legends.append(f"no room for: {', '.join(missing)}")
@@ -138,14 +138,14 @@ def _width(columns: Sequence[Column], *, gap: int = 1, whole: bool = False) -> i
     return taken + gap * (len(columns) - 1)
 
 
-def _merged(columns: Sequence[Column], settings: Column) -> list[Column]:
+def _merge(columns: Sequence[Column], settings: Column) -> list[Column]:
     """The columns with `settings` in the place of the first of those that it replaces."""
     apart = [column for column in columns if not (column.is_setting or column.is_text)]
     place = next((n for n, column in enumerate(columns) if column.is_setting or column.is_text), 0)
     return [*apart[:place], settings, *apart[place:]]
 
 
-def _drawn(columns: Sequence[Column], width: int, styles: Sequence[str]) -> Table:
+def _to_table(columns: Sequence[Column], width: int, styles: Sequence[str]) -> Table:
     gap = 2 if _width(columns, gap=2, whole=True) <= width else 1
     spare = width - _width(columns, gap=gap)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), pad_edge=False)
@@ -163,13 +163,13 @@ def _drawn(columns: Sequence[Column], width: int, styles: Sequence[str]) -> Tabl
             width=taken,
             overflow="crop",
         )
-        drawn.append([_broken(cell, taken) if column.is_text else cell for cell in column.cells])
+        drawn.append([_break(cell, taken) if column.is_text else cell for cell in column.cells])
     for place, row in enumerate(zip(*drawn, strict=True)):
         table.add_row(*row, style=styles[place] if place < len(styles) else None)
     return table
 
 
-def _broken(cell: str | Text, width: int) -> Text:
+def _break(cell: str | Text, width: int) -> Text:
     if isinstance(cell, Text):
         return Text(broken(cell.plain, width), style=cell.style)
     return Text(broken(cell, width))

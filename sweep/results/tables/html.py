@@ -36,16 +36,16 @@ def to_html(table: FittedTable, *, sentences: Sequence[str] = ()) -> str:
 
 def _head(column: Column) -> str:
     label = "" if column.head else f' aria-label="{escape(column.name)}"'
-    return f'<th scope="col"{label}{_aligned(column)}>{escape(column.head)}</th>'
+    return f'<th scope="col"{label}{_alignment(column)}>{escape(column.head)}</th>'
 
 
 def _cell(column: Column, content: str | Text, is_row_head: bool) -> str:
     text = escape(content.plain if isinstance(content, Text) else content)
     if is_row_head:
-        return f'<th scope="row"{_aligned(column)}>{text}</th>'
-    return f"<td{_aligned(column)}>{text}</td>"
+        return f'<th scope="row"{_alignment(column)}>{text}</th>'
+    return f"<td{_alignment(column)}>{text}</td>"
 
 
-def _aligned(column: Column) -> str:
+def _alignment(column: Column) -> str:
     side = "left" if column.is_left or column.is_text else "right"
     return f' style="text-align: {side}"'

@@ -33,14 +33,14 @@ def leakage_table(records: Sequence[TrialRecord]) -> FittedTable | None:
         columns=[
             Column(head="id", cells=[ids[plan.id] for plan in plans], is_left=True),
             *apart,
-            *_found(found),
+            *_strongest_columns(found),
         ],
         settings=together,
         styles=["bold red" if record.violation else "" for record, _ in found],
     )
 
 
-def _found(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
+def _strongest_columns(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
     records = [record for record, _ in found]
 
     def column(
@@ -84,11 +84,11 @@ def _found(found: Sequence[tuple[TrialRecord, Strongest]]) -> list[Column]:
         ),
     ]
     if any("epsilon_lower_bound" in record.metrics for record in records):
-        columns += _certified(records)
+        columns += _certificate_columns(records)
     return columns
 
 
-def _certified(records: Sequence[TrialRecord]) -> list[Column]:
+def _certificate_columns(records: Sequence[TrialRecord]) -> list[Column]:
     """The certified bounds of the one-run audits together, beside the claims."""
     bounds = [formats.lower_bound(record.metrics.get("epsilon_lower_bound")) for record in records]
     claims = [

@@ -42,7 +42,7 @@ def results_table(
     """
     best = {record.plan.id for record in select.front(records)}
     main = select.headline(records)
-    shown = _shown(records, best, main, max_rows)
+    shown = _select_rows(records, best, main, max_rows)
     ids = short_ids([record.plan.id for record in records])
     plans = [record.plan for record in shown]
     apart, together = setting_columns(plans, varied_paths([record.plan for record in records]))
@@ -139,7 +139,7 @@ def _figures(
     ]
 
 
-def _shown(
+def _select_rows(
     records: Sequence[TrialRecord], front: set[str], metric: str, max_rows: int | None
 ) -> list[TrialRecord]:
     """The rows of a table, in the records' order."""

@@ -168,7 +168,7 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
         release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
         for record in folder.records(running=False):
-            means.watch("sealed", _ended(record))
+            means.watch("sealed", _progress_of(record))
     return deliver_all(means.tracker, folder)
 
 
@@ -268,7 +268,7 @@ def _run(
     return records
 
 
-def _ended(record: TrialRecord) -> Progress:
+def _progress_of(record: TrialRecord) -> Progress:
     return Progress(
         name=_NAME,
         status=record.status,

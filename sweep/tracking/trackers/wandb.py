@@ -53,7 +53,7 @@ class Runs:
         if trial.trial not in self._open:
             for folder in place.glob(f"wandb/offline-run-*-{_id(trial)}"):
                 shutil.rmtree(folder)
-            self._open[trial.trial] = (_started(trial, place), 0)
+            self._open[trial.trial] = (_init(trial, place), 0)
         run, num_written = self._open[trial.trial]
         for epoch in trial.epochs[num_written:]:
             run.log(dict(epoch.figures), step=epoch.step)
@@ -73,7 +73,7 @@ class Runs:
             loaded.teardown()
 
 
-def _started(trial: TrialFacts, place: Path) -> Any:
+def _init(trial: TrialFacts, place: Path) -> Any:
     # Disable its error reports and its output.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     os.environ.setdefault("WANDB_SILENT", "true")
