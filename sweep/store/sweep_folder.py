@@ -16,14 +16,16 @@ from search_spaces.space import SearchSpace, parse
 from sweep.store import plan_files, plans
 from sweep.store.files import exists, read_json, read_object, write_json, write_text
 from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
+from sweep.store.seal import is_whole, sealed
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
-from trainables.documents import read_yaml
+from trainables.documents import file_text, read_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system import locks
 
 _PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
 _MAX_SPACE_BYTES = 16 << 20
+SPACE_IS_SEALED = "space_is_sealed"  # in sweep.json; missing in sweeps of earlier versions
 _EARLIER = "earlier_trials.json"
 _SEARCH_DENIED = "search_denied.json"
 
@@ -52,6 +54,12 @@ class SweepFolder(TrialFiles):
 
     def _space_document(self) -> dict[str, Any]:
         path = self.path / "space.yaml"
+        text = file_text(path, max_bytes=_MAX_SPACE_BYTES)
+        if self.about().get(SPACE_IS_SEALED) and not is_whole(text):
+            raise InvalidData(
+                f"expected {path} as it was written, got it cut or edited: restore it from a copy"
+                " (the sweep's run in MLflow has one); changes are made by `sweep resume --space`"
+            )
         document = read_yaml(path, max_bytes=_MAX_SPACE_BYTES)
         if not isinstance(document, dict):
             raise InvalidData(f"expected a mapping in {path}")
@@ -229,7 +237,7 @@ class SweepFolder(TrialFiles):
         """
         with self._lock():
             plan_files.write_plan(self.path, plan)
-            write_text(self.path / "space.yaml", to_yaml(space.document()))
+            write_text(self.path / "space.yaml", sealed(to_yaml(space.document())))
 
     def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
         """Add the trials of one choice of a search to the plan, on the disk when this returns.

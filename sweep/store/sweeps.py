@@ -34,6 +34,8 @@ from typing import Any
 from search_spaces.space import SearchSpace, check_name
 from sweep.store import plan_files, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
+from sweep.store.seal import sealed
+from sweep.store.sweep_folder import SPACE_IS_SEALED
 
 # Re-exported.
 from sweep.store.sweep_folder import SweepFolder as SweepFolder
@@ -62,12 +64,12 @@ def create(
     place = require_free(home, space.name)
     fresh = home / f".{space.name}.{os.getpid()}.{time.monotonic_ns()}"
     # A name can be used again after a deletion; the id cannot.
-    about = {"id": uuid.uuid4().hex, "created": time.time(), **about}
+    about = {"id": uuid.uuid4().hex, "created": time.time(), SPACE_IS_SEALED: True, **about}
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)
         (fresh / "trials").mkdir(mode=0o700)
-        write_text(fresh / "space.yaml", to_yaml(space.document()))
+        write_text(fresh / "space.yaml", sealed(to_yaml(space.document())))
         plan_files.write_plan(fresh, plan)
         write_json(fresh / "sweep.json", about)
         _publish(fresh, place)

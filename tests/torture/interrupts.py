@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -103,9 +104,10 @@ def cases_of_phases(executor: str) -> list[Case]:
     ]
 
 
-def write_space(folder: Path, *, executor: str) -> Path:
-    """A space whose trials take a few seconds in all."""
+def write_space(folder: Path, *, executor: str, **search: Any) -> Path:
+    """A space whose trials take a few seconds in all; `search` are fields of its search."""
     document = space_in(folder, name=SPACE, resources={"executor": executor}).document()
+    document["search"] = {**document.get("search", {}), **search}
     document["base"] |= {
         "model": {"name": "clc", "word_vectors": "hashed", "hidden_size": 16, "num_layers": 1},
         "training": {"epochs": 8, "expected_batch_size": 8, "num_workers": 1},

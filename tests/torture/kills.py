@@ -1,4 +1,5 @@
-"""Kills with signal 9 at random moments of small sweeps: driver, workers, broker, Ray's daemons.
+"""Kills with signal 9 at random moments of small sweeps: driver, workers, broker, Ray's daemons,
+and the trials of Tune where a scheduler ("asha") waits for them after each epoch.
 
 After each one the sweep goes on by itself or says in one line how; then it is resumed. In the end
 all trials are whole, each epoch is there and paid for, and a trial without noise has the same bits
@@ -40,9 +41,14 @@ VICTIMS = {
         "raylet": "raylet",
         "GCS": "gcs_server",
     },
+    "asha": {"driver": "", "Tune trial": "ray::ImplicitFunc"},
 }
 TURNS = ("local", "local", "local", "gang")
-_MOST_RUNS = {"local": 8, "gang": 4}  # of one sweep that are ended, before it may end by itself
+_MOST_RUNS = {
+    "local": 8,
+    "gang": 4,
+    "asha": 2,
+}  # of one sweep that are ended, before it may end by itself
 _PATIENCE_SECONDS = 1_500.0  # of a machine that does much else
 _WAY_ON = f"`sweep resume {SPACE}`"
 _ANEW = "the same command"
@@ -66,7 +72,10 @@ class Killed:
         folder.mkdir()
         self.folder, self.executor, self.tally, self.how = folder, executor, tally, how
         self.kills = 0
-        self._space = write_space(folder, executor=executor)
+        # The scheduler asks Tune after each epoch, and stops nobody before the last one.
+        search = {"scheduler": "asha", "grace_epochs": EPOCHS} if executor == "asha" else {}
+        on = "local" if executor == "local" else "gang"
+        self._space = write_space(folder, executor=on, **search)
         self._mark = f"KILLED_{os.getpid()}_{time.monotonic_ns()}"
 
     @property
@@ -264,7 +273,8 @@ def draw_victims(draw: random.Random, executor: str) -> list[str]:
     """Who is killed in one run: some that the sweep goes on without, then one that ends it."""
     names = sorted(VICTIMS[executor])
     first = [name for name in names if name in GOES_ON]
-    some = [draw.choice(first) for _ in range(draw.randint(0, 2))] if first else []
+    least = 1 if executor == "asha" else 0
+    some = [draw.choice(first) for _ in range(draw.randint(least, least + 2))] if first else []
     return [*some, draw.choice([name for name in names if name not in GOES_ON])]
 
 

@@ -23,6 +23,7 @@ from sweep.planning.accounting import accounting
 from sweep.store import sweeps as store
 from sweep.store.files import append_line, dump, read_json, read_lines, write_json, write_text
 from sweep.store.sweeps import SweepFolder
+from sweep.store.trial_files import to_yaml
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidData, InvalidInput
 from trainables.result import EpochReport, TrialResult
@@ -278,3 +279,29 @@ def test_changes_of_a_space_are_listed(tmp_path: Path) -> None:
         "repeats: 'nothing' became [0, 1]",
     ]
     assert store.changes(old, old) == []
+
+
+def test_a_space_that_is_cut_at_any_line_is_no_smaller_one(folder: SweepFolder) -> None:
+    """Without its last fields a YAML file is a valid space, which may have no budget."""
+    path = folder.path / "space.yaml"
+    whole = path.read_text()
+    space = folder.space()
+    lines = whole.splitlines(keepends=True)
+    for end in range(len(lines)):
+        path.write_text("".join(lines[:end]))
+        with pytest.raises(InvalidData, match="as it was written, got it cut or edited"):
+            folder.space()
+    path.write_text(whole.replace("epochs: 3", "epochs: 4"))
+    with pytest.raises(InvalidData, match="cut or edited"):
+        folder.space()
+    folder.replace_plan(space, folder.plan())
+    assert path.read_text() == whole
+    assert folder.space() == space
+
+
+def test_the_space_of_an_earlier_version_has_no_seal(folder: SweepFolder) -> None:
+    space = folder.space()
+    about = {k: v for k, v in folder.about().items() if k != "space_is_sealed"}
+    write_json(folder.path / "sweep.json", about)
+    write_text(folder.path / "space.yaml", to_yaml(space.document()))
+    assert folder.space() == space
