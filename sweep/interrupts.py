@@ -128,9 +128,9 @@ class Interrupts:
     def _first_signal(self) -> int:
         while True:
             ready, _, _ = select.select([self._read], [], [], _LOOK_SECONDS)
-            heard = [n for n in os.read(self._read, 1) if n in SIGNALS] if ready else []
-            if heard:
-                return heard[0]
+            received = [n for n in os.read(self._read, 1) if n in SIGNALS] if ready else []
+            if received:
+                return received[0]
             if self._is_stopped():
                 # Sent to that thread, so that it wakes up.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
@@ -254,8 +254,8 @@ def stopped_by(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
     if _installed is None:
         yield asked
         return
-    with _installed.stopped_by(asked) as stop_asked:
-        yield stop_asked
+    with _installed.stopped_by(asked) as stop_requested:
+        yield stop_requested
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def enter(words: str) -> None:
 
 
 @contextmanager
-def heard(listen: Callable[[str], None]) -> Iterator[None]:
+def listener(listen: Callable[[str], None]) -> Iterator[None]:
     """Call `listen` with every phase that is entered inside the block."""
     handler = _Handler(listen)
     _LOG.addHandler(handler)

@@ -60,8 +60,8 @@ def resume(
     folder = store.open_sweep(settings.home, name)
     with (
         interrupts.explained(partial(store.how_to_go_on, settings.home, name)),
-        starting(settings.home, name) as stop_asked,
-        interrupts.stopped_by(stop_asked),
+        starting(settings.home, name) as stop_requested,
+        interrupts.stopped_by(stop_requested),
     ):
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)

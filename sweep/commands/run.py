@@ -69,8 +69,8 @@ def run(
     name = asked.name
     with (
         interrupts.explained(partial(store.how_to_go_on, settings.home, name)),
-        starting(settings.home, name) as stop_asked,
-        interrupts.stopped_by(stop_asked),
+        starting(settings.home, name) as stop_requested,
+        interrupts.stopped_by(stop_requested),
     ):
         with preparing(screen, quiet=as_json):
             prepared = prepare_space(asked, settings=settings)

@@ -28,11 +28,11 @@ def stop(
     from trainables.errors import InvalidInput, TrialFailed
 
     home = from_environment().home
-    is_starting = starting.ask_to_stop(home, name)
+    is_starting = starting.request_stop(home, name)
     if not is_starting or name in store.names(home):
         folder = store.open_sweep(home, name)
         if folder.is_running:
-            folder.ask_to_stop()
+            folder.request_stop()
         elif not is_starting:
             raise InvalidInput(f"sweep {name} is not running")
 

@@ -122,8 +122,8 @@ def run_space(space: SearchSpace, settings: Settings, *, execution: Execution, s
     name = space.name
     with (
         interrupts.explained(lambda: _GOES_ON),
-        starting(settings.home, name) as stop_asked,
-        interrupts.stopped_by(stop_asked),
+        starting(settings.home, name) as stop_requested,
+        interrupts.stopped_by(stop_requested),
     ):
         if (settings.home / name / "sweep.json").exists():
             _resume(space, settings, execution, say)

@@ -339,11 +339,11 @@ class Broker:
         return Assignment(trial.job, trial.attempt, verdict.epochs_done)
 
     async def _heard_by_scheduler(self, trial: _Trial, serial: int) -> None:
-        def heard() -> bool:
+        def has_reported() -> bool:
             return trial.acknowledged >= serial or bool(trial.stop)
 
-        while not heard() and not trial.gone and (left := trial.lease - self._clock()) > 0:
-            await self._until(lambda: heard() or trial.gone, left)
+        while not has_reported() and not trial.gone and (left := trial.lease - self._clock()) > 0:
+            await self._until(lambda: has_reported() or trial.gone, left)
 
     async def _died(self, place: _Slot) -> None:
         assert place.trial_id is not None

@@ -70,7 +70,7 @@ def run_trials(
     *,
     events: Events,
     settings: RunSettings,
-    stop_asked: Callable[[], bool] = lambda: False,
+    stop_requested: Callable[[], bool] = lambda: False,
     source: JobSource | None = None,
 ) -> None:
     """Run every job to its end, and the jobs that `source` chooses, with `events` called in this
@@ -80,7 +80,7 @@ def run_trials(
     with the unfinished jobs; trials resume from their checkpoints.
 
     Raises: InvalidInput, before anything starts, where two jobs share an id or a trial's workers
-    do not fit; sweep.events.Interrupted on SIGINT, on SIGTERM or once `stop_asked` returns True;
+    do not fit; sweep.events.Interrupted on SIGINT, SIGTERM or once `stop_requested` returns True;
     SweepError where Ray fails; any exception of `events`. No worker is then left running.
     """
     counts = Counter(job.trial_id for job in jobs)
@@ -93,7 +93,9 @@ def run_trials(
     if settings.executor == "local":
         from sweep.runtime.local import run_local
 
-        run_local(jobs, events=events, settings=settings, stop_asked=stop_asked, source=source)
+        run_local(
+            jobs, events=events, settings=settings, stop_requested=stop_requested, source=source
+        )
         return
     if settings.address is None:
         # The GPUs of a local cluster are counted by Ray, once it is up.
@@ -109,4 +111,4 @@ def run_trials(
             )
     from sweep.runtime.ray_gang import run_on_ray
 
-    run_on_ray(jobs, events=events, settings=settings, stop_asked=stop_asked, source=source)
+    run_on_ray(jobs, events=events, settings=settings, stop_requested=stop_requested, source=source)

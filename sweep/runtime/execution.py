@@ -61,7 +61,7 @@ def execute(
     with (
         storage_faults(folder),
         folder.locked(),
-        interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked,
+        interrupts.stopped_by(lambda: folder.is_stop_requested) as stop_requested,
     ):
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
@@ -83,7 +83,12 @@ def execute(
         phases.enter(phases.TRAINING)
         try:
             run_pending(
-                folder, packing, executed, driver=driver, stop_asked=stop_asked, source=source
+                folder,
+                packing,
+                executed,
+                driver=driver,
+                stop_requested=stop_requested,
+                source=source,
             )
             if source is not None:
                 folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
@@ -105,7 +110,7 @@ def run_pending(
     executed: RunSettings,
     *,
     driver: Driver,
-    stop_asked: Callable[[], bool],
+    stop_requested: Callable[[], bool],
     source: JobSource | None = None,
 ) -> None:
     """Run unfinished trials: first those that the user continued, which no scheduler stops, then
@@ -125,7 +130,7 @@ def run_pending(
         # Ray need not start for a search that is over.
         first = source.next()
         source, others = (None, []) if first is None else (source, [first])
-    run = partial(run_trials, events=driver, stop_asked=stop_asked)
+    run = partial(run_trials, events=driver, stop_requested=stop_requested)
     run(taken_up, settings=replace(executed, scheduler="none"))
     run(others, settings=executed, source=source)
 

@@ -173,10 +173,10 @@ def watching(
     elif console.is_terminal:
         draw = _redrawn(view, console)
         live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
-        with phases.heard(view.enter), live:
+        with phases.listener(view.enter), live:
             yield view.update
     else:
-        with phases.heard(_each_once(console)):
+        with phases.listener(_each_once(console)):
             yield lines(view, console)
 
 
@@ -204,7 +204,7 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
     if quiet or not console.is_terminal:
         yield
     else:
-        with console.status(phases.PLANNING) as status, phases.heard(status.update):
+        with console.status(phases.PLANNING) as status, phases.listener(status.update):
             yield
 
 

@@ -27,18 +27,18 @@ def run_local(
     *,
     events: Events,
     settings: RunSettings,
-    stop_asked: Callable[[], bool] = lambda: False,
+    stop_requested: Callable[[], bool] = lambda: False,
     source: JobSource | None = None,
 ) -> None:
     """Run every job to its end with one process each, whatever its `workers`.
 
-    Raises: Interrupted on Ctrl-C, or after an event when `stop_asked`.
+    Raises: Interrupted on Ctrl-C, or after an event when `stop_requested`.
     """
     place = Workplace(
         function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
     )
     try:
-        work(_LocalDesk(list(jobs), events, stop_asked, source), _OneProcess(), place)
+        work(_LocalDesk(list(jobs), events, stop_requested, source), _OneProcess(), place)
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted") from None
 
@@ -62,7 +62,7 @@ class _LocalDesk:
 
     jobs: list[TrialJob]
     events: Events
-    stop_asked: Callable[[], bool]
+    stop_requested: Callable[[], bool]
     source: JobSource | None = None
     stop: dict[str, str] = field(default_factory=dict)
 
@@ -111,6 +111,6 @@ class _LocalDesk:
                 reason=reason,
             )
         )
-        if self.stop_asked():
+        if self.stop_requested():
             raise KeyboardInterrupt
         return verdict

@@ -45,14 +45,14 @@ def run_on_ray(
     *,
     events: Events,
     settings: RunSettings,
-    stop_asked: Callable[[], bool] = lambda: False,
+    stop_requested: Callable[[], bool] = lambda: False,
     source: JobSource | None = None,
 ) -> None:
     """Run every job to its end, and the jobs that `source` chooses; `source` and `events` are
     called in this thread.
 
     Raises: InvalidInput where the workers do not fit on the cluster; Interrupted on SIGINT, on
-    SIGTERM or once `stop_asked` returns True; SweepError where no group of workers can be kept
+    SIGTERM or once `stop_requested` returns True; SweepError where no group of workers can be kept
     alive; any exception of `events`. In all these cases the workers have ended when this returns,
     and unfinished jobs can be run again.
     """
@@ -72,7 +72,7 @@ def run_on_ray(
             if not group and (own is None or not own.num_left):
                 continue
             work_round = _Round(group, workers, slots=at_a_time, settings=settings, source=own)
-            work_round.run(events, lambda: interrupted() or stop_asked())
+            work_round.run(events, lambda: interrupted() or stop_requested())
             if workers == groups[-1][0]:
                 ray_session.before_end(work_round.clear_up)
             else:
@@ -124,7 +124,7 @@ class _Round:
         self._trained_since: float | None = None  # by the clock
         self._tuner = ray_session.caller(self._tune)
 
-    def run(self, events: Events, stop_asked: Callable[[], bool]) -> None:
+    def run(self, events: Events, stop_requested: Callable[[], bool]) -> None:
         """Answer the broker's questions until every job is over; call `clear_up` afterwards.
 
         Without a scheduler Tune only shows the trials, and its start is not waited for.
@@ -136,7 +136,7 @@ class _Round:
             if self._settings.scheduler != "none":
                 self._tuner.start()
             while self._goes_on():
-                if stop_asked():
+                if stop_requested():
                     raise Interrupted("the sweep was interrupted; its workers have stopped")
                 self._answer(events, wait=_DRIVER_POLL_SECONDS)
                 self._feed()

@@ -45,7 +45,7 @@ def is_starting(home: Path, name: str) -> bool:
     return bool(_live_files(home, name))
 
 
-def ask_to_stop(home: Path, name: str) -> bool:
+def request_stop(home: Path, name: str) -> bool:
     """Request every process that is starting the sweep to stop; returns whether there was one."""
     found = _live_files(home, name)
     for claim in found:

@@ -138,12 +138,12 @@ class SweepFolder(TrialFiles):
         """Whether a process holds the lock."""
         return locks.is_held(self.path / "lock")
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Request the running process to stop; it checks about once a second."""
         write_text(self.path / "stop", "")
 
     @property
-    def stop_is_asked(self) -> bool:
+    def is_stop_requested(self) -> bool:
         """Whether a stop was requested since the sweep was started."""
         return (self.path / "stop").exists()
 

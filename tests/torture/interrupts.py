@@ -233,7 +233,7 @@ class _Watcher(threading.Thread):
 def _send(way: str, process: subprocess.Popen[bytes], folder: Path, *, terminal: bool) -> str:
     """Interrupt it; what was done."""
     if way == "stop":
-        if starting.ask_to_stop(folder / "home", SPACE):
+        if starting.request_stop(folder / "home", SPACE):
             return way
         way = "SIGTERM"
     number = signal.Signals[way]

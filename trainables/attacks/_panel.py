@@ -206,13 +206,13 @@ def possible(target: Signals, knowledge: Knowledge, *, sampling: Sampling) -> tu
 
 def evaluation_rows(target: Signals, *, seed: int = 0) -> NDArray[np.int64]:
     """Rows that figures are measured on: in a fixed split as many members as non-members, drawn
-    without replacement; with coins all judged rows, as the coins fell.
+    without replacement; with coins all evaluated rows, as the coins fell.
     """
-    judged = np.flatnonzero(target.is_evaluated)
+    evaluated = np.flatnonzero(target.is_evaluated)
     if target.mode not in ("paper", "official"):
-        return judged
+        return evaluated
     rng = generator(seed, "evaluation", "rows")
-    sides = [judged[target.member[judged] == side] for side in (True, False)]
+    sides = [evaluated[target.member[evaluated] == side] for side in (True, False)]
     few = min(len(side) for side in sides)
     return np.sort(np.concatenate([rng.permutation(side)[:few] for side in sides]))
 

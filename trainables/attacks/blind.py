@@ -37,12 +37,12 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     folds = _folds(target, seed=seed)
     found = np.empty(len(target))
     for fold in range(_FOLDS):
-        judged = folds == fold
-        learnt = ~judged & target.is_evaluated
+        tested = folds == fold
+        learnt = ~tested & target.is_evaluated
         model = LogisticRegression(C=1.0, solver="liblinear", tol=1e-3, random_state=0)
         model.fit(texts[learnt], target.member[learnt])
         # Folds differ in intercept, which is no property of a record.
-        found[judged] = rankdata(model.decision_function(texts[judged])) / judged.sum()
+        found[tested] = rankdata(model.decision_function(texts[tested])) / tested.sum()
     return found
 
 
@@ -57,8 +57,8 @@ def _folds(target: Signals, *, seed: int) -> np.ndarray:
     for side in (target.member & ~paired, ~target.member & target.is_evaluated & ~paired):
         folds[side] = rng.permutation(int(side.sum())) % _FOLDS
     folds[target.population] = rng.permutation(int(target.population.sum())) % _FOLDS
-    judged = target.is_evaluated
-    few = min(int((judged & target.member).sum()), int((judged & ~target.member).sum()))
+    evaluated = target.is_evaluated
+    few = min(int((evaluated & target.member).sum()), int((evaluated & ~target.member).sum()))
     if few < _FOLDS:
         raise InvalidInput(
             f"expected at least {_FOLDS} members and non-members for the attack blind, got {few}"

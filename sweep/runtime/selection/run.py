@@ -156,14 +156,14 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
     with (
         storage_faults(folder),
         folder.locked(),
-        interrupts.stopped_by(lambda: folder.stop_is_asked) as stop_asked,
+        interrupts.stopped_by(lambda: folder.is_stop_requested) as stop_requested,
     ):
         if not vault.is_sealed:
             _draw(folder, vault, prepared, means.settings)
         data = training_data(prepared.plan.to_run[0].config, means.settings)
         _charge(folder, ledger, data, prepared.price)
         try:
-            records = _run(folder, vault, ledger, means, prepared, stop_asked=stop_asked)
+            records = _run(folder, vault, ledger, means, prepared, stop_requested=stop_requested)
         except Interrupted:
             raise Interrupted(f"interrupted; `sweep resume {folder.name}` continues") from None
         release_best(folder, vault, search.best_of(records), prepared.price.to_dict())
@@ -225,7 +225,7 @@ def _run(
     means: _Means,
     prepared: Prepared,
     *,
-    stop_asked: Callable[[], bool],
+    stop_requested: Callable[[], bool],
 ) -> list[TrialRecord]:
     """Run every trial of the vault to its end.
 
@@ -254,7 +254,7 @@ def _run(
                 means.packing,
                 means.executed,
                 driver=driver,
-                stop_asked=stop_asked,
+                stop_requested=stop_requested,
             )
         finally:
             journal.close(gate.time)

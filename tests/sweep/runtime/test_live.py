@@ -131,7 +131,7 @@ def shown(view: View) -> str:
 
 def test_the_table_shows_phases_outside_of_training(clock: Clock, tmp_path: Path) -> None:
     view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
-    with phases.heard(view.enter):
+    with phases.listener(view.enter):
         phases.enter(phases.STARTING_RAY)
     assert "starting Ray: 0 of 0 done" in shown(view)
     (tmp_path / "a").mkdir()

@@ -428,7 +428,7 @@ def test_a_request_to_stop_ends_the_run(place: Path) -> None:
             if (settings.home / "toy" / "lock").exists():
                 folder = SweepFolder(settings.home / "toy")
                 if folder.is_running and folder.epochs(prepared.plan.trials[0].id):
-                    folder.ask_to_stop()
+                    folder.request_stop()
                     return
             time.sleep(0.02)
 

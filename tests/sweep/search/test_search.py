@@ -216,7 +216,7 @@ def test_a_resumed_search_chooses_what_it_would_have_chosen(place: Path) -> None
     def stop_in_the_fourth(trial_id: str, progress: Progress) -> None:
         seen.add(trial_id)
         if len(seen) == 4 and progress.epochs_done == 2:
-            store.open_sweep(settings.home, "cut").ask_to_stop()
+            store.open_sweep(settings.home, "cut").request_stop()
 
     with pytest.raises(Interrupted):
         run_search(place, name="cut", watch=stop_in_the_fourth)

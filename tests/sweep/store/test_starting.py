@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweep import cli
-from sweep.store.starting import FOLDER, ask_to_stop, is_starting, starting
+from sweep.store.starting import FOLDER, is_starting, request_stop, starting
 
 
 def test_stop_reaches_a_sweep_that_is_made_ready(
@@ -25,10 +25,10 @@ def test_stop_reaches_a_sweep_that_is_made_ready(
 
 
 def test_another_sweep_continues(tmp_path: Path) -> None:
-    with starting(tmp_path, "mine.2") as stop_asked:
-        assert not ask_to_stop(tmp_path, "mine")
-        assert not ask_to_stop(tmp_path, "../mine.2")
-        assert not stop_asked()
+    with starting(tmp_path, "mine.2") as stop_requested:
+        assert not request_stop(tmp_path, "mine")
+        assert not request_stop(tmp_path, "../mine.2")
+        assert not stop_requested()
         assert is_starting(tmp_path, "mine.2")
 
 
@@ -42,5 +42,5 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_a_home_that_takes_no_file_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
-    with starting(tmp_path / "home", "mine") as stop_asked:
-        assert not stop_asked()
+    with starting(tmp_path / "home", "mine") as stop_requested:
+        assert not stop_requested()

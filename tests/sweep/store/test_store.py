@@ -265,10 +265,10 @@ def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(folder: SweepFold
 
 
 def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(folder: SweepFolder) -> None:
-    folder.ask_to_stop()
-    assert folder.stop_is_asked
+    folder.request_stop()
+    assert folder.is_stop_requested
     with folder.locked():
-        assert not folder.stop_is_asked
+        assert not folder.is_stop_requested
 
 
 def test_changes_of_a_space_are_listed(tmp_path: Path) -> None:
