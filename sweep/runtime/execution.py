@@ -61,7 +61,7 @@ def execute(
     with (
         storage_faults(folder),
         folder.locked(),
-        interrupts.stopped_by(lambda: folder.is_stop_requested) as stop_requested,
+        interrupts.stopped_by(lambda: folder.is_stop_requested) as is_stopped,
     ):
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
@@ -83,12 +83,7 @@ def execute(
         phases.enter(phases.TRAINING)
         try:
             run_pending(
-                folder,
-                packing,
-                executed,
-                driver=driver,
-                stop_requested=stop_requested,
-                source=source,
+                folder, packing, executed, driver=driver, stop_requested=is_stopped, source=source
             )
             if source is not None:
                 folder.replace_plan(folder.space(), folder.plan())  # with all that was chosen
