@@ -170,7 +170,10 @@ def test_what_cannot_have_views_is_refused() -> None:
     for fields, message in (
         ({"views": 0}, r"model\.views"),
         ({"views": 2, "view_corpora": ()}, r"model\.view_corpora"),
-        ({"views": 2, "view_corpora": ("atis",)}, r"made corpora \(.*\), whose values are nobody"),
+        (
+            {"views": 2, "view_corpora": ("atis",)},
+            "made corpora .*, whose values are invented",
+        ),
     ):
         with pytest.raises(InvalidInput, match=message):
             model_part(name="features", **fields)

@@ -48,7 +48,9 @@ def test_the_harness_sees_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_harness_sees_what_an_answer_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweep.store.sweeps.names", lambda home: [str(len(bytes(BYTES) + b"1"))])
+    monkeypatch.setattr(
+        "sweep.store.sweeps.names", lambda home: [str(len(bytes(BYTES + BYTES // 4) + b"1"))]
+    )
     assert run_process(["list"], environment={}).growth > BYTES
     ended = Ended(code=0, out="", err="", seconds=SECONDS + 1, waited=SECONDS, growth=0)
     assert judge(ended)[0] == "over 10 s"

@@ -35,7 +35,6 @@ _SOURCE = Path(__file__).with_name("_gram.c")
 _MOST_ROWS = 96  # of a unit, as there
 _LANES = 8  # as there
 _TINY = 1e-36  # as there
-_SHORT = 64  # numbers that are squared and added in float32
 
 Terms = Sequence[tuple[Tensor, float]]
 
@@ -109,16 +108,16 @@ def gram_norms(
         units = rows.units[place : place + number]
         squares[units] = _by_sum(terms, g[start : start + number * size], start, number, ones)
         place += number
-    relative = 2 * FLOAT32 * (_SHORT + 3) if long and g.dtype == torch.float32 else 0.0
+    relative = 0.0
     if long < len(rows.groups):
         if compiled is not None:
             known = [fixed.grams(rows, long, a) if fixed is not None else None for a, _ in terms]
             _compute(compiled, rows, long, terms, g, ones, (squares, totals), known)
-            relative += FLOAT32 * _roundings(terms, width, lanes=_LANES)
+            relative = FLOAT32 * _roundings(terms, width, lanes=_LANES)
         else:
             _add_by_gram(rows, long, terms, g, ones, squares)
             # In float64 the rounding is covered by that of the sum.
-            relative += 0.0 if _is_double(g) else FLOAT32 * _roundings(terms, width, lanes=1)
+            relative = 0.0 if _is_double(g) else FLOAT32 * _roundings(terms, width, lanes=1)
     if long or compiled is None:
         unit = rows.unit if rows.order is None else rows.unit.index_select(0, rows.order)
         totals = _sizes(unit, rows.num_units, terms, g, ones)
@@ -283,16 +282,6 @@ def _tiles(values: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, Te
     )
 
 
-def _square(gradient: Tensor) -> Tensor:
-    """float64: at least the squared norm, by 1e-5 of it at most. In float32, with short sums:
-    a pass in float64 costs as much as the product that made `gradient`.
-    """
-    if gradient.dtype != torch.float32 or gradient.numel() % _SHORT:
-        norm: Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float64)
-        return norm.square()
-    return upper_row_norms(gradient.view(-1, _SHORT)).square_().sum()
-
-
 def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Tensor:
     """float64[number]: the definition, one gradient at a time."""
     per_unit = g.view(number, -1, g.shape[1])
@@ -302,5 +291,6 @@ def _by_sum(terms: Terms, g: Tensor, start: int, number: int, ones: float) -> Te
         for unit in range(number):
             with library_for(own, own.shape[1] * own.shape[2] * g.shape[1]):
                 gradient = per_unit[unit].t() @ own[unit]
-            total[unit] += weight * _square(gradient)
+            norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+            total[unit] += weight * norm.square()
     return total

@@ -80,7 +80,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
         assert ended == ["left alone"]
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
         with (
-            pytest.raises(SweepError, match="go on in a new process"),
+            pytest.raises(SweepError, match="start a new process"),
             ray_session.session(RunSettings()),
         ):
             raise AssertionError("a dead Ray is used")

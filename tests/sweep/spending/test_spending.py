@@ -165,7 +165,7 @@ def test_a_search_keeps_the_rules_it_began_with(
     axes = {Z: {"choice": EPSILONS}, LR: {"range": {"low": 0.01, "high": 1, "num": 2}}}
     given = {"axes": axes, "budget": {"total": 200}}
     folder = run_untracked(tmp_path, **fields(**given, search=searching(2)))
-    with pytest.raises(InvalidInput, match=f"expected {named}=.* as it was"):
+    with pytest.raises(InvalidInput, match=f"expected {named}=.* unchanged"):
         extended(folder, tmp_path, **{**given, **changes})
     extended(folder, tmp_path, **given, search=searching(3))
     assert statuses(folder).count("done") == 4, "more of the same it may have"
