@@ -29,6 +29,18 @@ class Seen:
         figures[name] = value
 
 
+def _ungrouped(key: str) -> str:
+    """A metric's key without the group that MLflow's charts are sorted by.
+
+    >>> _ungrouped("validation/ser"), _ungrouped("test/ser"), _ungrouped("curator_only/leakage")
+    ('validation_ser', 'ser', 'curator_only/leakage')
+    """
+    group, _, name = key.rpartition("/")
+    if group in ("best", "validation"):
+        return f"{group}_{name}"
+    return name if group in ("test", "privacy", "time", "sweep") else key
+
+
 def mlflow(settings: Settings, sweep: str) -> dict[str, Seen]:
     from mlflow.tracking import MlflowClient
 
@@ -39,11 +51,13 @@ def mlflow(settings: Settings, sweep: str) -> dict[str, Seen]:
         if run.data.tags.get("sweep") != sweep or not run.data.tags.get("trial"):
             continue
         seen = found[run.data.tags["trial"]] = Seen(
-            status=run.data.tags["status"], final=run.data.metrics, params=run.data.params
+            status=run.data.tags["status"],
+            final={_ungrouped(name): value for name, value in run.data.metrics.items()},
+            params=run.data.params,
         )
         for name in run.data.metrics:
             for metric in client.get_metric_history(run.info.run_id, name):
-                seen.add(name, metric.step, metric.value)
+                seen.add(_ungrouped(name), metric.step, metric.value)
     return found
 
 
