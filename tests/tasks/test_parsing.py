@@ -195,7 +195,8 @@ def test_the_small_parser_learns_smcalflow():
     pairs = open_pairs(
         data_config(name="smcalflow", path="smcalflow2/pairs_train_part.jsonl.gz"), data_dir=DATA
     )
-    parser = train_parser(pairs.select(range(2_000)), settings=SMALL, seed=0)
+    longer = replace(SMALL, epochs=24)
+    parser = train_parser(pairs.select(range(2_000)), settings=longer, seed=0)
     test = pairs.select(range(2_000, 2_300))
     found = evaluate(parser, test)
     commonest = max(set(test.programs), key=test.programs.count)
