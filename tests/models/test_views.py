@@ -172,7 +172,7 @@ def test_what_cannot_have_views_is_refused() -> None:
         ({"views": 2, "view_corpora": ()}, r"model\.view_corpora"),
         (
             {"views": 2, "view_corpora": ("atis",)},
-            "made corpora .*, whose values are invented",
+            r"made corpora \(.*\), whose values are invented",
         ),
     ):
         with pytest.raises(InvalidInput, match=message):

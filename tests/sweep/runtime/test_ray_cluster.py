@@ -90,7 +90,7 @@ def test_storage_that_a_node_does_not_share_is_one_line(
             asked.append(blind)
             monkeypatch.setattr(ray_session, "_sees_all", one_blind)
             with pytest.raises(
-                InvalidInput, match=rf"{data} to be on .* {blind[:8]} .* sees other"
+                InvalidInput, match=rf"{data} to be on .* node {blind[:8]} .* sees other"
             ):
                 ray_session.require_shared(writes=[home], reads=[data])
         monkeypatch.setattr(ray_session, "_sees_all", real)

@@ -254,7 +254,9 @@ def test_two_trials_of_one_stage_each_are_joined(
     filters = Filters(min_words=0, patterns={})
     with pytest.raises(InvalidInput, match="expected a model of the stage parses too"):
         write_utterances(texts, to=tmp_path / "a.jsonl", number=3, filters=filters)
-    with pytest.raises(InvalidInput, match="expected a model of utterances, and with --parses"):
+    with pytest.raises(
+        InvalidInput, match="expected a model of utterances, and with --parses one of parses"
+    ):
         write_utterances(parses, to=tmp_path / "a.jsonl", number=3, filters=filters, parses=parses)
     with monkeypatch.context() as none_is_drawn:
         none_is_drawn.setattr("sweep.synthesis.synthesize.ModelDrawer", None)
