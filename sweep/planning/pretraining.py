@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainables.pretraining.loop import Progress
 
 _WORK = ".pretraining"  # of an unfinished one, inside of the encoder's folder
-_GOES_ON = "the same `sweep pretrain` goes on, from at most a minute before"
+_GOES_ON = "the same `sweep pretrain` continues, from at most a minute before"
 
 
 def read_pretraining(file: Path, changes: Mapping[str, Any]) -> PretrainingConfig:
