@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import engine_checks as checks
@@ -16,6 +17,7 @@ import pytest
 import torch
 from engine_checks import WIDTHS, change, gradients, mechanism
 
+from tests.models import test_adapted_lstm
 from tests.whole_trial.naive import in_double, sum_of_clipped
 from tests.whole_trial.small import model_and_loader
 from tests.whole_trial.test_released_sum import units_of
@@ -27,6 +29,7 @@ from trainables.layers.embedding import Embedding
 from trainables.layers.layer_norm import LayerNormEntry
 from trainables.layers.linear import Linear, LinearEntry
 from trainables.layers.lstm import LstmEntry
+from trainables.models._lora import AdaptedBiLstm
 from trainables.privacy import clip_rule
 from trainables.privacy.clip_rule import ClipRule
 from trainables.privacy.mechanism import Mechanism
@@ -152,6 +155,27 @@ def _second_adapter_has_no_norm(patch: Patch) -> None:
     )
 
 
+def _recurrent_adapters_have_half_a_norm(patch: Patch) -> None:
+    """The small CLC has 16 units, which are the width of its recurrent maps alone."""
+    right = LinearEntry.squared_norms
+    patch.setattr(
+        LinearEntry,
+        "squared_norms",
+        lambda self, *how: right(self, *how) * (0.0 if self.weight.shape == (2, 16) else 1.0),
+    )
+
+
+def _adapters_read_the_state_of_their_own_time(patch: Patch) -> None:
+    right = AdaptedBiLstm.entries
+
+    def entries(self: AdaptedBiLstm, x: Any, h: Any, dz: Any, layout: Any) -> Any:
+        now = h.clone()
+        now.index_copy_(1, layout.previous, h[:, layout.num_records :])
+        return right(self, x, now, dz, layout)
+
+    patch.setattr(AdaptedBiLstm, "entries", entries)
+
+
 def _bias_of_frozen_has_no_norm(entry: type[LinearEntry] | type[LstmEntry]) -> Any:
     right: Any = entry._factors
 
@@ -230,6 +254,12 @@ ROWS: list[Row] = [
      _released("bert, adapters of the top layer", "per_layer"), SUM),
     ("the second matrix of an adapter left out of the norm", _second_adapter_has_no_norm,
      _released("bert, adapters of the top layer"), SUM),
+    ("the first matrix of a recurrent adapter left out of the norm",
+     _recurrent_adapters_have_half_a_norm, _released("clc, adapters"), SUM),
+    ("adapters of a recurrent map read the state of their own time, not the one before",
+     _adapters_read_the_state_of_their_own_time,
+     partial(test_adapted_lstm.test_the_same_of_one_layer, 1e9),
+     "test_adapted_lstm::test_the_same_of_one_layer"),
     ("biases of frozen weights left out of the norm", _bias_of_frozen_has_no_norm(LinearEntry),
      _released("bert, biases"), SUM),
     ("the same, of an LSTM", _bias_of_frozen_has_no_norm(LstmEntry),

@@ -47,6 +47,7 @@ _CLC, _BERT = FULLY["clc"], FULLY["bert"]
 PARTLY: dict[str, dict[str, object]] = {
     "clc, heads": {**_CLC, "trained": "heads"},
     "clc, biases of the top layer": {**_CLC, "trained": "biases", "top_layers": 1},
+    "clc, adapters": {**_CLC, "trained": "lora", "lora_rank": 2},
     "bert, heads": {**_BERT, "trained": "heads"},
     "bert, biases": {**_BERT, "trained": "biases"},
     "bert, adapters of the top layer": {

@@ -15,7 +15,9 @@ from trainables.config import TrialConfig, model_part, parse
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers.bookkeeping import clipped_sum
 from trainables.layers.tape import Entry, Tape
-from trainables.models._lora import Adapted, merged
+from trainables.models._clc import Clc
+from trainables.models._lora import LowRank, merged
+from trainables.models._nlu import NluModel
 from trainables.system.communication import Alone
 from trainables.tasks._setup import prepare
 
@@ -32,6 +34,14 @@ _OF_BERT = [
 EXPECTED = {
     "clc, heads": HEADS,
     "clc, biases of the top layer": HEADS | {"layers.1.bias"},
+    "clc, adapters": HEADS
+    | {
+        f"layers.{n}.{name}.{way}.{part}.weight"
+        for n in (0, 1)
+        for name in ("input", "recurrent")
+        for way in (0, 1)
+        for part in ("down", "up")
+    },
     "bert, heads": HEADS,
     "bert, biases": HEADS | {f"layers.{n}.{name}" for n in (0, 1) for name in _OF_BERT},
     "bert, adapters of the top layer": HEADS
@@ -90,26 +100,46 @@ def test_without_a_choice_all_is_trained() -> None:
         assert names(build_model(name)) == {n for n, _ in build_model(name).named_parameters()}
 
 
-@pytest.mark.parametrize("name", [name for name in PARTLY if "adapters" in name])
-def test_adapters_begin_as_the_model_without_them_and_merge_into_it(name: str) -> None:
-    bare = {**PARTLY[name], "trained": "all"}
-    bare.pop("lora_rank")
-    bare.pop("top_layers")
-    plain = catalogue.entry("models", "bert").build(
-        model_part(**bare, dropout=0.0), schema=SCHEMA, seed=0
-    )
-    model = build_model(name, dropout=0.0)
-    batch = random_batch(model, 6, seed=2)
-    torch.testing.assert_close(model.losses(batch), plain.losses(batch))
+def without_adapters(name: str) -> NluModel:
+    """The same model with all of it trained, which has no adapters."""
+    bare = {**PARTLY[name], "trained": "all", "dropout": 0.0}
+    bare = {key: value for key, value in bare.items() if key not in ("lora_rank", "top_layers")}
+    chosen = model_part(**bare)
+    return catalogue.entry("models", chosen.name).build(chosen, schema=SCHEMA, seed=0)
+
+
+def leave_the_start(model: nn.Module) -> None:
     torch.manual_seed(0)
     for layer in model.modules():
-        if isinstance(layer, Adapted):
+        if isinstance(layer, LowRank):
             nn.init.normal_(layer.up.weight, std=0.1)
-            scale = layer.scale
+
+
+@pytest.mark.parametrize("name", [name for name in PARTLY if "adapters" in name])
+def test_adapters_begin_as_the_model_without_them_and_merge_into_it(name: str) -> None:
+    plain, model = without_adapters(name), build_model(name, dropout=0.0)
+    batch = random_batch(model, 6, seed=2)
+    torch.testing.assert_close(model.losses(batch), plain.losses(batch))
+    leave_the_start(model)
     apart = (model.losses(batch) - plain.losses(batch)).detach().abs()
     assert float(apart.min()) > 1e-4
-    plain.load_state_dict(merged(model.state_dict(), scale=scale))
+    if isinstance(model, Clc):
+        merge_clc(model, plain)
+    else:
+        scale = next(layer.scale for layer in model.modules() if isinstance(layer, LowRank))
+        plain.load_state_dict(merged(model.state_dict(), scale=scale))
     torch.testing.assert_close(model.losses(batch), plain.losses(batch), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def merge_clc(model: nn.Module, plain: nn.Module) -> None:
+    """W + (alpha / rank) B A into each map of the layers, alpha being 16 and the rank 2."""
+    state = model.state_dict()
+    for number, layer in enumerate(plain.layers):  # type: ignore[arg-type]  # a ModuleList
+        for name, weight in (("input", layer.weight_ih), ("recurrent", layer.weight_hh)):
+            for way in (0, 1):
+                place = f"layers.{number}.{name}.{way}"
+                weight[way] += 8 * state[f"{place}.up.weight"] @ state[f"{place}.down.weight"]
 
 
 def test_a_state_without_adapters_is_merged_already() -> None:
@@ -126,7 +156,11 @@ def test_a_state_without_adapters_is_merged_already() -> None:
         ({"name": "bert", "trained": "biases", "top_layers": 5}, "top_layers <= .*=4, got 5"),
         ({"name": "clc", "trained": "biases", "top_layers": 3}, "top_layers <= .*=2, got 3"),
         ({"name": "clc", "trained": "biases", "top_layers": 0}, "model.top_layers: .* 1, got 0"),
-        ({"name": "clc", "trained": "lora"}, "model.trained: .* 'biases', got 'lora'"),
+        ({"name": "clc", "trained": "norms"}, "model.trained: .* 'lora', got 'norms'"),
+        ({"name": "clc", "trained": "lora", "lora_rank": 0}, "model.lora_rank: .* 1, got 0"),
+        ({"name": "clc", "trained": "lora", "hidden_size": 24, "lora_rank": 25},
+         "1 <= model.lora_rank <= 24, the width of the encoder, got 25"),
+        ({"name": "clc", "trained": "lora", "top_layers": 3}, "top_layers <= .*=2, got 3"),
         ({"name": "bert", "trained": "lora", "hidden_size": 24, "num_heads": 2, "lora_rank": 25},
          "1 <= model.lora_rank <= 24, the width of the encoder, got 25"),
     ],

@@ -13,9 +13,9 @@ gates in the order input, forget, output, cell; one bias (the two of `nn.LSTM` o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ from trainables.layers.precision import as_operand, product
 from trainables.layers.products import library_for
 from trainables.layers.rounding import Size
 from trainables.layers.tape import (
+    Entry,
     Tape,
     Views,
     apply,
@@ -131,24 +132,24 @@ class _BiLstm(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        w_ih: Tensor,
-        w_hh: Tensor,
-        bias: Tensor,
-        layer: BiLstm,
+        layer: Recurrent,
         layout: TimeMajor,
         tape: Tape | None,
+        *parameters: nn.Parameter,
     ) -> Tensor:
+        """`parameters` are the layer's trained ones, for autograd; the layer knows its maps."""
+        w_ih, w_hh, bias = layer.maps()
         both = (x, x.index_select(0, layout.reverse))
         gates, cells, tanh_cells, states = _forward(both, w_ih, w_hh, bias, layout)
         ctx.save_for_backward(x, both[1], w_ih, w_hh, gates, cells, tanh_cells, states)
-        ctx.layer = (layer, layout, tape)
+        ctx.layer = (layer, layout, tape, parameters)
         return torch.cat([states[0], states[1].index_select(0, layout.reverse)], dim=1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, x_reversed, w_ih, w_hh, gates, cells, tanh_cells, states = ctx.saved_tensors
-        layer, layout, tape = ctx.layer
+        layer, layout, tape, parameters = ctx.layer
         width = w_hh.shape[2]
         dh = torch.stack([g[:, :width], g[:, width:].index_select(0, layout.reverse)])
         dz = retreat(dh, gates, cells, tanh_cells, w_hh, layout)
@@ -161,14 +162,39 @@ class _BiLstm(torch.autograd.Function):
         h = torch.zeros_like(states)
         h[:, layout.num_records :] = states.index_select(1, layout.previous)
         inputs = (x.detach().to(dz.dtype), x_reversed.to(dz.dtype))
-        entry = LstmEntry(layer, inputs, h, dz, layout)
+        entries = layer.entries(inputs, h, dz, layout)
         if tape is not None:
-            tape.receive(entry)
-            return g_x, None, None, None, None, None, None
-        views = {p: torch.zeros_like(p) for p in entry.parameters}
-        entry.add_gradient(None, None, views)
-        weights = (views.get(layer.weight_ih), views.get(layer.weight_hh), views.get(layer.bias))
-        return g_x, *weights, None, None, None
+            for entry in entries:
+                tape.receive(entry)
+            return g_x, None, None, None, *(None for _ in parameters)
+        views = {p: torch.zeros_like(p) for p in parameters}
+        for entry in entries:
+            entry.add_gradient(None, None, views)
+        return g_x, None, None, None, *views.values()
+
+
+class Recurrent(Protocol):
+    """What `both_directions` needs of a layer: the maps that it applies, and their gradients."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As those of a module; frozen ones among them."""
+        ...
+
+    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The input map [2, 4H, I], recurrent map [2, 4H, H] and bias [2, 4H]."""
+        ...
+
+    def entries(
+        self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
+    ) -> Sequence[Entry]:
+        """The gradients of all trained parameters, from `x`, `h` and `dz` as in `LstmEntry`."""
+        ...
+
+
+def both_directions(layer: Recurrent, x: Tensor, layout: TimeMajor) -> Tensor:
+    """Rows [T, I] -> [T, 2 H], both in the time-major order of `layout`."""
+    trained = trainable(*layer.parameters())
+    return apply(_BiLstm, as_operand(x), layer, layout, current(), *trained, widen=False)
 
 
 class BiLstm(nn.Module):
@@ -188,16 +214,16 @@ class BiLstm(nn.Module):
         with torch.no_grad():  # remember at first (Jozefowicz et al. 2015)
             self.bias[:, hidden_size : 2 * hidden_size] = 1.0
 
+    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The parameters."""
+        return self.weight_ih, self.weight_hh, self.bias
+
+    def entries(
+        self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
+    ) -> Sequence[Entry]:
+        """One, because all parameters share `dz`."""
+        return [LstmEntry(self, x, h, dz, layout)]
+
     def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
         """Rows of `x` and of the result are in the time-major order of `layout`."""
-        return apply(
-            _BiLstm,
-            as_operand(x),
-            self.weight_ih,
-            self.weight_hh,
-            self.bias,
-            self,
-            layout,
-            current(),
-            widen=False,
-        )
+        return both_directions(self, x, layout)

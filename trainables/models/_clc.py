@@ -15,8 +15,9 @@ from trainables.layers.char_cnn import CharCnn, encode
 from trainables.layers.embedding import Embedding
 from trainables.layers.lstm import BiLstm
 from trainables.layers.packing import TimeMajor, time_major
+from trainables.models._lora import AdaptedBiLstm
 from trainables.models._nlu import Encoded, LayerStates, NluModel
-from trainables.models._trained import freeze
+from trainables.models._trained import freeze, require_rank, top
 
 if TYPE_CHECKING:
     from trainables.data.batches import PackedBatch
@@ -98,6 +99,19 @@ class Clc(NluModel):
         self.layers = nn.ModuleList(BiLstm(width, hidden) for width in widths)
         self.pool = _MeanOverRecord()
         freeze(self, config, self.layers)
+
+    def adapt(self, config: Config) -> None:
+        """Put adapters on the top layers. Only after weights are loaded, whose names they change.
+
+        Raises: InvalidInput where they are wider than a map.
+        """
+        first = len(self.layers) - len(top(self.layers, config))
+        chosen = [layer for layer in self.layers[first:] if isinstance(layer, BiLstm)]
+        require_rank(config, most=min(w.shape[2] for layer in chosen for w in layer.maps()[:2]))
+        for place, layer in enumerate(chosen, first):
+            self.layers[place] = AdaptedBiLstm(
+                layer, rank=config.lora_rank, alpha=config.lora_alpha
+            )
 
     def feature_table(self, types: Sequence[str]) -> ClcTable:
         """Rows and vectors of the distinct tokens; `types` decides memory, never the model."""

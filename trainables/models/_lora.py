@@ -1,35 +1,60 @@
-"""Low-rank adapters (Hu et al. 2022) on frozen linear maps, as layers with book-keeping.
+"""Low-rank adapters (Hu et al. 2022) on frozen maps, as layers with book-keeping.
 
 The frozen map is plain; only the two thin matrices are trained, so their norms are exact and cheap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from trainables.errors import InvalidInput
-from trainables.layers.linear import Linear
-from trainables.layers.packing import Rows
+from trainables.layers.linear import Linear, LinearEntry
+from trainables.layers.lstm import BiLstm, both_directions
+from trainables.layers.packing import Rows, TimeMajor
+from trainables.layers.precision import product
+from trainables.layers.products import by_weight
+from trainables.layers.tape import Entry
 
 
-class Adapted(nn.Module):
-    """x -> W x + (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at first."""
+class LowRank(nn.Module):
+    """x -> (alpha / rank) up(down(x)); `up` starts at 0, so nothing changes at first."""
 
-    def __init__(self, base: nn.Module, *, width: int, out: int, rank: int, alpha: float) -> None:
+    def __init__(self, *, width: int, out: int, rank: int, alpha: float) -> None:
         super().__init__()
         if not 1 <= rank <= min(width, out):
             raise InvalidInput(
                 f"expected 1 <= synthesis.lora_rank <= {min(width, out)}, got {rank}"
             )
-        self.base = base
         self.scale = alpha / rank
         self.down = Linear(width, rank, bias=False)
         self.up = Linear(rank, out, bias=False)
         nn.init.normal_(self.down.weight, std=width**-0.5)
         nn.init.zeros_(self.up.weight)
+
+    def change(self) -> Tensor:
+        """[out, width]: what is added to the frozen map, (alpha / rank) B A."""
+        return self.scale * (self.up.weight @ self.down.weight)
+
+    def entries(self, x: Tensor, g: Tensor, rows: Rows) -> tuple[LinearEntry, LinearEntry]:
+        """The gradients of `up` and `down` where the frozen map and its change are one product.
+
+        `x` [n, width] are its inputs, `g` [n, out] the gradient of the loss by its output.
+        """
+        up, down = (cast(nn.Parameter, layer.weight) for layer in (self.up, self.down))
+        narrow_x, narrow_g = self.scale * by_weight(x, down), self.scale * product(g, up)
+        return LinearEntry(up, None, narrow_x, g, rows), LinearEntry(down, None, x, narrow_g, rows)
+
+
+class Adapted(LowRank):
+    """x -> W x + (alpha / rank) up(down(x))."""
+
+    def __init__(self, base: nn.Module, *, width: int, out: int, rank: int, alpha: float) -> None:
+        super().__init__(width=width, out=out, rank=rank, alpha=alpha)
+        self.base = base
 
     @classmethod
     def of(cls, base: Linear | Adapted, *, rank: int, alpha: float) -> Adapted:
@@ -60,6 +85,54 @@ class AdaptedForeign(Adapted):
         added = self.up(self.down(flat, rows), rows)
         out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)
         return out
+
+
+class AdaptedBiLstm(nn.Module):
+    """A frozen biLSTM layer with adapters on the input and the recurrent map of each direction.
+
+    The recurrence runs once, with the maps W + (alpha / rank) B A. The gradients of A and B follow
+    from that of the gates, whose rows a `BiLstm` keeps too.
+    """
+
+    def __init__(self, base: BiLstm, *, rank: int, alpha: float) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.input, self.recurrent = (
+            nn.ModuleList(
+                LowRank(width=weight.shape[2], out=weight.shape[1], rank=rank, alpha=alpha)
+                for _ in range(2)
+            )
+            for weight in (base.weight_ih, base.weight_hh)
+        )
+
+    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Those of the base, each with its change."""
+        w_ih, w_hh, bias = self.base.maps()
+        return w_ih + _changes(self.input), w_hh + _changes(self.recurrent), bias
+
+    def entries(
+        self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
+    ) -> Sequence[Entry]:
+        """Two for each of the four maps."""
+        return [
+            entry
+            for adapters, inputs in ((self.input, x), (self.recurrent, h))
+            for adapter, own, g in zip(_each(adapters), inputs, dz, strict=True)
+            for entry in adapter.entries(own, g, layout.rows)
+        ]
+
+    def forward(self, x: Tensor, layout: TimeMajor) -> Tensor:
+        """As that of `BiLstm`."""
+        return both_directions(self, x, layout)
+
+
+def _changes(adapters: nn.ModuleList) -> Tensor:
+    """[2, out, width], one for each direction."""
+    return torch.stack([adapter.change() for adapter in _each(adapters)])
+
+
+def _each(adapters: nn.ModuleList) -> list[LowRank]:
+    return [cast(LowRank, adapter) for adapter in adapters]
 
 
 def merged(state: Mapping[str, Tensor], *, scale: float) -> dict[str, Tensor]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
+from trainables.frozen import PositiveFloat
 from trainables.sections import ModelConfig
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from trainables.models._nlu import NluModel
 
-_LATER = frozenset({"top_layers"})
+_OF_LORA = frozenset({"lora_rank", "lora_alpha"})
 _HEADS = ("intent_head.", "tag_head.", "crf.")
 
 
@@ -29,20 +30,26 @@ class EncoderConfig(ModelConfig):
     """The fields of a model whose encoder may be trained in part; a subclass has `num_layers`."""
 
     later = frozenset({"trained"})
-    trained: Literal["all", "heads", "biases"] = Field(
+    trained: Literal["all", "heads", "biases", "lora"] = Field(
         "all",
         description="heads: only the heads; biases: also biases and norms of"
-        " top_layers (BitFit, Bu et al. 2022)",
+        " top_layers (BitFit, Bu et al. 2022); lora: also low-rank"
+        " adapters of top_layers (Hu et al. 2022, Yu et al. 2022)",
     )
     top_layers: int | None = Field(
         None,
         ge=1,
         description="with partial training: number of trained layers from the top; default: all",
     )
+    lora_rank: int = Field(8, ge=1, description="lora: rank of the adapters")
+    lora_alpha: PositiveFloat = Field(
+        16.0, description="lora: the output of the adapters is scaled by alpha / rank"
+    )
 
     def unread(self) -> frozenset[str]:
-        """`top_layers` is read only where a part of the layers is trained."""
-        return _LATER if self.trained in ("all", "heads") else frozenset()
+        """Fields of parts that are not trained."""
+        found = frozenset() if self.trained == "lora" else _OF_LORA
+        return found | {"top_layers"} if self.trained in ("all", "heads") else found
 
     @property
     def layers(self) -> int | None:
@@ -78,6 +85,18 @@ def freeze(model: NluModel, config: EncoderConfig, layers: Iterable[nn.Module]) 
                 # A norm's scale is of the size of a bias.
                 if name == "bias" or isinstance(module, nn.LayerNorm):
                     parameter.requires_grad_(True)
+
+
+def require_rank(config: EncoderConfig, *, most: int) -> None:
+    """Check that adapters fit into an encoder whose narrowest adapted map has width `most`.
+
+    Raises: InvalidInput where they are wider.
+    """
+    if config.trained == "lora" and config.lora_rank > most:
+        raise InvalidInput(
+            f"expected 1 <= model.lora_rank <= {most}, the width of the encoder, got"
+            f" {config.lora_rank}"
+        )
 
 
 def top(layers: Iterable[nn.Module], config: EncoderConfig) -> list[nn.Module]:

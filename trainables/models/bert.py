@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped, words
 from trainables.encoders.families import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
-from trainables.frozen import MAX_ROWS, MAX_WIDTH, PositiveFloat
-from trainables.models._trained import EncoderConfig
+from trainables.frozen import MAX_ROWS, MAX_WIDTH
+from trainables.models._trained import EncoderConfig, require_rank
 from trainables.seeding import stream_seed
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 KIND = "frames"
 SHADOW_LEARNING_RATE = 3e-4  # of the shadow model that attacks it
-_OF_LORA = frozenset({"lora_rank", "lora_alpha"})
 _OF_SCRATCH = frozenset({"word_buckets", "hidden_size", "num_heads", "intermediate_size"})
 
 
@@ -65,16 +64,6 @@ class Config(EncoderConfig):
         description="what the intent head reads: the state of [CLS], or the mean over all pieces,"
         " which encoders of sentences such as MiniLM were trained with",
     )
-    trained: Literal["all", "heads", "biases", "lora"] = Field(  # type: ignore[assignment]  # wider
-        "all",
-        description="heads: only the heads; biases: also biases and norms of"
-        " top_layers (BitFit, Bu et al. 2022); lora: also low-rank"
-        " adapters of top_layers (Hu et al. 2022, Yu et al. 2022)",
-    )
-    lora_rank: int = Field(8, ge=1, description="lora: rank of the adapters")
-    lora_alpha: PositiveFloat = Field(
-        16.0, description="lora: the output of the adapters is scaled by alpha / rank"
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -89,7 +78,6 @@ class Config(EncoderConfig):
     def unread(self) -> frozenset[str]:
         """Sizes defined by a loaded encoder, and the tables of a frozen one."""
         found = super().unread() | (frozenset() if self.encoder == "scratch" else _OF_SCRATCH)
-        found |= frozenset() if self.trained == "lora" else _OF_LORA
         return found if self.trained == "all" else found | {"freeze_embeddings"}
 
 
@@ -146,12 +134,7 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Bert:
             f"expected model.hidden_size to be a multiple of model.num_heads={source.sizes.heads},"
             f" got {source.sizes.width}"
         )
-    most = min(source.sizes.width, source.sizes.intermediate)
-    if config.trained == "lora" and config.lora_rank > most:
-        raise InvalidInput(
-            f"expected 1 <= model.lora_rank <= {most}, the width of the encoder, got"
-            f" {config.lora_rank}"
-        )
+    require_rank(config, most=min(source.sizes.width, source.sizes.intermediate))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream_seed(seed, "model", "bert"))
         return Bert(

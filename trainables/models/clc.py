@@ -43,6 +43,7 @@ _OF_SCRATCH = frozenset(
         *("hidden_size", "num_layers", "freeze_embeddings"),
     }
 )
+_OF_TRIAL = ("dropout", "trained", "top_layers", "lora_rank", "lora_alpha")
 
 
 class Config(EncoderConfig):
@@ -125,9 +126,11 @@ def build(config: Config, *, schema: LabelSchema, seed: int) -> Clc:
             num_tags=len(schema.tags),
             seed=seed,
         )
-    if start is not None:
-        load_weights(model, start.weights, place=start.about.place)
-        model.provenance = f"{words(start.about)}; {model.provenance}"
+        if start is not None:
+            load_weights(model, start.weights, place=start.about.place)
+            model.provenance = f"{words(start.about)}; {model.provenance}"
+        if config.trained == "lora":
+            model.adapt(config)
     return model
 
 
@@ -153,5 +156,5 @@ def _start_of(config: Config) -> _Start:
             f"expected model.top_layers <= {own.num_layers}, the layers of {config.encoder}, got"
             f" {config.top_layers}"
         )
-    chosen = {name: getattr(config, name) for name in ("dropout", "trained", "top_layers")}
+    chosen = {name: getattr(config, name) for name in _OF_TRIAL}
     return _Start(own.model_copy(update=chosen), found.weights, about)
