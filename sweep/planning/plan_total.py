@@ -43,7 +43,7 @@ def total_of_plan(
     plan: Plan, *, account: Account, kept: FigureCache
 ) -> tuple[dict[str, Any] | None, str]:
     """The composition of all planned trials but the baselines (the fields of a `SweepSpend` as
-    JSON), and a sentence about it; None where nothing is spent, or units of privacy differ.
+    JSON), and a sentence about it; None where nothing is spent.
     """
     trials = [trial for trial in plan.to_run if not trial.baseline]
     if not trials:

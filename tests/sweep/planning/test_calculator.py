@@ -1,0 +1,252 @@
+"""The calculator: what options change, what a file gives, what is missing."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.planning.calculator import (
+    change,
+    decay,
+    differences,
+    fields_of,
+    mechanism_of,
+    noise,
+    report,
+    sensitivity_reason,
+)
+from tests.sweep.sweeps import write_corpus
+from trainables import accountants
+from trainables.config import parse
+from trainables.errors import InvalidInput
+from trainables.privacy.from_config import build
+
+
+def parts_of(engine: str = "dp_sgd", **values: Any) -> dict[str, Any]:
+    """The parts without a file, with fields set by their last names."""
+    parts = fields_of(None)
+    change(parts, {"engine": engine, **values})
+    return parts
+
+
+_SAMPLED = {"num_records": 2560, "expected_batch_size": 64, "delta": 1e-5, "noise_multiplier": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "section"),
+    [
+        ("epochs", 7, "training"),
+        ("expected_batch_size", 32, "training"),
+        ("num_workers", 4, "training"),
+        ("steps", 90, "training"),
+        ("num_records", 900, "data"),
+        ("max_grad_norm", 0.5, "privacy"),
+        ("microbatch_size", 2, "privacy"),
+        ("delta", 1e-6, "privacy"),
+    ],
+)
+def test_an_option_sets_one_field_and_without_a_value_none(
+    name: str, value: Any, section: str
+) -> None:
+    parts = fields_of(None)
+    before = copy.deepcopy(parts)
+    change(parts, {name: None})
+    assert parts == before
+    change(parts, {name: value})
+    assert parts == {**before, section: {name: value}}
+
+
+def test_the_engine_stands_beside_the_sections() -> None:
+    assert parts_of("sgd")["engine"] == "sgd"
+
+
+def test_a_file_gives_the_parts_that_accounting_reads(tmp_path: Path) -> None:
+    """The mechanism is that of the whole config, and the model is no part of it."""
+    fields = {
+        "engine": "dp_sgd",
+        "data": {"name": "atis", "num_records": 4000},
+        "privacy": {"noise_multiplier": 1.3, "delta": 1e-5},
+        "training": {"epochs": 3, "expected_batch_size": 50},
+    }
+    file = tmp_path / "trial.yaml"
+    file.write_text(json.dumps(fields))
+    parts = fields_of(file)
+    assert set(parts) == {"engine", "data", "training", "privacy"}
+    assert mechanism_of(parts)[0] == build(parse(fields), num_records=4000)
+
+
+def test_a_file_that_holds_no_fields_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text("- engine\n")
+    with pytest.raises(InvalidInput, match=r"list\.yaml to hold the fields of a trial's config"):
+        fields_of(file)
+
+
+def test_noise_is_a_number_or_a_target_and_never_both() -> None:
+    assert noise(None, None) is None
+    assert noise(1.5, None) == 1.5
+    assert noise(None, 8.0) == {"target_epsilon": 8.0}
+    with pytest.raises(InvalidInput, match=r"^expected --noise-multiplier or --target-epsilon"):
+        noise(1.5, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tau", "expected"),
+    [
+        (None, None, None),
+        ("linear", None, {"kind": "linear", "tau": 0.3}),
+        (None, 0.1, {"kind": "exponential", "tau": 0.1}),
+        ("linear", 0.1, {"kind": "linear", "tau": 0.1}),
+        ("none", None, {"kind": "none", "tau": 0.0}),  # the file's tau has no meaning without decay
+    ],
+)
+def test_a_decay_keeps_what_no_option_changes(
+    kind: str | None, tau: float | None, expected: Any
+) -> None:
+    parts = {"privacy": {"noise_decay": {"kind": "exponential", "tau": 0.3}}}
+    assert decay(parts, kind, tau) == expected
+
+
+@given(workers=st.integers(1, 70), microbatch=st.integers(1, 70))
+def test_a_missing_batch_is_the_smallest_of_64_that_workers_and_micro_batches_divide(
+    workers: int, microbatch: int
+) -> None:
+    parts = parts_of(
+        "edp_sgd",
+        num_records=10**6,
+        num_workers=workers,
+        microbatch_size=microbatch,
+        noise_calibration="central",
+        noise_multiplier=1.0,
+        delta=1e-7,
+    )
+    mechanism, _ = mechanism_of(parts)
+    batch, share = mechanism.expected_batch_size, workers * microbatch
+    assert batch % share == 0
+    assert batch >= 64 > batch - share
+    assert mechanism.num_microbatches * microbatch == batch
+
+
+def test_a_target_becomes_noise_whose_epsilon_is_just_within_it() -> None:
+    parts = parts_of(**{**_SAMPLED, "noise_multiplier": {"target_epsilon": 3.0}, "epochs": 5})
+    mechanism, _ = mechanism_of(parts)
+    assert 2.99 < accountants.account(mechanism).epsilon <= 3.0
+
+
+def test_the_cost_of_shuffled_epochs_needs_no_number_of_records() -> None:
+    """And no figure that depends on that number is reported."""
+    fields = {"num_workers": 8, "noise_multiplier": 1.0, "epochs": 30, "delta": 5e-4}
+    without, _ = mechanism_of(parts_of("edp_sgd", **fields))
+    known, _ = mechanism_of(parts_of("edp_sgd", **fields, num_records=4096))
+    summary = accountants.account(without)
+    assert summary.epsilon == accountants.account(known).epsilon
+    shown = report(without, summary, None)
+    assert (shown["steps"], shown["num_records"]) == (None, None)
+    assert shown["epsilon"] == summary.epsilon
+    assert report(known, summary, 4096)["steps"] == 30 * 4096 // 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"num_records": None}, "expected --num-records .*: the sample rate depends on it"),
+        ({"num_records": 0}, "expected 1 <= num_records <= 1000000000, got 0"),
+        ({"num_records": 10**9 + 1}, "expected 1 <= num_records <= 1000000000, got 1000000001"),
+        ({"delta": 1.0}, "expected 0 < delta < 1, got delta=1"),
+        ({"delta": -0.1}, "expected 0 < delta < 1, got delta=-0.1"),
+        ({"engine": "dpsgd"}, "expected engine to be one of dp_sgd, .*, got 'dpsgd'"),
+        ({"epochs": 0}, "epochs"),
+        ({"max_grad_norm": -1.0}, "max_grad_norm"),
+    ],
+)
+def test_what_has_no_mechanism_is_refused_in_one_line(changes: dict[str, Any], line: str) -> None:
+    parts = parts_of(**{**_SAMPLED, **changes})
+    with pytest.raises(InvalidInput, match=line) as refused:
+        mechanism_of(parts)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_default_delta_needs_the_number_of_records() -> None:
+    parts = parts_of("edp_sgd", noise_multiplier=1.0)
+    with pytest.raises(InvalidInput, match="the default delta depends on it"):
+        mechanism_of(parts)
+
+
+def test_records_of_a_data_set_at_hand_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without its file the number is asked for."""
+    monkeypatch.setenv("SWEEP_HOME", str(tmp_path / "home"))
+    data = {k: v for k, v in write_corpus(tmp_path).items() if k != "num_records"}
+    parts = parts_of(**{**_SAMPLED, "num_records": None, "expected_batch_size": 8})
+    parts["data"] = dict(data)
+    assert mechanism_of(parts)[0].num_records == 90
+    assert parts["data"]["num_records"] == 90, "which the caller shows"
+    parts["data"] = {**data, "path": str(tmp_path / "missing.jsonl")}
+    with pytest.raises(InvalidInput, match="expected --num-records"):
+        mechanism_of(parts)
+
+
+_PAPER = {"num_workers": 4, "noise_multiplier": 1.0, "delta": 1e-4, "num_records": 4096}
+_CENTRAL = {**_PAPER, "noise_calibration": "central"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "changes", "reasons"),
+    [
+        ("dp_sgd", _SAMPLED, []),
+        ("sgd", {"delta": 1e-4, "num_records": 4096}, []),
+        ("edp_sgd", {"noise_multiplier": 0.0}, []),  # infinite, whatever the reason
+        ("edp_sgd", {}, ["4 workers", "2 C"]),
+        ("edp_sgd", {"num_workers": 1}, ["2 C"]),
+        ("edp_sgd", {"noise_calibration": "central"}, ["2 C"]),
+        ("edp_sgd", {"group_scale": "public"}, ["4 workers", "2 C", "alpha_k"]),
+    ],
+)
+def test_the_differences_from_the_paper_are_those_of_the_mechanism(
+    engine: str, changes: dict[str, Any], reasons: list[str]
+) -> None:
+    mechanism, _ = mechanism_of(
+        parts_of(engine, **({**_PAPER, **changes} if engine == "edp_sgd" else changes))
+    )
+    found = differences(mechanism, accountants.account(mechanism))
+    assert len(found) == len(reasons)
+    for sentence, part in zip(found, reasons, strict=True):
+        assert part in sentence
+
+
+def test_noise_of_independent_workers_is_said_to_shrink_by_the_root_of_their_number() -> None:
+    mechanism, _ = mechanism_of(parts_of("edp_sgd", **{**_PAPER, "num_workers": 16}))
+    first, *_ = differences(mechanism, accountants.account(mechanism))
+    assert "noise of 16 workers" in first
+    assert first.endswith("z0 / 4")
+
+
+@pytest.mark.parametrize(
+    ("engine", "changes", "reason"),
+    [
+        ("dp_sgd", _SAMPLED, "a record is added or removed"),
+        ("edp_sgd", {**_CENTRAL, "microbatch_size": 1}, "a record is replaced"),
+        ("edp_sgd", {**_CENTRAL, "microbatch_size": 4}, "one of 4 records can turn"),
+    ],
+)
+def test_the_sensitivity_has_the_reason_of_its_relation(
+    engine: str, changes: dict[str, Any], reason: str
+) -> None:
+    mechanism, _ = mechanism_of(parts_of(engine, **changes))
+    assert sensitivity_reason(mechanism).startswith(reason)
+    assert mechanism.sensitivity == (1 if "added" in reason else 2)
+
+
+def test_without_noise_the_report_is_infinite() -> None:
+    mechanism, chosen = mechanism_of(parts_of("sgd", num_records=100, delta=1e-5))
+    shown = report(mechanism, accountants.account(mechanism), 100)
+    assert chosen is None
+    assert shown["epsilon"] in (math.inf, "inf")

@@ -1,0 +1,195 @@
+"""`budget.total` at planning time: admitted trials stay within it, in whatever order they come."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search_spaces.space import SearchSpace
+from sweep.planning import plan as planning
+from sweep.planning.accounting import accounting
+from sweep.planning.plan_total import total_of_plan, within_total
+from sweep.settings import Settings
+from sweep.spending.account import Account, Accounted
+from sweep.store.plans import Plan
+from tests.sweep.sweeps import settings_in, space_in
+from trainables import accountants
+from trainables.config import TrialConfig
+from trainables.figure_cache import FigureCache
+
+Z = "privacy.noise_multiplier"
+NOISES = [4.0, 2.0, 6.0, 3.0]
+_DELTA = 1e-3
+_FIELDS: dict[str, Any] = {
+    "base": {"engine": "edp_sgd", "privacy": {"delta": _DELTA}},
+    "variants": [
+        {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"},
+        {"name": "edp", "axes": {Z: NOISES}},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return settings_in(tmp_path_factory.mktemp("total"))
+
+
+@pytest.fixture(scope="module")
+def account(settings: Settings) -> Account:
+    return accounting(settings)
+
+
+@pytest.fixture(scope="module")
+def space(settings: Settings) -> SearchSpace:
+    """Four trials of different noise, and a baseline without any."""
+    return space_in(settings.data_dir, **_FIELDS)
+
+
+@pytest.fixture(scope="module")
+def plan(space: SearchSpace, account: Account) -> Plan:
+    return planning.make(space, account=account)
+
+
+def limited(space: SearchSpace, total: float) -> SearchSpace:
+    return space.model_copy(update={"budget": space.budget.model_copy(update={"total": total})})
+
+
+def cost(plan: Plan, account: Account) -> float:
+    """Epsilon of the trials of a plan that are no baseline."""
+    releases = [
+        accountants.release(account(t.config, accountant=None, careful=False).mechanism)
+        for t in plan.to_run
+        if not t.baseline
+    ]
+    return accountants.epsilon_sweep(releases, delta=_DELTA).epsilon if releases else 0.0
+
+
+def test_without_a_total_every_trial_stays(
+    plan: Plan, space: SearchSpace, account: Account
+) -> None:
+    assert within_total(plan, space, account=account) is plan
+
+
+@given(share=st.floats(0.01, 1.2), order=st.permutations(range(5)))
+def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_exceed_it(
+    plan: Plan, space: SearchSpace, account: Account, share: float, order: list[int]
+) -> None:
+    """Whatever the order of the trials, which the plan keeps."""
+    total = share * cost(plan, account)
+    shuffled = replace(plan, trials=tuple(plan.trials[n] for n in order))
+    found = within_total(shuffled, limited(space, total), account=account)
+    assert [t.id for t in found.trials] == [t.id for t in shuffled.trials]
+    assert cost(found, account) <= total
+    for number, trial in enumerate(found.trials):
+        assert trial.runs or not trial.baseline
+        if trial.runs:
+            continue
+        before = [t for t in found.trials[:number] if t.runs]
+        with_it = replace(found, trials=(*before, shuffled.trials[number]))
+        assert cost(with_it, account) > total
+        assert trial.refused_by == "budget"
+        assert f"exceeds budget.total={total:g}" in str(trial.reason)
+
+
+def test_a_later_cheaper_trial_may_still_fit(
+    plan: Plan, space: SearchSpace, account: Account
+) -> None:
+    """Noise 2 is refused, and noise 6 after it is not."""
+    one = {t.values.get(Z): cost(replace(plan, trials=(t,)), account) for t in plan.trials}
+    found = within_total(plan, limited(space, 1.4 * one[4.0]), account=account)
+    assert [t.values.get(Z) for t in found.to_run] == [None, 4.0, 6.0]
+
+
+def test_the_reason_counts_the_trials_that_were_admitted_before(
+    plan: Plan, space: SearchSpace, account: Account
+) -> None:
+    cheapest = min(cost(replace(plan, trials=(t,)), account) for t in plan.trials[1:])
+    alone = within_total(plan, limited(space, 0.9 * cheapest), account=account)
+    assert all("alone exceeds" in str(t.reason) for t in alone.refused)
+    almost = within_total(plan, limited(space, 0.99 * cost(plan, account)), account=account)
+    (last,) = almost.refused
+    assert "with the 3 trials before it exceeds" in str(last.reason)
+
+
+@pytest.mark.parametrize("begun", [(1,), (3,), (1, 3)])
+def test_what_has_begun_is_never_refused_and_takes_its_room_first(
+    plan: Plan, space: SearchSpace, account: Account, begun: tuple[int, ...]
+) -> None:
+    ids = {plan.trials[number].id for number in begun}
+    only = replace(plan, trials=tuple(t for t in plan.trials if t.id in ids))
+    spent = cost(only, account)
+    for total in (0.5 * spent, 1.0001 * spent):
+        found = within_total(plan, limited(space, total), account=account, begun=ids)
+        assert {t.id for t in found.to_run if not t.baseline} == ids
+
+
+def test_refused_trials_take_no_room(plan: Plan, space: SearchSpace, account: Account) -> None:
+    trials = tuple(replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials)
+    rest = replace(plan, trials=trials)
+    found = within_total(rest, limited(space, 1.0001 * cost(rest, account)), account=account)
+    assert found == rest
+
+
+def test_a_search_that_looks_at_results_goes_by_its_filter(
+    settings: Settings, account: Account
+) -> None:
+    """A filter's room is less than that of plain composition, so a trial is refused sooner."""
+    fields = {**_FIELDS, "search": {"scheduler": "median"}}
+    space = space_in(settings.data_dir, **fields)
+    plan = planning.make(space, account=account)
+    total = 1.001 * cost(plan, account)
+    plain = limited(space_in(settings.data_dir, **_FIELDS), total)
+    assert len(within_total(plan, plain, account=account).to_run) == 5
+    found = within_total(plan, limited(space, total), account=account)
+    assert 1 < len(found.to_run) < 5
+    assert str(found.refused[0].reason).endswith("before it (filter)")
+    assert f"budget.total={total:g} has no room for it" in str(found.refused[0].reason)
+
+
+def test_the_plan_costs_the_composition_of_its_trials_without_baselines(
+    plan: Plan, account: Account, tmp_path: Path
+) -> None:
+    found, sentence = total_of_plan(plan, account=account, kept=FigureCache(tmp_path))
+    assert found is not None
+    assert found["epsilon"] == cost(plan, account)
+    assert (found["delta"], found["num_releases"]) == (_DELTA, 4)
+    assert sentence.startswith("All 4 trials together, without 1 baseline: epsilon")
+    assert "at delta 0.001" in sentence
+
+
+def test_refused_trials_cost_nothing(plan: Plan, account: Account, tmp_path: Path) -> None:
+    refused = tuple(replace(t, reason="no") for t in plan.trials[:3])
+    two = replace(plan, trials=(*refused, *plan.trials[3:]))
+    found, sentence = total_of_plan(two, account=account, kept=FigureCache(tmp_path))
+    assert found is not None
+    assert found["epsilon"] == cost(two, account) < cost(plan, account)
+    assert sentence.startswith("All 2 trials together: epsilon")
+
+
+def test_a_plan_of_baselines_has_no_total(plan: Plan, account: Account, tmp_path: Path) -> None:
+    alone = replace(plan, trials=plan.trials[:1])
+    assert total_of_plan(alone, account=account, kept=FigureCache(tmp_path)) == (None, "")
+
+
+def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
+    plan: Plan, account: Account, tmp_path: Path
+) -> None:
+    """Records beside groups: no number is made up."""
+
+    def mixed(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+        found = account(config, accountant=accountant, careful=careful)
+        if config.privacy.noise_multiplier != NOISES[0]:
+            return found
+        return replace(found, mechanism=replace(found.mechanism, unit="group"))
+
+    found, sentence = total_of_plan(plan, account=mixed, kept=FigureCache(tmp_path))
+    assert found is not None
+    assert found["epsilon"] == math.inf
+    assert "unit" in found["unaccounted"][0]
+    assert "epsilon inf at delta" in sentence
