@@ -9,6 +9,7 @@ import typer
 from sweep.commands import _complete
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json, say
+from trainables.system import collector
 
 _Side = Annotated[
     str,
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
 
 
+@collector.paused()
 def compare(
     first: _Side,
     second: _Side,

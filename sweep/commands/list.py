@@ -6,6 +6,7 @@ import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json, say
+from trainables.system import collector
 
 
 def register(app: typer.Typer) -> None:
@@ -13,6 +14,7 @@ def register(app: typer.Typer) -> None:
     app.command("list")(list_sweeps)
 
 
+@collector.paused()
 def list_sweeps(as_json: JsonFlag = False) -> None:
     """List all sweeps, oldest first. Damaged ones are marked."""
     import time

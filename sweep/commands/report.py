@@ -9,6 +9,7 @@ import typer
 
 from sweep.commands._options import JsonFlag, Name
 from sweep.commands._output import print_json, say
+from trainables.system import collector
 
 
 def register(app: typer.Typer) -> None:
@@ -16,6 +17,7 @@ def register(app: typer.Typer) -> None:
     app.command()(report)
 
 
+@collector.paused()
 def report(
     name: Name,
     epsilon: Annotated[

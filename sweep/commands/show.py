@@ -8,6 +8,7 @@ import typer
 
 from sweep.commands._options import JsonFlag, Name
 from sweep.commands._output import console, print_json, say
+from trainables.system import collector
 
 if TYPE_CHECKING:
     from search_spaces.parts import Variant
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
     app.command()(show)
 
 
+@collector.paused()
 def show(
     name: Name,
     every: Annotated[
@@ -44,7 +46,7 @@ def show(
     damaged = damages(folder, records)
     if as_json:
         known = {"best": _best(where), "gap": sentences(records), "damages": damaged}
-        print_json("show", {**summary(folder), **known})
+        print_json("show", {**summary(folder, records), **known})
         return
     _print_tables(folder, records, list(damaged.values()), every=every)
     for sentence in sentences(records):

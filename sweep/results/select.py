@@ -172,13 +172,14 @@ def front(
     worst value, a trial without a metric is left out.
     """
     names = (headline(records), "epsilon") if metrics is None else metrics
-    points = [
-        (record, tuple(_cost(record, metric) for metric in names))
-        for record in records
-        if record.status.is_finished
-    ]
-    known = [(record, tuple(v for v in p if v is not None)) for record, p in points]
-    known = [(record, p) for record, p in known if len(p) == len(names)]
+    signs = [(metric, figures.cost(metric, 1.0)) for metric in names]
+    known = []
+    for record in records:
+        if record.status.is_finished:
+            found = [(sign, value(record, metric)) for metric, sign in signs]
+            point = tuple(sign * each for sign, each in found if each is not None)
+            if len(point) == len(names):
+                known.append((record, point))
     unbeaten: list[tuple[float, ...]] = []
     # A point that dominates another comes before it in this order, and so does one on the front.
     for mine in sorted({point for _, point in known}):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
-def summary(folder: SweepFolder) -> dict[str, Any]:
-    """Every trial in the order of the plan, and the ids on the front."""
-    records = folder.records()
+def summary(folder: SweepFolder, records: Sequence[TrialRecord] | None = None) -> dict[str, Any]:
+    """Every trial in the order of the plan, and the ids on the front. `records`: the folder's,
+    where they are known.
+    """
+    records = folder.records() if records is None else records
     baselines, priors = select.baselines(records), select.priors(records)
     return {
         "name": folder.name,

@@ -180,9 +180,10 @@ def earlier_records(
     if folder is not None and (kept := folder.earlier_trials()) is not None:
         return kept
     found = []
+    known = branches(space)
     for name in space.search.warm_start:
         records = store.open_sweep(home, name).records()
-        found += [r for r in records if r.status.is_finished and _is_point(space, r)]
+        found += [r for r in records if r.status.is_finished and _is_point(space, r, known)]
     if folder is not None and found:
         folder.keep_earlier_trials(found)
     return found
@@ -203,12 +204,13 @@ def observations_of(
         if not record.plan.baseline:
             groups.setdefault(record.plan.group, []).append(record)
     observations = []
+    found = branches(space)
     kept = {} if known is None else known
     for key, members in groups.items():
         if key in kept:
             observations.append(kept[key])
             continue
-        place = _place(space, members[0])
+        place = _place(space, members[0], found)
         observations.append(None if place is None else _observation(space, place, members))
         if not any(r.status.is_pending or r.status is TrialStatus.FAILED for r in members):
             kept[key] = observations[-1]
@@ -259,13 +261,13 @@ def _infeasible(place: Suggestion, trial: PlannedTrial, space: SearchSpace) -> O
     )
 
 
-def _place(space: SearchSpace, record: TrialRecord) -> Suggestion | None:
-    """The point of a record's trial in the space, by its values or, in an earlier sweep, by its
-    config.
+def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> Suggestion | None:
+    """The point of a record's trial among the `branches` of the space, by its values or, in an
+    earlier sweep, by its config.
     """
     # Fields that were added since the trial was planned have their defaults.
     mine = _dump(record.plan.config) if record.plan.is_config else record.plan.fields
-    for branch in branches(space):
+    for branch in found:
         values = {path: _at(record.plan.fields, path) for path in branch.domains}
         if branch.variant.name == record.plan.variant:
             values |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
@@ -281,8 +283,8 @@ def _dump(config: TrialConfig | None) -> dict[str, Any]:
     return {} if config is None else config.model_dump(mode="json")
 
 
-def _is_point(space: SearchSpace, record: TrialRecord) -> bool:
-    return not record.plan.baseline and _place(space, record) is not None
+def _is_point(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> bool:
+    return not record.plan.baseline and _place(space, record, found) is not None
 
 
 def _same_law(one: dict[str, object], other: dict[str, object]) -> bool:

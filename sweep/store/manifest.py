@@ -69,12 +69,14 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
 
     Raises: InvalidData for a damaged manifest.
     """
-    home = os.fspath(folder)
-    if not os.path.exists(os.path.join(home, FILE)):  # a Path costs ten times as much
+    home = os.fspath(folder)  # a Path costs ten times as much
+    if not os.path.exists(os.path.join(home, FILE)):
         return (f"{FILE} is missing",) if _is_promised(folder) else ()
     found = []
     for name, mark in _read(folder / FILE).files.items():
         path = os.path.join(home, name)
+        if name in _LOOKED_AT and mark.size < _SMALL and _is_small_file_of(path, mark):
+            continue
         size = _size_of(path)
         if size is None:
             found.append(f"{name} is missing")
@@ -130,6 +132,23 @@ def _size_of(path: str) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _is_small_file_of(path: str, mark: FileMark) -> bool:
+    """Whether a file is there with the size and the digest of a mark. It is read in one step: with
+    `os.stat` and `open`, three small files of each trial take most of the time of a check.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        content = os.read(descriptor, mark.size + 1)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return len(content) == mark.size and hashlib.sha256(content).hexdigest() == mark.sha256
 
 
 def _mark_of(path: Path) -> FileMark:

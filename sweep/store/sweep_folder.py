@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import shutil
 import time
@@ -21,7 +20,7 @@ from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
 from trainables.documents import file_text, read_yaml
 from trainables.errors import InvalidData, InvalidInput
-from trainables.system import locks
+from trainables.system import collector, locks
 
 _PATIENCE_SECONDS = 0.5  # for who looks whether the sweep runs
 _MAX_SPACE_BYTES = 16 << 20
@@ -195,7 +194,7 @@ class SweepFolder(TrialFiles):
     def records(self, *, running: bool | None = None) -> list[TrialRecord]:
         """Every trial of the plan, in its order; `running` None: by the lock."""
         alive = self.is_running if running is None else running
-        with _without_collector():
+        with collector.paused():
             return [self.record(trial, running=alive) for trial in self.plan().trials]
 
     def statuses(self) -> Counter[TrialStatus]:
@@ -263,18 +262,6 @@ class SweepFolder(TrialFiles):
         """Raises: InvalidInput where it is running."""
         if self.is_running:
             raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the garbage collector: it would search all records for cycles again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def running_already(name: str) -> InvalidInput:

@@ -1,9 +1,11 @@
 """Any document is read or refused in time proportional to its length."""
 
+import codecs
 import contextlib
 import io
 import json
 import math
+import os
 import string
 import time
 import tracemalloc
@@ -145,6 +147,17 @@ def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:
             file_text(tmp_path / name, max_bytes=1_000)
     with pytest.raises(InvalidData, match="to be a file"):
         file_text(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("part", [1, 7, 1 << 20])
+def test_a_file_that_comes_in_parts_is_read_whole(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(codecs.BOM_UTF8 + "ü€ and more\n".encode() * 9)
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, part)))
+    assert file_text(path) == "ü€ and more\n" * 9
 
 
 @settings(max_examples=300, deadline=None)

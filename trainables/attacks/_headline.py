@@ -112,6 +112,8 @@ def oriented(metrics: Mapping[str, float | None]) -> list[Strongest]:
     An AUC counts as inverted where its interval over all attacks is below 0.5, because an adversary
     could invert the attack. One that is below 0.5 by chance is left as it is.
     """
+    if not any(name.startswith(ATTACKS) for name in metrics):
+        return []
     measured = {
         name: (value, metrics.get(f"{auc_of(name)}_low"), metrics.get(f"{auc_of(name)}_high"))
         for name in catalogue.names("attacks")
