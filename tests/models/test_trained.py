@@ -192,6 +192,23 @@ def test_the_choice_is_part_of_the_trial_and_its_default_is_not() -> None:
     assert len(ids) == 6
 
 
+def test_a_rank_that_cannot_be_is_refused_before_anything_is_built() -> None:
+    """Of a loaded encoder, and of a file's word vectors, the width is known when it is read."""
+    small = {"name": "clc", "hidden_size": 24, "trained": "lora"}
+    narrow = {**small, "num_layers": 2, "word_dim": 3, "char_filters": 4, "lora_rank": 8}
+    for fields, most in (({**small, "lora_rank": 25}, 24), (narrow, 7)):
+        with pytest.raises(InvalidInput, match=f"1 <= model.lora_rank <= {most}, .*, got"):
+            parse({"model": fields})
+    assert parse({"model": {**narrow, "top_layers": 1}}).model.lora_rank == 8
+
+
+def test_a_clc_from_before_there_were_adapters_keeps_its_id() -> None:
+    assert parse({"model": {"name": "clc", "trained": "heads"}}).id == "a7fd3f5c2645"
+    assert parse({"model": {"name": "clc", "trained": "heads", "lora_rank": 3}}).id == (
+        "a7fd3f5c2645"
+    )
+
+
 def of_part(engine: str, trained: str, **training: object) -> TrialConfig:
     fields = config(engine, training={"epochs": 2, **training}).model_dump(mode="json")
     fields["model"] |= {"trained": trained}
@@ -204,21 +221,33 @@ def weights(folder: Path) -> dict[str, Tensor]:
     return load_file(str(folder / "model" / "weights.safetensors"))
 
 
-@pytest.mark.parametrize("engine", ["sgd", "dp_sgd"])
+@pytest.mark.parametrize(
+    ("engine", "trained"),
+    [
+        *(("sgd", "biases"), ("dp_sgd", "biases")),
+        *(("sgd", "lora"), ("edp_sgd", "lora"), ("dp_sgd", "lora")),
+    ],
+)
 def test_a_trial_moves_what_is_trained_and_nothing_else(
-    engine: str, place: Path, tmp_path: Path
+    engine: str, trained: str, place: Path, tmp_path: Path
 ) -> None:
-    result, _ = run(place, tmp_path, of_part(engine, "biases"))
+    chosen = of_part(engine, trained)
+    result, _ = run(place, tmp_path, chosen)
     assert result.epochs_done == 2
-    assert "trained: heads, biases and norms" in str(result.privacy["provenance"])
-    chosen = of_part(engine, "biases")
+    what = {"biases": "heads, biases and norms", "lora": "heads and adapters"}[trained]
+    assert f"trained: {what}" in str(result.privacy["provenance"])
     begin = prepare(chosen, comm=Alone(), data_dir=place, cache_dir=place / "cache").model
     moved = weights(tmp_path)
     for name, p in begin.named_parameters():
         assert torch.equal(moved[name], p.detach()) != p.requires_grad, name
 
 
-def test_a_trial_fails_where_what_is_trained_never_moved(place: Path, tmp_path: Path) -> None:
-    """Steps of 1e-30 are none in float32."""
-    with pytest.raises(TrialFailed, match=r"model\.trained=biases to move every trained weight"):
-        run(place, tmp_path, of_part("sgd", "biases", learning_rate=1e-30))
+@pytest.mark.parametrize("trained", ["biases", "lora"])
+def test_a_trial_fails_where_what_is_trained_never_moved(
+    trained: str, place: Path, tmp_path: Path
+) -> None:
+    """Steps of 1e-30 are none in float32, but for weights that begin at 0."""
+    said = rf"model\.trained={trained} to move every trained weight"
+    with pytest.raises(TrialFailed, match=said) as found:
+        run(place, tmp_path, of_part("sgd", trained, learning_rate=1e-30))
+    assert "\n" not in str(found.value)

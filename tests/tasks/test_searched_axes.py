@@ -20,7 +20,7 @@ AXES: dict[str, list[Any]] = {
     "training.optimizer": ["adam", "adam_bc"],
     "training.iterate_average": ["none", "tail"],
     "privacy.clipping": ["flat", "normalized", "per_layer"],
-    "model.trained": ["all", "biases"],
+    "model.trained": ["all", "biases", "lora"],
 }
 
 
@@ -35,9 +35,10 @@ def base() -> dict[str, Any]:
 def test_a_small_space_searches_them() -> None:
     space = spaces.parse({"name": "s", "base": base(), "axes": AXES})
     points = expand(space).points
-    assert len({point.config.id for point in points}) == 24
+    assert len({point.config.id for point in points}) == 36
     named = {tuple(point.values.values()) for point in points}
     assert ("adam_bc", "tail", "per_layer", "biases") in named
+    assert ("adam_bc", "tail", "per_layer", "lora") in named
 
 
 def chosen(**training: Any) -> dict[str, Any]:

@@ -57,13 +57,21 @@ class EncoderConfig(ModelConfig):
         found: int = self.num_layers  # type: ignore[attr-defined]  # each model has its own
         return found
 
+    @property
+    def narrowest(self) -> int | None:
+        """The width of the narrowest map that may be adapted, which is the highest rank; None where
+        it depends on a file."""
+        raise NotImplementedError
+
     @model_validator(mode="after")
-    def _layers_exist(self) -> Any:
+    def _parts_exist(self) -> Any:
         if self.layers is not None and (self.top_layers or 0) > self.layers:
             raise ValueError(
                 f"expected model.top_layers <= model.num_layers={self.layers}, got"
                 f" {self.top_layers}"
             )
+        if self.narrowest is not None and (excess := _excess(self, self.narrowest)):
+            raise ValueError(excess)
         return self
 
 
@@ -92,11 +100,17 @@ def require_rank(config: EncoderConfig, *, most: int) -> None:
 
     Raises: InvalidInput where they are wider.
     """
-    if config.trained == "lora" and config.lora_rank > most:
-        raise InvalidInput(
-            f"expected 1 <= model.lora_rank <= {most}, the width of the encoder, got"
-            f" {config.lora_rank}"
-        )
+    if excess := _excess(config, most):
+        raise InvalidInput(excess)
+
+
+def _excess(config: EncoderConfig, most: int) -> str:
+    """What is wrong with the rank of the adapters; empty where nothing is."""
+    if config.trained != "lora" or config.lora_rank <= most:
+        return ""
+    return (
+        f"expected 1 <= model.lora_rank <= {most}, the width of the encoder, got {config.lora_rank}"
+    )
 
 
 def top(layers: Iterable[nn.Module], config: EncoderConfig) -> list[nn.Module]:

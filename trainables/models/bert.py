@@ -80,6 +80,11 @@ class Config(EncoderConfig):
         found = super().unread() | (frozenset() if self.encoder == "scratch" else _OF_SCRATCH)
         return found if self.trained == "all" else found | {"freeze_embeddings"}
 
+    @property
+    def narrowest(self) -> int | None:
+        """See `EncoderConfig`."""
+        return min(self.hidden_size, self.intermediate_size) if self.encoder == "scratch" else None
+
 
 def _layers_of(encoder: Any) -> int | None:
     """The number of layers of an encoder on this disk; None for others and for unusable ones, which

@@ -94,6 +94,16 @@ class Config(EncoderConfig):
         """The number of layers; None where the encoder's folder defines it."""
         return self.num_layers if self.encoder == "scratch" else None
 
+    @property
+    def narrowest(self) -> int | None:
+        """See `EncoderConfig`. The width of the word vectors of a file is not counted here."""
+        if self.encoder != "scratch":
+            return None
+        adapts_words = self.top_layers in (None, self.num_layers)
+        if self.word_vectors != "hashed" or not adapts_words:
+            return self.hidden_size
+        return min(self.hidden_size, self.word_dim + self.char_filters)
+
 
 def require_usable(config: Config, data: DataConfig) -> None:
     """Refuse an encoder of `sweep pretrain` that was trained on the trial's records.
