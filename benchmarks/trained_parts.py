@@ -28,6 +28,9 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "bert, biases of the top 1": ({"name": "bert", "trained": "biases", "top_layers": 1}, "flat"),
     "bert, heads": ({"name": "bert", "trained": "heads"}, "flat"),
     "clc, all": ({"name": "clc"}, "flat"),
+    "clc, lora of rank 8": ({"name": "clc", "trained": "lora"}, "flat"),
+    "clc, lora of the top 1": ({"name": "clc", "trained": "lora", "top_layers": 1}, "flat"),
+    "clc, biases": ({"name": "clc", "trained": "biases"}, "flat"),
     "clc, biases of the top 1": ({"name": "clc", "trained": "biases", "top_layers": 1}, "flat"),
     "clc, heads": ({"name": "clc", "trained": "heads"}, "flat"),
 }
@@ -54,9 +57,14 @@ def main() -> None:
     parser.add_argument("--data", default="communication")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--model", choices=("bert", "clc"), help="only this one's kinds")
     options = parser.parse_args()
-    setups = {name: ready(*kind, options) for name, kind in KINDS.items()}
-    times: dict[str, list[float]] = {name: [] for name in KINDS}
+    setups = {
+        name: ready(*kind, options)
+        for name, kind in KINDS.items()
+        if name.startswith(options.model or "")
+    }
+    times: dict[str, list[float]] = {name: [] for name in setups}
     for step in range(options.steps + 1):
         for name, setup in setups.items():
             started = time.process_time()

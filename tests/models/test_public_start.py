@@ -80,6 +80,16 @@ def test_a_part_of_it_is_trained(mine: Path) -> None:
     assert "trained: heads, biases and norms of the top 1 layers" in model.provenance
 
 
+def test_adapters_of_a_clc_lie_on_the_weights_that_are_loaded(mine: Path) -> None:
+    model = built(name="clc", encoder=str(mine), trained="lora", lora_rank=2, top_layers=1)
+    state = built(name="clc", encoder=str(mine)).state_dict()
+    same = {name.replace(".base", ""): value for name, value in model.state_dict().items()}
+    assert all(torch.equal(same[name], state[name]) for name in state)
+    moving = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert {name.rpartition(".")[0][:9] for name in moving if "layers" in name} == {"layers.1."}
+    assert "trained: heads and adapters of the top 1 layers" in model.provenance
+
+
 def test_what_is_not_there_is_refused(mine: Path) -> None:
     with pytest.raises(InvalidInput, match=r"model\.encoder to be one of small, .* 'nowhere'"):
         built(name="clc", encoder="nowhere")
@@ -87,6 +97,8 @@ def test_what_is_not_there_is_refused(mine: Path) -> None:
         built(name="clc", encoder="small")
     with pytest.raises(InvalidInput, match=r"top_layers <= 2, the layers of .*, got 3"):
         built(name="clc", encoder=str(mine), trained="biases", top_layers=3)
+    with pytest.raises(InvalidInput, match=r"1 <= model\.lora_rank <= \d+, the width of the enc"):
+        built(name="clc", encoder=str(mine), trained="lora", lora_rank=999)
 
 
 def test_a_damaged_encoder_is_reported(mine: Path) -> None:
@@ -144,14 +156,17 @@ def test_sizes_are_the_encoder_s_and_the_default_is_no_part_of_an_id() -> None:
     assert of_small.id != usual.id
 
 
-def test_an_export_has_the_encoder_that_it_starts_from(mine: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [{"trained": "heads"}, {"trained": "lora", "lora_rank": 2}])
+def test_an_export_has_the_encoder_that_it_starts_from(
+    mine: Path, part: dict[str, Any], tmp_path: Path
+) -> None:
     """So it is read where no such encoder is installed; what else lies beside it stays."""
-    model = built(name="clc", encoder=str(mine), trained="heads")
+    model = built(name="clc", encoder=str(mine), **part)
     place = tmp_path / "export" / "model"
     place.mkdir(parents=True)
     save_file({n: t.contiguous().clone() for n, t in model.state_dict().items()},
               str(place / "weights.safetensors"))  # fmt: skip
-    fields = model_part(name="clc", encoder=str(mine), trained="heads").model_dump(mode="json")
+    fields = model_part(name="clc", encoder=str(mine), **part).model_dump(mode="json")
     about = {"model": fields, "intents": SCHEMA.intents, "slots": SCHEMA.slots}
     about |= {"schema_source": SCHEMA.source, "provenance": ""}
     (place / "model.json").write_text(json.dumps(about), encoding="utf-8")
