@@ -15,6 +15,7 @@ and never too small.
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64, c_void_p
@@ -35,6 +36,7 @@ _SOURCE = Path(__file__).with_name("_gram.c")
 _MOST_ROWS = 96  # of a unit, as there
 _LANES = 8  # as there
 _TINY = 1e-36  # as there
+_TO_START, _TO_MEASURE = 500_000, 17  # multiplications in the time of a gradient, of a number of it
 
 Terms = Sequence[tuple[Tensor, float]]
 
@@ -125,12 +127,20 @@ def gram_norms(
 
 
 def _longest(inner: int, width: int, g: Tensor, *, compiled: bool) -> float:
-    """Rows of the longest unit whose Grams cost less than its gradient, the products' sizes being
-    the count; in float64 a Gram costs 2.5 times as much (measured, AMD EPYC).
+    """Rows of the longest unit whose Grams cost less than its gradient.
+
+    Costs are counted in multiplications. Those of a gradient take twice as long as those of a
+    compiled half of a Gram, and a gradient has a cost of its own, for each number and to be started
+    at all, which is most of it where it is thin; in float64 a Gram costs 2.5 times as much
+    (measured, AMD EPYC).
     """
-    rows = inner * width / max(inner + width, 1)
+    size, sides = inner * width, max(inner + width, 1)
     if compiled:
+        alone = _TO_START + _TO_MEASURE * size
+        # Where rows^2 / 2 * sides = 2 * rows * size + alone.
+        rows = (2 * size + math.sqrt(4 * size**2 + 2 * sides * alone)) / sides
         return min(rows, _MOST_ROWS)
+    rows = size / sides
     return rows / 2.5 if _is_double(g) and g.dtype == torch.float32 else rows
 
 

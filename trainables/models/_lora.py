@@ -35,10 +35,6 @@ class LowRank(nn.Module):
         nn.init.normal_(self.down.weight, std=width**-0.5)
         nn.init.zeros_(self.up.weight)
 
-    def change(self) -> Tensor:
-        """[out, width]: what is added to the frozen map, (alpha / rank) B A."""
-        return self.scale * (self.up.weight @ self.down.weight)
-
     def entries(self, x: Tensor, g: Tensor, rows: Rows) -> tuple[LinearEntry, LinearEntry]:
         """The gradients of `up` and `down` where the frozen map and its change are one product.
 
@@ -108,7 +104,7 @@ class AdaptedBiLstm(nn.Module):
     def maps(self) -> tuple[Tensor, Tensor, Tensor]:
         """Those of the base, each with its change."""
         w_ih, w_hh, bias = self.base.maps()
-        return w_ih + _changes(self.input), w_hh + _changes(self.recurrent), bias
+        return _changed(w_ih, self.input), _changed(w_hh, self.recurrent), bias
 
     def entries(
         self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
@@ -126,9 +122,14 @@ class AdaptedBiLstm(nn.Module):
         return both_directions(self, x, layout)
 
 
-def _changes(adapters: nn.ModuleList) -> Tensor:
-    """[2, out, width], one for each direction."""
-    return torch.stack([adapter.change() for adapter in _each(adapters)])
+def _changed(weight: Tensor, adapters: nn.ModuleList) -> Tensor:
+    """W + (alpha / rank) B A of both directions, [2, out, width]."""
+    near, far = _each(adapters)
+    ups, downs = (
+        torch.stack([one, other])
+        for one, other in ((near.up.weight, far.up.weight), (near.down.weight, far.down.weight))
+    )
+    return torch.baddbmm(weight, ups, downs, alpha=near.scale)
 
 
 def _each(adapters: nn.ModuleList) -> list[LowRank]:
