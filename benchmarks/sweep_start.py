@@ -4,16 +4,20 @@
 
 A process of its own runs a sweep of so many trials of so many seconds, in a new home, where MLflow
 makes its tables, and then again in the same home. Printed for each: seconds from the start of the
-process to the first result, less the trial's own; seconds from the last result to the end of the
+process to the first result, less the trial's own; seconds from one trial's end to the next one's
+begin (medians of the first and of the last tenth); seconds from the last result to the end of the
 process; and the seconds of the processor of all its processes, which bear a busy machine better.
+`--homes new` runs the first sweep alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -50,7 +54,7 @@ def child(folder: Path, *, executor: str, num_trials: int, name: str) -> None:
             "evaluation": {"attacks": []},
         },
         "axes": {"training.learning_rate": [0.001 * (n + 1) for n in range(num_trials)]},
-        "resources": {"executor": executor, "workers": 1},
+        "resources": {"executor": executor, "workers": 1, "slots": 1},
     }
     ends: list[float] = []
 
@@ -78,17 +82,21 @@ def measure(folder: Path, options: argparse.Namespace, name: str) -> str:
     used = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
     facts = json.loads((home / name / "sweep_start.json").read_text())
     trials = [json.loads(path.read_text()) for path in home.glob(f"{name}/trials/*/timing.json")]
-    first = min(trials, key=lambda trial: float(trial["ended"]))
-    own = first["ended"] - first["begun"]
+    trials.sort(key=lambda trial: float(trial["begun"]))
+    own = trials[0]["ended"] - trials[0]["begun"]
+    gaps = [later["begun"] - trial["ended"] for trial, later in itertools.pairwise(trials)]
+    tenth = max(1, len(gaps) // 10)
     rows = {
         "plan": facts["planned"] - started,
-        "to the first trial": first["begun"] - started,
+        "to the first trial": trials[0]["begun"] - started,
         "to the first result, less the trial": facts["first"] - started - own,
+        "between trials, first tenth": statistics.median(gaps[:tenth]),
+        "last tenth": statistics.median(gaps[-tenth:]),
         "last result to the end": ended - facts["last"],
         "of it, the end of the process": ended - facts["returned"],
         "processor": used,
     }
-    return ", ".join(f"{what} {seconds:.1f} s" for what, seconds in rows.items())
+    return ", ".join(f"{what} {seconds:.2f} s" for what, seconds in rows.items())
 
 
 def main() -> None:
@@ -97,6 +105,7 @@ def main() -> None:
     parser.add_argument("--executor", default="gang", choices=["gang", "per_trial", "local"])
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--homes", nargs="+", default=["new", "again"])
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -113,7 +122,7 @@ def main() -> None:
     here = str(Path(__file__).parent)
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory() as name:
-        for home in ("new", "again"):
+        for home in options.homes:
             print(f"{home} home: {measure(Path(name), options, home)}", flush=True)
 
 
