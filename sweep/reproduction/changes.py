@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from search_spaces.paths import set_path
-from sweep.reproduction.description import Table, parse
+from sweep.reproduction.description import Coarse, Length, Table, parse
 from sweep.reproduction.stages import AT_A_POINT
 from trainables.errors import InvalidInput
 
+_Pass = TypeVar("_Pass", Coarse, Length)
 _OTHER_THAN_TRIALS = ("search", "resources")
 # What the rows of a table differ in, and the option that chooses it.
 _CHOSEN_BY = {
@@ -51,14 +52,14 @@ def _short_version(table: Table) -> Table:
     """The table of the short version."""
     short = table.smoke
     coarse = {"epochs": short.coarse_epochs, "search": {**table.coarse.search, **short.search}}
-    methods = {"methods": short.methods}
+    own: dict[str, Any] = {"methods": short.methods, "coarse": {}}
     return _with_fields(
         table.model_copy(
             update={
                 "resources": short.resources,
                 "coarse": table.coarse.model_copy(update=coarse),
                 "leakage": table.leakage.model_copy(update={"seeds": short.leakage_seeds}),
-                "corpora": {n: c.model_copy(update=methods) for n, c in table.corpora.items()},
+                "corpora": {n: c.model_copy(update=own) for n, c in table.corpora.items()},
             }
         ),
         short.fixed,
@@ -83,7 +84,9 @@ def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:
     for path, value in fixed.items():
         head = path.split(".")[0]
         if head == "search":
-            whole["coarse"] = set_path(whole["coarse"], path, value)
+            own = [each for c in whole["corpora"].values() for each in c["coarse"].values()]
+            for coarse in (whole["coarse"], *own):
+                coarse.update(set_path(coarse, path, value))
         elif head in _OTHER_THAN_TRIALS:
             whole = set_path(whole, path, value)
         elif head in ("model", "training"):
@@ -109,7 +112,17 @@ def _with_counts(
     corpora = {name: corpus.model_copy(update=given) for name, corpus in table.corpora.items()}
     coarse = table.coarse
     if epochs is not None:
-        coarse = coarse.model_copy(update={"epochs": min(coarse.epochs, epochs)})
+        coarse = _at_most(coarse, epochs)
+        corpora = {
+            name: corpus.model_copy(
+                update={"coarse": {m: _at_most(each, epochs) for m, each in corpus.coarse.items()}}
+            )
+            for name, corpus in corpora.items()
+        }
     return table.model_copy(
         update={"corpora": corpora, "coarse": coarse, "seeds": seeds or table.seeds}
     )
+
+
+def _at_most(coarse: _Pass, epochs: int) -> _Pass:
+    return coarse.model_copy(update={"epochs": min(coarse.epochs, epochs)})

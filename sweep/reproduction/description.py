@@ -35,12 +35,20 @@ class Point(Part):
         return f"C={self.c:g} z0={self.z0:g}" + (f" tau={self.tau:g}" if self.tau else "")
 
 
+class Length(Part):
+    """A coarse pass of its own: longer where a model has not begun to learn after the table's."""
+
+    epochs: int = Field(ge=1)
+    search: dict[str, Any] = Field(default_factory=dict)
+
+
 class Corpus(Part):
     """One corpus of the table. `points_of`: the corpus whose best points are taken, not searched.
-    `models` and `methods` empty: all; `epochs` and `seeds` None: the table's.
+    `models` and `methods` empty: all; `epochs` and `seeds` None: the table's; `coarse` by model.
     """
 
     data: dict[str, Any]
+    coarse: dict[str, Length] = Field(default_factory=dict)
     points: int | None = Field(default=None, ge=1)
     points_of: str | None = None
     by_default: bool = True
@@ -118,6 +126,14 @@ class Table(Part):
     privacy: dict[str, Any] = Field(default_factory=dict)
     paper: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
     paper_notes: tuple[str, ...] = ()
+
+    def coarse_of(self, pair: Pair) -> Coarse:
+        """The coarse pass of a pair: the table's, with the pair's own epochs and search."""
+        own = self.corpora[pair.corpus].coarse.get(pair.model)
+        if own is None:
+            return self.coarse
+        search = {**self.coarse.search, **own.search}
+        return self.coarse.model_copy(update={"epochs": own.epochs, "search": search})
 
     @field_validator("decays", mode="before")
     @classmethod

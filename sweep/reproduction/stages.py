@@ -50,7 +50,8 @@ def coarse(table: Table, pair: Pair, decay: str) -> Stage:
     """Every wanted point of one decay at few epochs."""
     wanted = table.decays[decay][: table.corpora[pair.corpus].points]
     method = next(name for name, each in table.methods.items() if each.decay == decay)
-    base = _fields(table, pair, epochs=table.coarse.epochs, fixed=table.coarse.fixed)
+    short = table.coarse_of(pair)
+    base = _fields(table, pair, epochs=short.epochs, fixed=short.fixed)
     variants = [
         {
             "name": point.name,
@@ -64,7 +65,7 @@ def coarse(table: Table, pair: Pair, decay: str) -> Stage:
         decay=decay,
         space=_space(
             f"{TABLE}-{pair.name}-{COARSE}-{decay}",
-            {"base": base, "variants": variants, "search": table.coarse.search},
+            {"base": base, "variants": variants, "search": short.search},
             table=table,
         ),
         methods={point.name: method for point in wanted},

@@ -136,6 +136,23 @@ def test_other_epochs_of_the_coarse_pass_leave_the_full_stage() -> None:
     assert not set(before[:-1]) & set(after[:-1])
 
 
+def test_a_pair_has_a_coarse_pass_of_its_own() -> None:
+    """NLU-EVAL's CLC learns too late for the table's; a command line bounds and changes both."""
+    late, other = Pair(corpus="nlu_eval", model="clc"), Pair(corpus="nlu_eval", model="bert")
+    found = table()
+    assert (found.coarse_of(other), found.coarse_of(ATIS)) == (found.coarse, found.coarse)
+    own = found.coarse_of(late)
+    assert (own.epochs, own.fixed) == (12, found.coarse.fixed)
+    assert own.search == {**found.coarse.search, "grace_epochs": 8}
+    space = stages.coarse(found, late, "linear").space
+    assert {p.config.training.epochs for p in expand(space).points if p.config} == {12}
+    assert table(epochs=4).coarse_of(late).epochs == table(epochs=4).coarse.epochs == 4
+    assert table(epochs=9).coarse_of(late).epochs == 9
+    wide = table(assignments={"search.grace_epochs": 3})
+    assert {wide.coarse_of(each).search["grace_epochs"] for each in (late, ATIS)} == {3}
+    assert table(smoke=True).coarse_of(late) == table(smoke=True).coarse
+
+
 @pytest.mark.parametrize("changes", [{"seeds": 5}, {"points": 3}])
 def test_more_points_or_seeds_extend_the_same_sweeps(changes: dict[str, Any]) -> None:
     assert names(table(**changes)) == names(table())
