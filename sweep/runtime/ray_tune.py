@@ -184,7 +184,8 @@ def scheduler(settings: RunSettings) -> TrialScheduler:
     if settings.scheduler == "asha":
         return ASHAScheduler(
             **common,
-            max_t=settings.max_epochs,
+            # Ray refuses a grace period longer than the longest trial; there nothing is stopped.
+            max_t=max(settings.max_epochs, settings.grace_epochs),
             grace_period=settings.grace_epochs,
             reduction_factor=settings.reduction_factor,
         )
