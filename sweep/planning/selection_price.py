@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from search_spaces.expansion import axes_of, point_at, searched
 from search_spaces.independent_draws import NOISE
 from search_spaces.space import SearchSpace
@@ -44,8 +46,9 @@ class SelectionPrice:
     configurations: tuple[Release, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures for JSON and the card."""
-        return {name: getattr(self, name) for name in _FIGURES} | asdict(self.claim)
+        """The figures for JSON and the card, those of the claim beside the others."""
+        figures: dict[str, Any] = _PRICE.dump_python(self, exclude=_BESIDE)
+        return figures | asdict(self.claim)
 
     def sentence(self) -> str:
         """A sentence with both prices."""
@@ -60,10 +63,8 @@ class SelectionPrice:
         )
 
 
-_FIGURES = (
-    *("law", "mean", "delta", "epsilon_selected", "epsilon_composed", "epsilon_one_trial"),
-    "num_configurations",
-)
+_PRICE = TypeAdapter(SelectionPrice)
+_BESIDE = {"claim", "release", "configurations"}
 
 
 def price_of(

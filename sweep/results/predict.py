@@ -41,7 +41,9 @@ class Prediction:
     confidence: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `sweep score` reads it: `text` has one space between tokens."""
+        """Plain data, as `sweep score` reads it: `text` has one space between tokens. By hand,
+        because the slots of that format are objects.
+        """
         slots = [
             {"slot": name, "start": start, "end": end, "text": text}
             for name, start, end, text in self.slots

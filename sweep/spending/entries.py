@@ -6,10 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from trainables import catalogue
 from trainables.accountants import Release, release
 from trainables.errors import InvalidData, InvalidInput
+from trainables.frozen import first_problem
 from trainables.privacy.mechanism import Mechanism
+from trainables.privacy.summary import plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,28 +27,26 @@ class Entry:
     attempt. Its repeated epochs are charged again, since their first outcome may have been seen.
     """
 
+    # In the order in which the ledger has them.
     dataset: str
+    dataset_name: str = ""  # for people
     sweep: str
     trial: str
     attempt: int
     first_epoch: int
     epochs: int
     delta: float
-    release: Release
-    dataset_name: str = ""  # for people
     at: float = 0.0  # seconds since 1970
     baseline: bool = False  # of its sweep: exempt from user-defined totals
+    release: Release
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `entry_from` makes an equal entry again."""
-        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return fields | {"baseline": self.baseline, "release": self.release.to_dict()}
+        found: dict[str, Any] = plain(_ENTRY.dump_python(self))
+        return found
 
 
-_PLAIN_FIELDS = (
-    *("dataset", "dataset_name", "sweep", "trial", "attempt", "first_epoch", "epochs"),
-    *("delta", "at"),
-)
+_ENTRY = TypeAdapter(Entry)
 
 
 def entry_for(
@@ -84,26 +86,21 @@ def entry_for(
 def entry_from(fields: dict[str, Any]) -> Entry:
     """The entry from an `Entry.to_dict`.
 
+    An earlier version called a couple of exchanged programs a group, the only kind of group on
+    pairs of an utterance and a program.
+
     Raises: InvalidData where a field is missing.
     """
     try:
-        return Entry(
-            **{name: fields[name] for name in _PLAIN_FIELDS},
-            release=_release_of(fields),
-            baseline=bool(fields.get("baseline", False)),
-        )
-    except KeyError as missing:
-        raise InvalidData(f"expected the ledger's entries to have the field {missing}") from None
-
-
-def _release_of(fields: dict[str, Any]) -> Release:
-    """The entry's release. An earlier version called a couple of exchanged programs a group, the
-    only kind of group on pairs of an utterance and a program.
-    """
-    what = Release.from_dict(fields["release"])
-    name = fields["dataset_name"]
-    pairs = name in catalogue.names("datasets", kind="pairs")
-    return replace(what, unit="couple") if pairs and what.unit == "group" else what
+        found = _ENTRY.validate_python(fields)
+    except ValidationError as error:
+        raise InvalidData(
+            f"expected the fields of the ledger's entries, got a bad one: {first_problem(error)}"
+        ) from None
+    pairs = found.dataset_name in catalogue.names("datasets", kind="pairs")
+    if pairs and found.release.unit == "group":
+        return replace(found, release=replace(found.release, unit="couple"))
+    return found
 
 
 def furthest(entries: Iterable[Entry]) -> list[Entry]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import SkipValidation, TypeAdapter
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from trainables import catalogue, goals
 from trainables.config import TrialConfig, parse
@@ -40,7 +39,12 @@ class PlannedTrial:
     variant: str
     baseline: bool
     values: dict[str, Any]
-    origin: Annotated[TrialConfig | dict[str, Any], SkipValidation] = field(compare=False)
+    origin: Annotated[
+        TrialConfig | dict[str, Any],
+        PlainValidator(dict),  # it is parsed where it is used
+        Field(validation_alias="config", serialization_alias="config"),
+        PlainSerializer(lambda origin: _fields_of(origin)),
+    ] = field(compare=False)
     config_id: str = ""
     group: str
     engine: str
@@ -90,18 +94,20 @@ class PlannedTrial:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The config as plain data in the current format."""
-        if isinstance(self.origin, TrialConfig):
-            return self.origin.model_dump(mode="json")
-        return migrated(self.origin)
+        return _fields_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the config's fields; infinity is the string "inf"."""
-        own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        own["origin"] = self.fields
-        found: dict[str, Any] = plain(
-            {"config" if name == "origin" else name: value for name, value in own.items()}
-        )
+        found: dict[str, Any] = plain(_TRIAL.dump_python(self, by_alias=True))
         return found
+
+
+def _with_config_id(row: Any) -> Any:
+    """A row of an earlier version has one id for the trial and its config."""
+    return {"config_id": row["id"], **row} if "id" in row else row
+
+
+_Row = Annotated[PlannedTrial, BeforeValidator(_with_config_id)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +119,7 @@ class Plan:
     """
 
     name: str
-    trials: tuple[PlannedTrial, ...]
+    trials: tuple[_Row, ...]
     merged: int = 0
     to_choose: int = 0
     probes: tuple[PlannedTrial, ...] = ()
@@ -141,7 +147,9 @@ class Plan:
         return None if None in known else math.fsum(s for s in known if s is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; infinity is the string "inf"."""
+        """Plain data for JSON; infinity is the string "inf". By hand, because it has counts that
+        are derived from the trials and leaves out the probes, which are planned again.
+        """
         return {
             "name": self.name,
             "merged": self.merged,
@@ -153,7 +161,8 @@ class Plan:
         }
 
 
-_TRIAL = TypeAdapter(PlannedTrial)
+_TRIAL: TypeAdapter[PlannedTrial] = TypeAdapter(_Row)
+_PLAN = TypeAdapter(Plan)
 
 
 def from_dict(document: Any) -> Plan:
@@ -162,13 +171,8 @@ def from_dict(document: Any) -> Plan:
     Raises: InvalidData for anything else.
     """
     try:
-        return Plan(
-            name=str(document["name"]),
-            merged=int(document["merged"]),
-            trials=tuple(trial_from(row) for row in document["trials"]),
-            to_choose=int(document.get("to_choose", 0)),
-        )
-    except (AttributeError, KeyError, TypeError, ValueError):
+        return _PLAN.validate_python(document)
+    except (TypeError, ValueError):
         raise _damaged_plan() from None
 
 
@@ -196,10 +200,16 @@ def trial_from(row: Any) -> PlannedTrial:
     Raises: InvalidData for anything else.
     """
     try:
-        row = {"config_id": row["id"], **row, "origin": dict(row["config"])}
         return _TRIAL.validate_python(row)
-    except (KeyError, TypeError, ValueError):
+    except (TypeError, ValueError):
         raise InvalidData("expected the fields of a planned trial, got damaged ones") from None
+
+
+def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
+    """The fields of a config in the current format."""
+    if isinstance(origin, TrialConfig):
+        return origin.model_dump(mode="json")
+    return migrated(origin)
 
 
 def group_of(config: dict[str, Any]) -> str:

@@ -164,7 +164,7 @@ def test_a_release_survives_json() -> None:
     with pytest.raises(InvalidInput, match="fields of a release"):
         Release.from_dict({"phases": []})
     bad = {**release(mechanism()).to_dict(), "sample_rate": 2.0}
-    with pytest.raises(InvalidInput, match="0 < sample_rate <= 1"):
+    with pytest.raises(InvalidInput, match="sample_rate: input should be less than or equal to 1"):
         Release.from_dict(bad)
 
 

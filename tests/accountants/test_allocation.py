@@ -168,7 +168,7 @@ def test_what_has_no_theorem_is_refused() -> None:
         mechanism(sampling="random_allocation", neighboring_relation="replace_one")
     with pytest.raises(CannotAnalyze, match=r"pld: .* got random_allocation \(rdp bounds it\)"):
         pld.epsilon(mechanism("dp_sgd", sampling="random_allocation"), delta=1e-5)
-    with pytest.raises(InvalidInput, match="expected sampling to be one of"):
+    with pytest.raises(InvalidInput, match="sampling: input should be 'shuffle'"):
         Release.from_dict({**allocated().to_dict(), "sampling": "balls"})
 
 

@@ -5,12 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from trainables.config import NeighboringRelation, Sampling
 from trainables.errors import InvalidInput
+from trainables.frozen import first_problem
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import plain
+
+
+def merged(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    """Phases with the counts of equal noise added up; composition does not depend on the order.
+
+    >>> merged([(1.0, 2), (0.5, 1), (1.0, 3)])
+    ((1.0, 5), (0.5, 1))
+    """
+    counts: dict[float, int] = {}
+    for sigma, count in phases:
+        if count:
+            counts[sigma] = counts.get(sigma, 0) + count
+    return tuple(sorted(counts.items(), reverse=True))
+
+
+Phases = Annotated[tuple[tuple[float, int], ...], AfterValidator(merged)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +63,15 @@ class Release:
     not matter.
     """
 
-    phases: tuple[tuple[float, int], ...]
+    # In the order of the ledger's entries, which have the first two only where they say something.
+    unsampled: Annotated[Phases, Field(exclude_if=lambda phases: not phases)] = ()
+    best_of: Annotated[BestOf | None, Field(exclude_if=lambda best: best is None)] = None
+    phases: Phases
     sampling: Sampling
-    sample_rate: float
+    sample_rate: Annotated[float, Field(gt=0, le=1)]
     neighboring_relation: NeighboringRelation
     unit: str = "record"
     unaccounted: tuple[str, ...] = ()
-    unsampled: tuple[tuple[float, int], ...] = ()
-    best_of: BestOf | None = None
 
     @property
     def is_nothing(self) -> bool:
@@ -86,47 +106,21 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes an equal release."""
-        beside: dict[str, Any] = {"unsampled": plain(self.unsampled)} if self.unsampled else {}
-        if self.best_of is not None:
-            beside["best_of"] = {
-                "mean": self.best_of.mean,
-                "shape": plain(self.best_of.shape),
-                "configurations": [each.to_dict() for each in self.best_of.configurations],
-            }
-        return {
-            **beside,
-            "phases": plain(self.phases),
-            "sampling": self.sampling,
-            "sample_rate": self.sample_rate,
-            "neighboring_relation": self.neighboring_relation,
-            "unit": self.unit,
-            "unaccounted": list(self.unaccounted),
-        }
+        found: dict[str, Any] = plain(_RELEASE.dump_python(self))
+        return found
 
     @staticmethod
     def from_dict(fields: dict[str, Any]) -> Release:
         """Raises: InvalidInput where a field is missing or out of range."""
         try:
-            made = Release(
-                phases=merged((float(sigma), int(count)) for sigma, count in fields["phases"]),
-                sampling=fields["sampling"],
-                sample_rate=float(fields["sample_rate"]),
-                neighboring_relation=fields["neighboring_relation"],
-                unit=str(fields["unit"]),
-                unaccounted=tuple(str(reason) for reason in fields["unaccounted"]),
-                unsampled=merged(
-                    (float(s), int(count)) for s, count in fields.get("unsampled", ())
-                ),
-                best_of=_best_of(fields.get("best_of")),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"expected the fields of a release, got a bad {error}") from None
-        if made.sampling not in get_args(Sampling) or not 0 < made.sample_rate <= 1:
+            return _RELEASE.validate_python(fields)
+        except ValidationError as error:
             raise InvalidInput(
-                f"expected sampling to be one of {', '.join(get_args(Sampling))} and"
-                f" 0 < sample_rate <= 1, got {made.sampling!r} and {made.sample_rate}"
-            )
-        return made
+                f"expected the fields of a release, got a bad one: {first_problem(error)}"
+            ) from None
+
+
+_RELEASE = TypeAdapter(Release)
 
 
 def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) -> Release:
@@ -193,28 +187,6 @@ def best_of(configurations: Iterable[Release], *, mean: float, shape: float) -> 
         unaccounted=tuple(reasons),
         best_of=BestOf(mean=mean, shape=shape, configurations=distinct),
     )
-
-
-def _best_of(fields: dict[str, Any] | None) -> BestOf | None:
-    if fields is None:
-        return None
-    configurations = tuple(Release.from_dict(each) for each in fields["configurations"])
-    return BestOf(
-        mean=float(fields["mean"]), shape=float(fields["shape"]), configurations=configurations
-    )
-
-
-def merged(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Phases with the counts of equal noise added up; composition does not depend on the order.
-
-    >>> merged([(1.0, 2), (0.5, 1), (1.0, 3)])
-    ((1.0, 5), (0.5, 1))
-    """
-    counts: dict[float, int] = {}
-    for sigma, count in phases:
-        if count:
-            counts[sigma] = counts.get(sigma, 0) + count
-    return tuple(sorted(counts.items(), reverse=True))
 
 
 def _squares(sigma: float) -> bool:

@@ -89,7 +89,9 @@ def schema_of(utterances: Iterable[Utterance], *, source: str, public: bool) -> 
 
 
 def to_json(schema: LabelSchema, **sizes: dict[str, int]) -> str:
-    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place."""
+    """The text of a schema file; `sizes` are `pool_size` and `train_size`, by place. By hand,
+    because the format leaves out what is as usual.
+    """
     fields: dict[str, Any] = {"source": schema.source, **sizes}
     if schema.tokenize != "space":
         fields["tokenize"] = schema.tokenize

@@ -79,7 +79,8 @@ class PrivacySummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: infinity is the string "inf", tuples are lists."""
-        return {name: plain(value) for name, value in asdict(self).items()}
+        found: dict[str, Any] = plain(asdict(self))
+        return found
 
 
 def plain(value: Any) -> Any:

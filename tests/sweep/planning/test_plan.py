@@ -186,6 +186,49 @@ def test_a_plan_survives_json(settings: Settings) -> None:
     assert plans.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
+def test_a_plan_is_written_and_read_in_the_bytes_of_all_versions() -> None:
+    trial = plans.PlannedTrial(
+        id="ab",
+        name="dp, C=1",
+        variant="dp",
+        baseline=False,
+        values={"privacy.max_grad_norm": 1.0},
+        origin={"task": "nlu"},
+        config_id="cd",
+        group="ef",
+        engine="dp_sgd",
+        seed=3,
+        epochs=2,
+        epsilon=math.inf,
+        warnings=("loud",),
+        reason="too much",
+        refused_by="budget",
+        broken=(("budget", "too much"),),
+    )
+    plan = plans.Plan(name="s", trials=(trial,), to_choose=4)
+    text = (
+        '{"name": "s", "merged": 0, "num_trials": 1, "num_refused": 1, "to_choose": 4,'
+        ' "seconds": null, "trials": [{"id": "ab", "name": "dp, C=1", "variant": "dp",'
+        ' "baseline": false, "values": {"privacy.max_grad_norm": 1.0}, "config": {"task": "nlu"},'
+        ' "config_id": "cd", "group": "ef", "engine": "dp_sgd", "seed": 3, "epochs": 2,'
+        ' "steps": null, "num_records": null, "noise_multiplier": null, "delta": null,'
+        ' "epsilon": "inf", "epsilon_paper": null, "epsilon_budget": null, "accountant": null,'
+        ' "warnings": ["loud"], "seconds": null, "reason": "too much", "refused_by": "budget",'
+        ' "broken": [["budget", "too much"]]}]}'
+    )
+    assert json.dumps(plan.to_dict()) == text
+    read = plans.from_dict(json.loads(text))
+    assert (read, read.trials[0].origin) == (plan, {"task": "nlu"})
+
+
+def test_a_trial_of_an_earlier_plan_has_the_id_of_its_config() -> None:
+    row = {"id": "ab", "name": "t", "variant": "v", "baseline": False, "values": {}, "config": {}}
+    row |= {"group": "g", "engine": "sgd", "seed": 0, "epochs": 1}
+    assert plans.trial_from(row).config_id == "ab"
+    with pytest.raises(InvalidData, match="fields of a planned trial"):
+        plans.trial_from({**row, "config": None})
+
+
 @pytest.mark.parametrize("damaged", [{}, [], None, {"name": "s", "merged": 0, "trials": [{}]}])
 def test_what_is_no_plan_is_refused_as_damaged_data(damaged: Any) -> None:
     with pytest.raises(InvalidData, match=r"expected .* got .*damaged"):
