@@ -99,11 +99,12 @@ def _parts(config: DataConfig, corpus: Corpus) -> dict[str, Any]:
 
 def _label_counts(corpus: Corpus) -> dict[str, Any]:
     """Records of each intent and slots of each name, the commonest first."""
-    intents = np.bincount(np.maximum(corpus.intents, -1) + 1, minlength=1)[1:]
+    known = len(corpus.schema.intents)
+    intents = np.bincount(np.maximum(corpus.intents, -1) + 1, minlength=known + 1)[1:]
     begins = np.asarray(corpus.tags)
     tags = np.bincount(begins[begins >= 0], minlength=len(corpus.schema.tags))
     slots = dict(zip(corpus.schema.slots, tags[1::2].tolist(), strict=True))
-    named = dict(zip(corpus.schema.intents, intents.tolist(), strict=False))
+    named = dict(zip(corpus.schema.intents, intents.tolist(), strict=True))
     return {
         "intents": dict(sorted(named.items(), key=lambda item: -item[1])),
         "slots": dict(sorted(slots.items(), key=lambda item: -item[1])),

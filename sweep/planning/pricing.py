@@ -13,7 +13,8 @@ from sweep.spending.ledger import Ledger
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.training_data import training_data
 from sweep.store.plans import PlannedTrial
-from trainables.accountants import RdpFilter, Release, release
+from trainables.accountants import RdpFilter, release
+from trainables.privacy.mechanism import Mechanism
 
 
 def price(
@@ -45,12 +46,17 @@ def price(
 
 def require_total(priced: Sequence[PricedTrial], ledger: Ledger, *, budget_total: float) -> None:
     """Raises: InvalidInput where these trials would take a data set beyond `budget_total`."""
-    planned: dict[str, list[Release]] = {}
+    planned: dict[str, list[Mechanism]] = {}
     for each in priced:
         if not each.trial.baseline:
-            planned.setdefault(each.dataset, []).append(release(each.mechanism))
-    for fingerprint, releases in planned.items():
-        ledger.require_within(fingerprint, releases, budget_total=budget_total)
+            planned.setdefault(each.dataset, []).append(each.mechanism)
+    for fingerprint, mechanisms in planned.items():
+        ledger.require_within(
+            fingerprint,
+            [release(mechanism) for mechanism in mechanisms],
+            budget_total=budget_total,
+            delta=min(mechanism.delta for mechanism in mechanisms),
+        )
 
 
 def total_filter(space: SearchSpace, settings: Settings) -> RdpFilter | None:

@@ -167,13 +167,14 @@ class Ledger:
         budget_total: float,
         delta: float | None = None,
     ) -> SweepSpend:
-        """The composition of past and planned releases, without baselines.
+        """The composition of past and planned releases, without baselines, at the smallest delta
+        of any: `delta` is that of the planned ones.
 
         Raises: InvalidInput where it would exceed `budget_total`.
         """
         self._read_new()
         counted = self._accounts_of(fingerprint)
-        at = delta or _smallest_delta(counted)
+        at = _smallest_delta(counted, *([] if delta is None else [delta]))
         before = [what for account in counted for what in account.releases()]
         together = _within([*before, *planned], at, budget_total)
         if together.epsilon > budget_total:

@@ -41,7 +41,10 @@ class LedgerAccount:
             return None
         try:
             self.ledger.require_within(
-                entry.dataset, [entry.release], budget_total=self.budget_total
+                entry.dataset,
+                [entry.release],
+                budget_total=self.budget_total,
+                delta=entry.delta,
             )
         except InvalidInput as problem:
             return str(problem)

@@ -80,7 +80,10 @@ def start(
     data = training_data(trials[0].config, settings)
     if budget_total is not None and prepared.price is not None:
         Ledger(settings.home / FILE).require_within(
-            data.fingerprint, [prepared.price.release], budget_total=budget_total
+            data.fingerprint,
+            [prepared.price.release],
+            budget_total=budget_total,
+            delta=prepared.price.delta,
         )
     with begin(executed) as tracker:
         preflight.require_room(space, packing, trials, settings, executed)

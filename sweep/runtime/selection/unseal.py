@@ -85,5 +85,8 @@ def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
     if limit is not None and selection is not None:
         entries = furthest(Ledger(vault.ledger_file).entries())
         ledger.require_within(
-            selection.dataset, [entry.release for entry in entries], budget_total=limit
+            selection.dataset,
+            [entry.release for entry in entries],
+            budget_total=limit,
+            delta=min((entry.delta for entry in entries), default=None),
         )

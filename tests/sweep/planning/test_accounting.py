@@ -1,0 +1,138 @@
+"""The account of a config: the size its noise rests on, and bounds that are never too small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.planning.accounting import TrainingSize, accounting, size_of
+from sweep.settings import Settings
+from tests.sweep.sweeps import settings_in, write_corpus
+from tests.tasks._pairs import tiny, write_pairs
+from trainables import accountants
+from trainables.config import TrialConfig, parse
+from trainables.errors import InvalidData, InvalidInput
+from trainables.privacy.from_config import build
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def config_of(**fields: Any) -> TrialConfig:
+    """A trial on ATIS, whose size is public: no file is opened."""
+    base: dict[str, Any] = {
+        "engine": "dp_sgd",
+        "data": {"name": "atis"},
+        "privacy": {"delta": 1e-5, "noise_multiplier": 2.0},
+        "training": {"epochs": 2, "expected_batch_size": 64},
+    }
+    return parse({**base, **fields})
+
+
+def own(folder: Path, **changes: Any) -> dict[str, Any]:
+    """The data fields of a user's corpus of 200 records, of which 90 train."""
+    return {**write_corpus(folder), **changes}
+
+
+def test_the_planning_bound_is_above_the_finer_one_and_the_exact_figure(
+    settings: Settings,
+) -> None:
+    """A plan may refuse a trial that fits, and never admits one that does not."""
+    config = config_of()
+    account = accounting(settings)
+    quick = account(config, accountant=None, careful=False)
+    finer = account(config, accountant=None, careful=True)
+    exact = accountants.account(build(config, num_records=2463))
+    assert quick.mechanism == finer.mechanism == build(config, num_records=2463)
+    assert exact.epsilon <= finer.summary.epsilon <= quick.summary.epsilon
+
+
+def test_a_named_accountant_gives_its_own_figure_and_the_config_may_name_it(
+    settings: Settings,
+) -> None:
+    account = accounting(settings)
+    tightest = account(config_of(), accountant=None, careful=False).summary
+    rdp = account(config_of(), accountant="rdp", careful=False).summary
+    assert rdp.accountant == "rdp" != tightest.accountant
+    assert tightest.epsilon < rdp.epsilon <= rdp.epsilon_rdp
+    named = config_of(privacy={"delta": 1e-5, "noise_multiplier": 2.0, "accountant": "rdp"})
+    assert account(named, accountant=None, careful=False).summary == rdp
+
+
+def test_a_target_is_met_by_the_figure_that_plans_compare(settings: Settings) -> None:
+    config = config_of(privacy={"delta": 1e-5, "noise_multiplier": {"target_epsilon": 2.0}})
+    found = accounting(settings)(config, accountant=None, careful=False)
+    assert 1.98 < found.summary.epsilon <= 2.0
+    assert found.summary.noise_multiplier == found.mechanism.noise_multiplier > 0
+
+
+def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path: Path) -> None:
+    nowhere = settings_in(tmp_path / "nowhere")
+    assert size_of(config_of(), nowhere) == TrainingSize(2463)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_users_corpus_is_declared_or_counted_and_then_says_so(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """A number that was read from private records leaves the trial without a guarantee."""
+    data = own(tmp_path)
+    assert size_of(config_of(data=data), settings) == TrainingSize(90)
+    counted = {k: v for k, v in data.items() if k not in ("num_records", "schema_file")}
+    found = size_of(config_of(data=counted), settings)
+    assert found.num_records == 90
+    assert found.undeclared, "the reasons stand on the card"
+    training = {"epochs": 1, "expected_batch_size": 30}
+    summary = accounting(settings)(
+        config_of(data=counted, training=training), accountant=None, careful=False
+    ).summary
+    assert summary.epsilon == float("inf")
+    assert summary.unaccounted
+
+
+def test_groups_and_records_of_a_corpus_are_counted_apart(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """The same declared 40 is right for groups of ten and far off for records."""
+    rows = [{"text": f"call {n}", "intent": "x", "group": f"g{n // 10}"} for n in range(800)]
+    (tmp_path / "groups.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "schema.json").write_text('{"intents": ["x"], "slots": []}')
+    data = {"name": "json_lines", "path": "groups.jsonl", "schema_file": "schema.json"}
+    data["num_records"] = 40
+    privacy = {"delta": 1e-5, "noise_multiplier": 2.0}
+    by_group = config_of(data=data, privacy={**privacy, "unit": "group"})
+    assert size_of(by_group, settings).num_records == 40
+    with pytest.raises(InvalidData, match="of the records that train, got 40"):
+        size_of(config_of(data=data), settings)
+
+
+def test_pairs_are_sized_by_their_private_part(settings: Settings, tmp_path: Path) -> None:
+    """The public quarter of the training pairs costs nothing."""
+    config = tiny(write_pairs(tmp_path, training=120))
+    size = size_of(config, settings)
+    assert 0 < size.num_records < 120
+    found = accounting(settings)(config, accountant=None, careful=False)
+    assert found.mechanism.num_records == size.num_records
+
+
+def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
+    settings: Settings,
+) -> None:
+    config = config_of(model={"name": "bert", "encoder": "/no/such/folder"})
+    with pytest.raises(InvalidInput, match="/no/such/folder"):
+        accounting(settings)(config, accountant=None, careful=False)
+    assert not (settings.cache_dir / "figures.jsonl").exists()
+
+
+def test_what_was_worked_out_is_kept_for_the_next_command(settings: Settings) -> None:
+    first = accounting(settings)(config_of(), accountant=None, careful=False)
+    kept = (settings.cache_dir / "figures.jsonl").read_bytes()
+    assert accounting(settings)(config_of(), accountant=None, careful=False) == first
+    assert (settings.cache_dir / "figures.jsonl").read_bytes() == kept
+    accounting(settings)(config_of(), accountant=None, careful=True)
+    assert len((settings.cache_dir / "figures.jsonl").read_bytes()) > len(kept)

@@ -1,0 +1,177 @@
+"""The duration of a trial: by finished trials of its kind, or a measured footprint, or unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces.space import renamed
+from sweep.planning import cost
+from sweep.planning.footprints import Footprints
+from sweep.planning.prepare import prepare_space
+from sweep.settings import Settings
+from sweep.store import sweeps as store
+from sweep.store.files import write_json
+from sweep.store.plans import PlannedTrial
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.config import TrialConfig, parse
+from trainables.result import EpochReport, TrialResult
+from trainables.system.footprint import Footprint
+
+STEPS = 9  # three epochs of ninety records in batches of thirty
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def sweep_of(settings: Settings, name: str = "toy") -> SweepFolder:
+    """A sweep of an SGD baseline and two trials of eDP-SGD, none of which has run."""
+    space = renamed(space_in(settings.data_dir), name)
+    prepared = prepare_space(space, settings=settings)
+    return store.create(settings.home, prepared.space, prepared.plan, about={})
+
+
+def finish(
+    folder: SweepFolder, trial: PlannedTrial, seconds: float, *, stopped: bool = False
+) -> None:
+    folder.start_trial(trial)
+    result = TrialResult(
+        trial_id=trial.id,
+        epochs_done=3,
+        stopped_early=stopped,
+        metrics={},
+        privacy={},
+        seconds={"total": seconds},
+    )
+    folder.finish_trial(result, when=1.0, reason="")
+
+
+def estimate(settings: Settings, config: TrialConfig, steps: int = 100) -> float | None:
+    return cost.estimator(settings.home)(config, steps)
+
+
+def test_without_any_trial_nothing_is_known(settings: Settings) -> None:
+    assert estimate(settings, parse({})) is None
+
+
+def test_a_step_costs_the_median_of_finished_trials_of_its_kind(settings: Settings) -> None:
+    """One trial that the machine slept through does not move it; trials of another engine, stopped
+    trials and failed ones do not count.
+    """
+    first, second = sweep_of(settings, "first"), sweep_of(settings, "second")
+    sgd, one, two = first.plan().trials
+    for folder, trial, seconds in (
+        (first, one, 9.0),
+        (first, two, 18.0),
+        (second, one, 9_000.0),
+        (first, sgd, 0.9),
+    ):
+        finish(folder, trial, seconds)
+    finish(second, two, 1.0, stopped=True)
+    second.start_trial(sgd)
+    second.add_epoch(sgd.id, EpochReport(epochs_done=1, seconds=77.0, metrics={}), when=1.0)
+    second.fail_trial(sgd.id, when=2.0, reason="broke")
+    assert one.steps == STEPS
+    assert estimate(settings, one.config) == pytest.approx(100 * 18.0 / STEPS)
+    assert estimate(settings, sgd.config) == pytest.approx(100 * 0.9 / STEPS)
+    assert estimate(settings, parse({})) is None
+
+
+def test_a_trial_that_took_no_time_says_nothing(settings: Settings) -> None:
+    folder = sweep_of(settings)
+    trial = folder.plan().trials[1]
+    finish(folder, trial, 0.0)
+    assert estimate(settings, trial.config) is None
+
+
+def test_a_damaged_sweep_hides_no_other(settings: Settings) -> None:
+    whole, damaged = sweep_of(settings, "whole"), sweep_of(settings, "damaged")
+    trial = whole.plan().trials[1]
+    for folder in (whole, damaged):
+        finish(folder, trial, 9.0)
+    write_json(damaged.trial_folder(trial.id) / "result.json", {"epochs_done": "three"})
+    assert estimate(settings, trial.config) == pytest.approx(100.0)
+    (damaged.path / "plan.json").write_text("[]")
+    assert estimate(settings, trial.config) == pytest.approx(100.0)
+
+
+def test_what_ran_comes_before_what_was_measured(settings: Settings) -> None:
+    measured = Footprint(
+        seconds_prepare=5,
+        seconds_step=0.25,
+        seconds_after_epoch=1,
+        seconds_at_end=2,
+        memory_bytes=1,
+    )
+    folder = sweep_of(settings)
+    config = folder.plan().trials[1].config
+
+    def seconds() -> float | None:
+        return cost.estimator(settings.home, known=lambda _: measured)(config, 100)
+
+    assert seconds() == 5 + 100 * 0.25 + 3 * 1 + 2
+    finish(folder, folder.plan().trials[1], 9.0)
+    assert seconds() == pytest.approx(100.0)
+
+
+_SAME: dict[str, Any] = {"training": {"epochs": 9, "learning_rate": 0.5, "seed": 7}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        (_SAME, True),
+        ({"privacy": {"delta": 1e-7, "max_grad_norm": 0.1}}, True),
+        ({"evaluation": {"attacks": []}}, True),
+        ({"engine": "sgd"}, False),
+        ({"model": {"hidden_size": 96}}, False),
+        ({"data": {"num_records": 2000}}, False),
+        ({"training": {"physical_batch_size": 8}}, False),
+        ({"training": {"precision": "bf16"}}, False),
+    ],
+)
+def test_a_kind_is_what_a_step_computes(changes: dict[str, Any], same: bool) -> None:
+    """Rates, noise, seeds and lengths change no step's cost."""
+    plain, changed = parse({}), parse(changes)
+    kinds = {cost.kind_of(config.model_dump(mode="json")) for config in (plain, changed)}
+    assert (len(kinds) == 1) is same
+
+
+def footprint(memory: int, **changes: Any) -> dict[str, Any]:
+    seconds = ("seconds_prepare", "seconds_step", "seconds_after_epoch", "seconds_at_end")
+    return {**dict.fromkeys(seconds, 1.0), "memory_bytes": memory, **changes}
+
+
+def test_every_slot_has_room_for_the_largest_measured_kind(settings: Settings) -> None:
+    kept = Footprints(settings)
+    small, large, unknown = (
+        parse({}),
+        parse({"model": {"hidden_size": 96}}),
+        parse({"engine": "sgd"}),
+    )
+    assert kept.largest([small, large, unknown]) is None
+    kept._folder.mkdir(parents=True)
+    write_json(kept._path(small), footprint(10))
+    write_json(kept._path(large), footprint(70))
+    found = kept.largest([small, unknown, large])
+    assert found is not None
+    assert found.memory_bytes == 70
+    write_json(kept._path(large), footprint(70, of_another_version=1))
+    assert kept.largest([small, large]) == kept.known(small)
+
+
+def test_a_measurement_is_of_one_machine(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home may be shared by machines of other sizes."""
+    kept = Footprints(settings)
+    kept._folder.mkdir(parents=True)
+    write_json(kept._path(parse({})), footprint(10))
+    assert kept.known(parse({"training": {"seed": 3}})) is not None
+    monkeypatch.setattr("platform.node", lambda: "another")
+    assert kept.known(parse({})) is None

@@ -1,0 +1,183 @@
+"""From a space to what will run: what has begun stays, and changes are listed beforehand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sweep.planning import prepare
+from sweep.planning.prepare import prepare_space, replace_space
+from sweep.settings import Settings
+from sweep.store import sweeps as store
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.errors import InvalidInput
+
+Z = "privacy.noise_multiplier"
+_EDP = {"name": "edp", "axes": {Z: [0.5, 1.0]}}
+_SGD = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def made(settings: Settings, **fields: Any) -> SweepFolder:
+    """A sweep of the space with `fields`, of which nothing has run."""
+    prepared = prepare_space(space_in(settings.data_dir, **fields), settings=settings)
+    return store.create(settings.home, prepared.space, prepared.plan, about={})
+
+
+def changed(folder: SweepFolder, settings: Settings, *, accept: bool = True, **fields: Any) -> None:
+    replace_space(folder, space_in(settings.data_dir, **fields), settings=settings, accept=accept)
+
+
+def test_a_file_is_read_under_the_name_it_is_given(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(yaml.safe_dump(space_in(tmp_path).document()))
+    own = prepare.prepare(str(file), overrides={}, settings=settings)
+    other = prepare.prepare(
+        str(file), overrides={"training.epochs": 5}, settings=settings, name="mine"
+    )
+    assert (own.space.name, own.plan.name) == ("toy", "toy")
+    assert (other.space.name, other.plan.name) == ("mine", "mine")
+    assert {trial.epochs for trial in own.plan.trials} == {3}
+    assert {trial.epochs for trial in other.plan.trials} == {5}
+
+
+def test_missing_data_are_replaced_by_the_fallback_and_said(
+    settings: Settings, tmp_path: Path
+) -> None:
+    fallback = {"data.path": "mine.jsonl"}
+    space = space_in(tmp_path, fallback=fallback)
+    (tmp_path / "mine.jsonl").rename(tmp_path / "elsewhere.jsonl")
+    moved = space.model_copy(update={"fallback": {"data.path": "elsewhere.jsonl"}})
+    prepared = prepare_space(moved, settings=settings)
+    assert prepared.notes[0] == (
+        "The data set of toy is not available: data.path=elsewhere.jsonl instead."
+    )
+    assert all(
+        t.config.data.model_dump()["path"] == "elsewhere.jsonl" for t in prepared.plan.to_run
+    )
+    (tmp_path / "elsewhere.jsonl").rename(tmp_path / "mine.jsonl")
+    prepared = prepare_space(space, settings=settings)
+    assert not any("not available" in note for note in prepared.notes)
+
+
+def test_equal_points_are_run_once_and_counted(settings: Settings) -> None:
+    variants = [_EDP, {"name": "again", "set": {Z: 1.0}}]
+    prepared = prepare_space(space_in(settings.data_dir, variants=variants), settings=settings)
+    assert len(prepared.plan.trials) == 2
+    assert "1 points were equal to another one and are run once." in prepared.notes
+
+
+def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
+    base = {"privacy": {"delta": 0.1}}
+    prepared = prepare_space(space_in(settings.data_dir, base=base), settings=settings)
+    about_delta = [note for note in prepared.notes if "delta" in note]
+    assert len(about_delta) == 1
+
+
+def test_a_space_that_is_the_same_changes_nothing(settings: Settings) -> None:
+    folder = made(settings)
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+    changed(folder, settings, accept=False)
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+
+
+def test_a_change_is_listed_and_needs_consent(settings: Settings) -> None:
+    folder = made(settings)
+    before = folder.plan()
+    with pytest.raises(InvalidInput) as refused:
+        changed(folder, settings, accept=False, repeats=2, budget={"epsilon": 1e6})
+    text = str(refused.value)
+    assert text.startswith("the space of toy has changed: ")
+    assert "budget.epsilon: 'nothing' became 1000000.0" in text
+    assert text.endswith("(--accept-changes continues with it)")
+    assert folder.plan() == before
+    changed(folder, settings, repeats=2)
+    assert len(folder.plan().trials) == 2 * len(before.trials)
+    assert "changes" not in folder.about(), "nothing had run"
+
+
+def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings: Settings) -> None:
+    """It has spent: a smaller space, or one that refuses it, does not forget it."""
+    folder = made(settings, variants=[_SGD, _EDP])
+    _, half, one = folder.plan().trials
+    folder.start_trial(half)
+    changed(folder, settings, variants=[_SGD, {"name": "edp", "axes": {Z: [1.0, 2.0]}}])
+    plan = folder.plan()
+    assert [t.values.get(Z) for t in plan.trials] == [None, 1.0, 2.0, 0.5]
+    assert plan.trials[-1].id == half.id
+    (noted,) = folder.about()["changes"]
+    assert noted["what"][0].startswith("variants: [")
+    changed(folder, settings, variants=[_SGD, _EDP], budget={"epsilon": one.epsilon})
+    kept = {trial.id: trial for trial in folder.plan().trials}
+    assert kept[half.id].runs, "it has begun, so the budget comes too late"
+    assert kept[one.id].runs
+    assert kept[half.id].epsilon == half.epsilon
+
+
+def test_a_running_sweep_is_not_changed(settings: Settings) -> None:
+    folder = made(settings)
+    with folder.locked(), pytest.raises(InvalidInput, match="toy is running"):
+        changed(SweepFolder(folder.path), settings, repeats=2)
+    assert len(folder.plan().trials) == 3
+
+
+_CHOOSING: dict[str, Any] = {
+    "variants": [],
+    "axes": {Z: [1.0, 2.0, 4.0]},
+    "base": {"privacy": {"delta": 1e-3}},
+    "search": {"strategy": "tpe", "num_samples": 2, "objectives": ["validation_ser"]},
+    "budget": {"total": 100.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"search": {**_CHOOSING["search"], "strategy": "gp"}}, "search.strategy"),
+        ({"search": {**_CHOOSING["search"], "scheduler": "median"}}, "search.scheduler"),
+        ({"search": {**_CHOOSING["search"], "objectives": ["epsilon"]}}, "search.objectives"),
+        ({"budget": {"total": 200.0}}, "budget.total"),
+        ({"budget": {}}, "budget.total"),
+    ],
+)
+def test_the_rules_of_choosing_are_fixed_before_the_first_trial(
+    settings: Settings, changes: dict[str, Any], field: str
+) -> None:
+    """The filter's theorem is about rules and a budget that no result has changed."""
+    folder = made(settings, **_CHOOSING)
+    assert folder.plan().trials == ()
+    trial = prepare_space(folder.space(), settings=settings).plan.probes[0]
+    fields = {**_CHOOSING, **changes}
+    changed(folder, settings, **fields)  # nothing has begun
+    changed(folder, settings, **_CHOOSING)
+    folder.add_choice([trial])
+    folder.start_trial(trial)
+    with pytest.raises(InvalidInput, match=f"^expected {field}=.* unchanged, got"):
+        changed(folder, settings, **fields)
+    more = {**_CHOOSING["search"], "num_samples": 5}
+    changed(folder, settings, **{**_CHOOSING, "search": more})
+    assert folder.plan().to_choose == 5
+
+
+def test_a_price_that_was_fixed_holds_for_one_space(settings: Settings) -> None:
+    law = {"law": "geometric", "mean": 3}
+    folder = made(
+        settings,
+        base={"engine": "dp_sgd", "privacy": {"delta": 1e-3}},
+        variants=[],
+        axes={Z: [2.0, 4.0, 8.0]},
+        search={"strategy": "private_selection", "num_trials": law},
+    )
+    with pytest.raises(InvalidInput, match="no --space with strategy private_selection"):
+        changed(folder, settings)
+    plain = made(settings, name="plain")
+    with pytest.raises(InvalidInput, match="no --space with strategy private_selection"):
+        replace_space(plain, folder.space(), settings=settings, accept=True)

@@ -1,0 +1,119 @@
+"""From a pretraining's file to its folder: fields by path, and unfinished work is never mixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.planning.pretraining import _begin, read_pretraining, run_pretraining
+from sweep.settings import Settings
+from tests.sweep.sweeps import settings_in
+from trainables.documents import format_yaml
+from trainables.encoders.about import ABOUT
+from trainables.errors import InvalidInput
+from trainables.system import checkpoint
+
+_FIELDS: dict[str, Any] = {
+    "name": "tiny",
+    "encoder": {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8},
+    "corpora": [{"name": "video", "num_utterances": 1_000, "max_records": 200}],
+    "epochs": 1,
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "tiny.yaml"
+    file.write_text(format_yaml(_FIELDS))
+    return file
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def never(progress: object) -> None:
+    raise AssertionError("a step was trained")
+
+
+def test_changes_by_path_change_that_field_alone(file: Path) -> None:
+    plain = read_pretraining(file, {})
+    changed = read_pretraining(file, {"encoder.hidden_size": 16, "seed": 4})
+    dump = plain.model_dump(mode="json")
+    dump["encoder"]["hidden_size"], dump["seed"] = 16, 4
+    assert changed.model_dump(mode="json") == dump
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"epoch": 2}, "epoch: did you mean epochs"),
+        ({"epochs": 0}, "epochs"),
+        ({"name.first": "x"}, "expected a mapping at name for --set name.first"),
+        ({"encoder.hidden_sizes": 8}, "hidden_size"),
+        ({"encoder": {"name": "features"}}, "expected encoder.name="),
+    ],
+)
+def test_a_wrong_field_is_named(file: Path, changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidInput, match=line) as refused:
+        read_pretraining(file, changes)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_without_fields_is_refused(file: Path) -> None:
+    file.write_text("- tiny\n")
+    with pytest.raises(InvalidInput, match=r"a mapping of fields in .*tiny\.yaml"):
+        read_pretraining(file, {})
+
+
+@pytest.mark.parametrize("bits", [0, 4, 64])
+def test_the_bits_of_a_weight_are_those_that_can_be_written(
+    file: Path, settings: Settings, tmp_path: Path, bits: int
+) -> None:
+    config, place = read_pretraining(file, {}), tmp_path / "encoder"
+    with pytest.raises(InvalidInput, match=f"^expected --bits to be 8, 16 or 32, got {bits}$"):
+        run_pretraining(config, place, settings, bits=bits, report=never)
+    assert not place.exists()
+
+
+def test_an_encoder_is_never_overwritten(file: Path, settings: Settings, tmp_path: Path) -> None:
+    place = tmp_path / "encoder"
+    place.mkdir()
+    (place / ABOUT).write_text("{}")
+    with pytest.raises(InvalidInput, match="expected --to to name a new folder"):
+        run_pretraining(read_pretraining(file, {}), place, settings, bits=16, report=never)
+    assert [path.name for path in place.iterdir()] == [ABOUT]
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_what_is_refused_before_its_first_step_leaves_nothing_of_its_own(
+    file: Path, settings: Settings, tmp_path: Path, others: bool
+) -> None:
+    place = tmp_path / "encoder"
+    if others:
+        place.mkdir()
+        (place / "mine.txt").write_text("kept")
+    config = read_pretraining(file, {"layers": [9]})
+    with pytest.raises(InvalidInput, match="layers"):
+        run_pretraining(config, place, settings, bits=16, report=never)
+    assert place.exists() is others
+    assert not others or [path.name for path in place.iterdir()] == ["mine.txt"]
+
+
+def test_trained_steps_go_on_with_equal_settings_alone(file: Path, tmp_path: Path) -> None:
+    """Settings without a trained step are no work, and are replaced."""
+    work = tmp_path / "encoder" / ".pretraining"
+    one, other = (read_pretraining(file, {"seed": seed}) for seed in (1, 2))
+    _begin(one, work)
+    (work / "leftover").write_text("of a refused one")
+    _begin(other, work)
+    assert [path.name for path in work.iterdir()] == ["config.json"]
+    checkpoint.save(work, checkpoint.Checkpoint(tensors={}, state={"step": 3}))
+    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    _begin(other, work)
+    with pytest.raises(InvalidInput, match=r"got others; delete .*\.pretraining to begin anew"):
+        _begin(one, work)
+    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before

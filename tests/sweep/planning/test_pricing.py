@@ -1,0 +1,142 @@
+"""What trials cost which data set: the driver charges it, the ledger's total bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweep.planning.packing import Packing
+from sweep.planning.prepare import prepare_space
+from sweep.planning.pricing import price, require_total, total_filter
+from sweep.settings import Settings
+from sweep.spending.entries import entry_for
+from sweep.spending.ledger import FILE, Ledger
+from sweep.spending.priced_trial import PricedTrial
+from sweep.store.plans import Plan
+from tests.sweep.sweeps import settings_in, space_in, write_corpus
+from trainables import accountants
+from trainables.errors import InvalidInput
+
+_PRIVATE: dict[str, Any] = {"privacy": {"delta": 1e-3}}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+@pytest.fixture
+def ledger(settings: Settings) -> Ledger:
+    settings.home.mkdir()
+    return Ledger(settings.home / FILE)
+
+
+def plan_in(settings: Settings, **fields: Any) -> Plan:
+    """An SGD baseline and eDP-SGD with noise 0.5 and 1."""
+    space = space_in(settings.data_dir, **{"base": _PRIVATE, **fields})
+    return prepare_space(space, settings=settings).plan
+
+
+def settings_beside(
+    settings: Settings, name: str, *, change: Callable[[list[str]], list[str]]
+) -> Settings:
+    """Another data directory of the same home, with a changed corpus."""
+    folder = settings.data_dir / name
+    folder.mkdir()
+    write_corpus(folder)
+    lines = (folder / "mine.jsonl").read_text().splitlines(keepends=True)
+    (folder / "mine.jsonl").write_text("".join(change(lines)))
+    return replace(settings, data_dir=folder)
+
+
+def priced(
+    settings: Settings, ledger: Ledger, *, packing: Packing | None = None, **fields: Any
+) -> list[PricedTrial]:
+    trials = plan_in(settings, **fields).trials
+    return price(trials, settings, ledger=ledger, packing=packing or Packing())
+
+
+def test_every_trial_that_runs_has_the_price_of_its_plan(
+    settings: Settings, ledger: Ledger
+) -> None:
+    """In the order of the plan, all on one data set; a refused one has no price."""
+    plan = plan_in(settings)
+    refused = replace(plan.trials[1], reason="no")
+    trials = (plan.trials[0], refused, plan.trials[2])
+    found = price(trials, settings, ledger=ledger, packing=Packing())
+    assert [each.trial for each in found] == [plan.trials[0], plan.trials[2]]
+    assert {each.dataset_name for each in found} == {"json_lines"}
+    assert len({each.dataset for each in found}) == 1
+    for each in found:
+        assert accountants.account(each.mechanism).epsilon == each.trial.epsilon
+        assert each.mechanism.steps == each.trial.steps
+
+
+def test_its_records_are_registered_so_that_a_copy_is_recognised(
+    settings: Settings, ledger: Ledger
+) -> None:
+    _, first, _ = priced(settings, ledger)
+    elsewhere = settings_beside(settings, "copy", change=lambda lines: lines[10:])
+    _, second, _ = priced(elsewhere, ledger)
+    assert first.dataset != second.dataset
+    assert ledger.spend(second.dataset).shared == {ledger.name_of(first.dataset): 190}
+
+
+@pytest.mark.parametrize(
+    ("workers", "share", "gpus"), [(None, 0.5, 1.0), (1, 0.5, 0.5), (2, 2.0, 4.0), (8, 1.0, 2.0)]
+)
+def test_a_trial_holds_the_gpus_of_its_processes(
+    settings: Settings, ledger: Ledger, workers: int | None, share: float, gpus: float
+) -> None:
+    """Never of more processes than it has logical workers (2)."""
+    packing = Packing(workers=workers, gpus_per_worker=share)
+    found = priced(settings, ledger, packing=packing)
+    assert {each.gpus for each in found} == {gpus}
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-8])
+def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
+    settings: Settings, ledger: Ledger, delta: float
+) -> None:
+    """At the delta of the trials, whatever that is, as the driver charges them."""
+    baseline, half, one = priced(settings, ledger, base={"privacy": {"delta": delta}})
+    releases = [accountants.release(each.mechanism) for each in (half, one)]
+    together = accountants.epsilon_sweep(releases, delta=delta, exact=True).epsilon
+    require_total([baseline, half, one], ledger, budget_total=1.0001 * together)
+    with pytest.raises(InvalidInput, match=r"with the 2 planned\s+trials it would be"):
+        require_total([half, one], ledger, budget_total=0.9999 * together)
+    require_total([baseline], ledger, budget_total=1e-6)
+    ledger.charge(entry_for(one.mechanism, dataset=one.dataset, sweep="other", trial="t", epochs=3))
+    require_total([half], ledger, budget_total=1.0001 * together)
+    with pytest.raises(InvalidInput, match="1 planned"):
+        require_total([half], ledger, budget_total=0.9999 * together)
+
+
+def test_each_data_set_has_a_total_of_its_own(settings: Settings, ledger: Ledger) -> None:
+    """Two corpora without a common record: each within the total, both together beyond it."""
+    _, mine, _ = priced(settings, ledger)
+    elsewhere = settings_beside(
+        settings, "other", change=lambda lines: [s.replace("person", "one") for s in lines]
+    )
+    _, theirs, _ = priced(elsewhere, ledger)
+    assert mine.dataset != theirs.dataset
+    assert mine.trial.epsilon is not None
+    require_total([mine, theirs], ledger, budget_total=1.001 * mine.trial.epsilon)
+    with pytest.raises(InvalidInput):
+        require_total([mine, mine], ledger, budget_total=1.001 * mine.trial.epsilon)
+
+
+def test_a_filter_is_for_totals_of_sweeps_that_look_at_results(settings: Settings) -> None:
+    def filter_in(**fields: Any) -> Any:
+        space = space_in(settings.data_dir, base=_PRIVATE, **fields)
+        return total_filter(space, settings)
+
+    assert filter_in() is None
+    assert filter_in(budget={"total": 50}) is None
+    assert filter_in(search={"scheduler": "median"}) is None
+    found = filter_in(budget={"total": 50}, search={"scheduler": "median"})
+    assert found == accountants.RdpFilter.of(50, delta=1e-3)

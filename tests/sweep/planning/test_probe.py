@@ -1,0 +1,115 @@
+"""The preview of an adaptive search: points of its own space, the same each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces.space import SearchSpace
+from sweep.planning.accounting import accounting
+from sweep.planning.prepare import prepare_space
+from sweep.planning.probe import notes, probes
+from sweep.settings import Settings
+from sweep.store.plans import Plan
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.errors import InvalidInput
+
+Z, LR = "privacy.noise_multiplier", "training.learning_rate"
+_AXES: dict[str, Any] = {
+    Z: {"range": {"low": 0.5, "high": 2.0}},
+    LR: {"range": {"low": 1e-4, "high": 1e-1, "log": True}},
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_in(tmp_path)
+
+
+def searching(settings: Settings, **fields: Any) -> SearchSpace:
+    """A search by TPE over noise and learning rate."""
+    search = {"strategy": "tpe", "num_samples": 7, "objectives": ["validation_ser"]}
+    found = {"variants": [], "axes": _AXES, "base": {"privacy": {"delta": 1e-3}}, **fields}
+    return space_in(
+        settings.data_dir, **{**found, "search": {**search, **fields.get("search", {})}}
+    )
+
+
+def test_probes_are_points_of_the_space_and_the_same_each_time(settings: Settings) -> None:
+    space = searching(settings)
+    found = probes(space, account=accounting(settings))
+    assert found == probes(space, account=accounting(settings))
+    assert len({trial.id for trial in found}) == len(found) > 5
+    for trial in found:
+        assert set(trial.values) == {Z, LR}
+        assert 0.5 <= trial.values[Z] <= 2.0
+        assert 1e-4 <= trial.values[LR] <= 1e-1
+        assert trial.epsilon is not None
+    noises = sorted(found, key=lambda trial: trial.values[Z])
+    epsilons = [trial.epsilon or 0.0 for trial in noises]
+    assert epsilons == sorted(epsilons, reverse=True), "more noise, less epsilon"
+
+
+def test_a_space_of_few_points_is_probed_once_each(settings: Settings) -> None:
+    found = probes(searching(settings, axes={Z: [0.5, 1.0]}), account=accounting(settings))
+    assert sorted(trial.values[Z] for trial in found) == [0.5, 1.0]
+
+
+def said(settings: Settings, **fields: Any) -> tuple[Plan, list[str]]:
+    space = searching(settings, **fields)
+    plan = prepare_space(space, settings=settings).plan
+    return plan, notes(space, plan, home=settings.home)
+
+
+def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_epsilon(
+    settings: Settings,
+) -> None:
+    axes = {Z: [0.5, 1.0, 2.0]}
+    plan, (text, unbounded) = said(settings, axes=axes)
+    epsilons = sorted(trial.epsilon or 0.0 for trial in plan.probes)
+    assert text.startswith("7 configurations are chosen while the sweep runs (tpe on")
+    assert "of 3 random points 3 are permitted" in text
+    assert f"of epsilon {epsilons[0]:.4g}"[:14] in text
+    assert "refused" not in text
+    assert unbounded.startswith("The sweep as a whole has no finite epsilon:")
+    limit = (epsilons[0] + epsilons[1]) / 2
+    plan, (text, _) = said(settings, axes=axes, budget={"epsilon": limit})
+    assert "of 3 random points 1 are permitted" in text
+    assert "; refused: epsilon" in text
+    assert [trial.values[Z] for trial in plan.probes if trial.runs] == [2.0]
+
+
+def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
+    settings: Settings,
+) -> None:
+    _, found = said(settings, budget={"total": 1e6})
+    assert len(found) == 1
+    attacked = {"privacy": {"delta": 1e-3}, "evaluation": {"attacks": ["loss_threshold"]}}
+    search = {"objectives": ["leakage"]}
+    _, found = said(settings, search=search, budget={"total": 1e6}, base=attacked)
+    assert "only the curator may see: no epsilon covers its choice" in found[-1]
+
+
+def test_a_search_that_starts_from_no_such_sweep_is_refused(settings: Settings) -> None:
+    space = searching(settings, search={"warm_start": ["earlier"]})
+    with pytest.raises(InvalidInput, match="no sweep named earlier"):
+        prepare_space(space, settings=settings)
+
+
+def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings: Settings) -> None:
+    """The mean of theirs, for each trial that is still to be chosen."""
+    plan, _ = said(settings, axes={Z: [0.5, 1.0]})
+    assert plan.seconds is None
+    timed = replace(
+        plan,
+        probes=tuple(
+            replace(trial, seconds=seconds)
+            for trial, seconds in zip(plan.probes, (2.0, 4.0), strict=True)
+        ),
+    )
+    assert timed.seconds == 7 * 3.0
+    refused = replace(timed.probes[0], reason="no", seconds=None)
+    assert replace(timed, probes=(refused, timed.probes[1])).seconds == 7 * 4.0

@@ -1,0 +1,149 @@
+"""A manifest notices every lost, changed or grown file of an ended trial, and quotes none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.store import manifest
+from sweep.store.files import read_json, write_json
+from trainables.errors import InvalidData
+
+_FILES = {
+    "config.yaml": b"engine: sgd\n",
+    "epochs.jsonl": b'{"epochs_done": 1}\n',
+    "model/weights.safetensors": bytes(range(256)) * 2048,  # larger than one read
+    "signals/a.npz": b"\0" * 100,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return filled(tmp_path / "trial")
+
+
+def filled(folder: Path) -> Path:
+    """A folder with files and their manifest."""
+    for name, content in _FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    manifest.write(folder)
+    return folder
+
+
+def test_an_untouched_folder_is_whole(folder: Path) -> None:
+    assert manifest.is_there(folder)
+    assert manifest.differences(folder) == ()
+    manifest.require_whole(folder)
+    assert set(read_json(folder / "manifest.json")["files"]) == set(_FILES)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "lost": (Path.unlink, "is missing"),
+    "grown": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "has another size"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "has another size"),
+    "changed at its end": (
+        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+        "has another content",
+    ),
+    "a folder now": (lambda path: (path.unlink(), path.mkdir()), "is missing"),
+}
+
+
+@pytest.mark.parametrize("name", _FILES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_damage_of_every_file_is_noticed(folder: Path, name: str, damage: str) -> None:
+    do, phrase = DAMAGES[damage]
+    do(folder / name)
+    assert manifest.differences(folder) == (f"{name} {phrase}",)
+    with pytest.raises(InvalidData, match=f"got a difference: {name} {phrase}$"):
+        manifest.require_whole(folder)
+
+
+@given(position=st.integers(0, 524_287), bit=st.integers(0, 7))
+def test_every_flipped_bit_of_the_weights_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "flipped"
+    if not folder.exists():
+        filled(folder)
+    path = folder / "model" / "weights.safetensors"
+    content = bytearray(_FILES["model/weights.safetensors"])
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+    assert manifest.differences(folder) == ("model/weights.safetensors has another content",)
+
+
+def test_a_quick_look_reads_what_tables_read_and_sizes_of_the_rest(folder: Path) -> None:
+    """Reading the weights of ten thousand trials would take minutes."""
+    for name in ("model/weights.safetensors", "epochs.jsonl"):
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert manifest.differences(folder, thorough=False) == ("epochs.jsonl has another content",)
+    (folder / "model" / "weights.safetensors").write_bytes(b"")
+    assert len(manifest.differences(folder, thorough=False)) == 2
+    with pytest.raises(InvalidData, match=r"difference: epochs\.jsonl .* and 1 more$"):
+        manifest.require_whole(folder)
+
+
+def test_what_is_written_after_the_end_is_no_difference(folder: Path) -> None:
+    """A comparison with other trials, a mark of a failed resume, files of an unfinished write."""
+    for name in ("panel.json", "roc.json", "failed.json", ".hidden", "checkpoint-3/state"):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("later")
+    assert manifest.differences(folder) == ()
+    before = (folder / "manifest.json").read_bytes()
+    manifest.write(folder)
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+def test_a_file_that_comes_next_is_in_it_already(folder: Path) -> None:
+    """The result is written last, so that a crash between both leaves no result without proof."""
+    manifest.write(folder, coming={"result.json": b'{"has_manifest": true}'})
+    assert manifest.differences(folder) == ("result.json is missing",)
+    (folder / "result.json").write_bytes(b'{"has_manifest": true}')
+    assert manifest.differences(folder) == ()
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        ('{"has_manifest": true}', ("manifest.json is missing",)),
+        ('{"has_manifest": false}', ()),
+        ("{}", ()),  # of an earlier version
+        ("[]", ()),
+        (None, ()),
+    ],
+)
+def test_a_manifest_is_missed_where_the_result_promised_one(
+    folder: Path, result: str | None, found: tuple[str, ...]
+) -> None:
+    (folder / "manifest.json").unlink()
+    if result is not None:
+        (folder / "result.json").write_text(result)
+    assert not manifest.is_there(folder)
+    assert manifest.differences(folder) == found
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/config.yaml", "model/../../x"])
+def test_a_manifest_reads_nothing_outside_of_its_folder(folder: Path, name: str) -> None:
+    document = read_json(folder / "manifest.json")
+    document["files"][name] = {"size": 1, "sha256": "0" * 64}
+    write_json(folder / "manifest.json", document)
+    with pytest.raises(InvalidData, match="expected names under the folder"):
+        manifest.differences(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"files": []}', '{"files": {"a": {"size": "1", "sha256": ""}}}']
+)
+def test_a_damaged_manifest_is_no_empty_one(folder: Path, text: str) -> None:
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(InvalidData, match=r"expected a manifest in .*, got a damaged one"):
+        manifest.differences(folder)
