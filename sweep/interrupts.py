@@ -179,9 +179,9 @@ class Interrupts:
     # ---- for the phases of a run
 
     @contextmanager
-    def explained(self, explain: Callable[[], str]) -> Iterator[None]:
+    def explain(self, message: Callable[[], str]) -> Iterator[None]:
         """Set the message of an interrupt inside the block: what is saved, and how to resume."""
-        self._explanations.append(explain)
+        self._explanations.append(message)
         try:
             yield
         finally:
@@ -199,7 +199,7 @@ class Interrupts:
             self._stops.pop()
 
     @contextmanager
-    def postponed(self) -> Iterator[Callable[[], bool]]:
+    def postpone(self) -> Iterator[Callable[[], bool]]:
         """Raise no exception inside the block, which must poll the yielded function often."""
         self._num_postponing += 1
         try:
@@ -239,12 +239,12 @@ def is_asked() -> bool:
 
 
 @contextmanager
-def explained(explain: Callable[[], str]) -> Iterator[None]:
-    """As `Interrupts.explained`; nothing in a library."""
+def explain(message: Callable[[], str]) -> Iterator[None]:
+    """As `Interrupts.explain`; nothing in a library."""
     if _installed is None:
         yield
         return
-    with _installed.explained(explain):
+    with _installed.explain(message):
         yield
 
 
@@ -259,12 +259,12 @@ def stopped_by(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def postponed() -> Iterator[Callable[[], bool]]:
-    """As `Interrupts.postponed`; in a library, whose signals are handled for this block only, a
+def postpone() -> Iterator[Callable[[], bool]]:
+    """As `Interrupts.postpone`; in a library, whose signals are handled for this block only, a
     second one ends the process at once.
     """
     if _installed is not None:
-        with _installed.postponed() as asked:
+        with _installed.postpone() as asked:
             yield asked
         return
     with _event_of_signals() as event:

@@ -188,7 +188,7 @@ class Arena:
             made = nn.parallel.DistributedDataParallel(made)
 
         def step(number: int) -> None:
-            batch = stock.padded(loader.batch(self.records_of(number)))
+            batch = stock.pad_batch(loader.batch(self.records_of(number)))
             optimizer.zero_grad()
             made(batch).mean().backward()
             optimizer.step()
@@ -202,7 +202,7 @@ class Arena:
         def step(number: int) -> None:
             sums = [torch.zeros_like(p) for p in parameters]
             for record in self.records_of(number):
-                batch = stock.padded(loader.batch(np.array([record])))
+                batch = stock.pad_batch(loader.batch(np.array([record])))
                 optimizer.zero_grad()
                 made(batch).sum().backward()
                 grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]

@@ -47,7 +47,7 @@ class StockClc(nn.Module):
         """The filters over characters."""
         return nn.Conv1d(char_dim, num_filters, kernel, padding=kernel // 2)
 
-    def convolved(self, chars: Tensor) -> Tensor:
+    def convolve(self, chars: Tensor) -> Tensor:
         """[B, T, W, D] -> [B, T, F]: the filters' maxima over the characters of each token."""
         num, longest = chars.shape[:2]
         found: Tensor = self.filters(chars.flatten(0, 1).transpose(1, 2))
@@ -60,7 +60,7 @@ class StockClc(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """[B]: one loss a record."""
-        features = self.convolved(self.chars(batch["chars"]))
+        features = self.convolve(self.chars(batch["chars"]))
         x = torch.cat([self.words(batch["words"]), features], 2)
         x = self.lstm(F.dropout(x, self.dropout, self.training))[0]
         x = F.dropout(x, self.dropout, self.training)
@@ -144,7 +144,7 @@ def build(model: Any, config: ModelConfig) -> StockClc | StockBert:
     return made.train()
 
 
-def padded(batch: Any) -> Batch:
+def pad_batch(batch: Any) -> Batch:
     """A packed batch in the padded form of the stock models."""
     lengths = batch.lengths.tolist()
 

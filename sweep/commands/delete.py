@@ -71,7 +71,7 @@ def _delete_sweep(settings: Settings, name: str, *, yes: bool, keep_tracking: bo
 def _delete_cache(settings: Settings, *, yes: bool) -> None:
     from sweep.store import caches
 
-    found = caches.cached(settings.cache_dir)
+    found = caches.cache_entries(settings.cache_dir)
     for entry in found:
         say(f"{entry.path}: {entry.holds}, {entry.bytes / 1e6:.1f} MB")
     if not found:

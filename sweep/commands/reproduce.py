@@ -84,7 +84,7 @@ def table1(
     from trainables.errors import TrialFailed
 
     settings = from_environment(_environment(home), tracking=tracking)
-    table = changes.changed(
+    table = changes.with_changes(
         description.read("table1"),
         smoke=smoke,
         seeds=seeds,

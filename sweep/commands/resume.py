@@ -59,7 +59,7 @@ def resume(
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     folder = store.open_sweep(settings.home, name)
     with (
-        interrupts.explained(partial(store.how_to_go_on, settings.home, name)),
+        interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
         starting(settings.home, name) as stop_requested,
         interrupts.stopped_by(stop_requested),
     ):

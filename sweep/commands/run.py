@@ -68,7 +68,7 @@ def run(
         asked = read(space, overrides=overrides(assignments), name=name)
     name = asked.name
     with (
-        interrupts.explained(partial(store.how_to_go_on, settings.home, name)),
+        interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
         starting(settings.home, name) as stop_requested,
         interrupts.stopped_by(stop_requested),
     ):

@@ -31,7 +31,7 @@ class Footprints:
         self._settings = settings
         self._folder = settings.cache_dir / "footprints"
 
-    def known(self, config: TrialConfig) -> Footprint | None:
+    def footprint_of(self, config: TrialConfig) -> Footprint | None:
         """The measured footprint of a similar trial; None where missing or unreadable."""
         path = self._path(config)
         if not path.exists():
@@ -43,7 +43,7 @@ class Footprints:
 
     def largest(self, configs: Iterable[TrialConfig]) -> Footprint | None:
         """The known footprint with the most memory, which every slot must provide."""
-        known = [found for config in configs if (found := self.known(config)) is not None]
+        known = [found for config in configs if (found := self.footprint_of(config)) is not None]
         return max(known, key=lambda each: each.memory_bytes, default=None)
 
     def measure(

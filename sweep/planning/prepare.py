@@ -92,7 +92,7 @@ def prepare_space(
     plan = planning.make(
         space,
         account=accounting(settings),
-        seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
+        seconds_of=cost.estimator(settings.home, known=Footprints(settings).footprint_of),
     )
     if space.search.is_private_selection:
         return _with_price(space, plan, notes, settings)

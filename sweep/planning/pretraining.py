@@ -66,7 +66,7 @@ def run_pretraining(
     work = place / _WORK
     _begin(config, work)
     try:
-        with interrupts.explained(lambda: _GOES_ON):
+        with interrupts.explain(lambda: _GOES_ON):
             done = pretrain(
                 config,
                 folder=work,

@@ -26,7 +26,7 @@ _CHOSEN_BY = {
 }
 
 
-def changed(
+def with_changes(
     table: Table,
     *,
     smoke: bool = False,

@@ -53,7 +53,7 @@ def best(records: Sequence[TrialRecord]) -> TrialRecord | None:
     """The trial with the least validation SER, of equal ones that with the smaller epsilon; None
     without one that has ended.
     """
-    ranked = select.ranked(select.groups(records), _BY)
+    ranked = select.rank_groups(select.groups(records), _BY)
     return ranked[0].records[0] if ranked else None
 
 

@@ -182,10 +182,10 @@ def parse(document: dict[str, Any]) -> Table:
 
     Raises: InvalidInput for its first problem.
     """
-    return validated(Table, document)
+    return validate(Table, document)
 
 
-def validated(kind: type[P], document: dict[str, Any]) -> P:
+def validate(kind: type[P], document: dict[str, Any]) -> P:
     """Plain data as a part of a description.
 
     Raises: InvalidInput for its first problem.

@@ -121,7 +121,7 @@ def run_space(space: SearchSpace, settings: Settings, *, execution: Execution, s
     """
     name = space.name
     with (
-        interrupts.explained(lambda: _GOES_ON),
+        interrupts.explain(lambda: _GOES_ON),
         starting(settings.home, name) as stop_requested,
         interrupts.stopped_by(stop_requested),
     ):

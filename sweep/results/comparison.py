@@ -112,7 +112,7 @@ def compare(first: Side, second: Side) -> Comparison:
             name: (select.value(first.record, name), select.value(second.record, name))
             for name in known
         },
-        paired=paired(first.folder, first.record, second.folder, second.record),
+        paired=paired_change(first.folder, first.record, second.folder, second.record),
         of_prior=(
             select.prior_ratio(first.record, first.records),
             select.prior_ratio(second.record, second.records),
@@ -127,10 +127,12 @@ def standing_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> Standing
 
     Raises: as `standing.standing`, and InvalidData for a damaged file.
     """
-    return standing(records, pair=lambda first, second: paired(folder, first, folder, second))
+    return standing(
+        records, pair=lambda first, second: paired_change(folder, first, folder, second)
+    )
 
 
-def paired(
+def paired_change(
     first_folder: SweepFolder, first: TrialRecord, second_folder: SweepFolder, second: TrialRecord
 ) -> tuple[float, float, float] | None:
     """The change of test SER from the first trial to the second in percent, with its 95 % interval;

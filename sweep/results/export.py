@@ -197,7 +197,7 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
 def _about(
     folder: SweepFolder, record: TrialRecord, card: PrivacyCard, *, chosen_by: str | None
 ) -> About:
-    about = folder.made()
+    about = folder.command_facts()
     # A trial's own notes speak of its attacks and are for the curator.
     notes = [card.provenance] if card.provenance else []
     if LEAKAGE in folder.space().search.objectives:

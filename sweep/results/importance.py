@@ -90,12 +90,12 @@ def _accuracy_lost(predict: Predict, features: Array, target: Array) -> Array:
         rows = features if place is None else np.tile(features, (_SHUFFLES, 1))
         if place is not None:
             rows[:, place] = features[orders, place]
-        wrong = np.square(_predicted(predict, rows).reshape(-1, len(target)) - target)
+        wrong = np.square(_predict_rows(predict, rows).reshape(-1, len(target)) - target)
         errors.append(wrong.sum(axis=1).mean() / squares)
     return np.asarray([error - errors[0] for error in errors[1:]])
 
 
-def _predicted(predict: Predict, rows: Array) -> Array:
+def _predict_rows(predict: Predict, rows: Array) -> Array:
     """The prediction of each row; equal rows, which a shuffled grid has many of, are one."""
     different, places = np.unique(rows, axis=0, return_inverse=True)
     return predict(different)[places]

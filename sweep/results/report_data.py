@@ -56,7 +56,7 @@ def gather(
         for record in records
         if record.status is not TrialStatus.PLANNED
     )
-    about, space = folder.made(), folder.space()
+    about, space = folder.command_facts(), folder.space()
     choice, chosen = _choice(records, epsilon_max)
     return results.Sweep(
         name=folder.name,

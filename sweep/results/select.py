@@ -216,8 +216,8 @@ def choose(
 ) -> list[TrialRecord]:
     """The best trial (the front for `pareto`) among finished ones that are no baseline.
 
-    `best` as in `chosen_by`; `ranked` says which of several. With `epsilon_max` only trials whose
-    sound epsilon is at most that.
+    `best` as in `chosen_by`; `rank_groups` says which of several. With `epsilon_max` only
+    trials whose sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
     """
@@ -234,10 +234,10 @@ def choose(
     if best == "pareto":
         return front(allowed)
     metric = chosen_by(allowed, best)
-    return [ranked(groups(allowed), metric)[0].middle(metric)]
+    return [rank_groups(groups(allowed), metric)[0].middle(metric)]
 
 
-def ranked(found: Sequence[Group], metric: str) -> list[Group]:
+def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
     """Groups by their mean of `metric`, the best first, of equal ones the smaller epsilon first;
     those without the metric are left out.
     """

@@ -60,7 +60,7 @@ def release_best(
 
 def release_all(folder: SweepFolder, vault: Vault) -> None:
     """Copy every trial into the sweep's folder; the one released before keeps its id."""
-    chosen = vault.selected() or {}
+    chosen = vault.selection() or {}
     trials = []
     for drawn in vault.draws.plan().trials:
         trial = drawn if drawn.id != chosen.get("draw") else replace(drawn, id=chosen["trial"])
@@ -83,7 +83,7 @@ def sentence_of(folder: SweepFolder) -> str | None:
         return None
     if folder.is_unsealed:
         return "The sweep was unsealed: its trials cost their composition (`sweep ledger`)."
-    selected = Vault(folder).selected()
+    selected = Vault(folder).selection()
     if selected is None:
         return (
             "The trials are sealed, and so is their number: the best leaves when all have ended"

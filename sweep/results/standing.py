@@ -69,7 +69,7 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
     if not finished:
         return None
     metric, main = select.chosen_by(finished), select.headline(finished)
-    best, *others = select.ranked(select.groups(finished), metric)
+    best, *others = select.rank_groups(select.groups(finished), metric)
     ways: list[str] = []
     indistinguishable: list[Group] = []
     for other in others:

@@ -170,7 +170,7 @@ class Broker:
         if place.generation != generation:
             place.generation = generation
             if place.trial_id is not None:
-                await self._died(place)
+                await self._count_failure(place)
         deadline = self._clock() + wait
         while True:
             if place.trial_id is not None:  # the retry of a trial whose workers died
@@ -251,7 +251,7 @@ class Broker:
         """The driver's verdict on a question."""
         self._questions.pop(number).answer.set_result(verdict)
 
-    async def wanted(self) -> int:
+    async def num_waiting(self) -> int:
         """Number of gangs that wait for a job that is still to be added."""
         return self._num_wanted()
 
@@ -266,7 +266,7 @@ class Broker:
         self._more = False
         await self._notify()
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished_trials(self) -> list[str]:
         """Ids of the trials that are not over."""
         return [name for name, trial in self._trials.items() if trial.state != "over"]
 
@@ -345,7 +345,7 @@ class Broker:
         while not has_reported() and not trial.gone and (left := trial.lease - self._clock()) > 0:
             await self._until(lambda: has_reported() or trial.gone, left)
 
-    async def _died(self, place: _Slot) -> None:
+    async def _count_failure(self, place: _Slot) -> None:
         assert place.trial_id is not None
         trial = self._trials[place.trial_id]
         if trial.state == "over":

@@ -61,7 +61,7 @@ class Driver:
     def _answer(self, event: TrialEvent) -> Verdict:
         if event.is_of_disk:
             raise StorageFailed(event.reason.partition(": ")[2])
-        priced = self._gate.priced(event.trial_id)
+        priced = self._gate.priced_trial(event.trial_id)
         if event.kind == "started":
             return self._start(priced, event)
         if event.kind == "epoch":

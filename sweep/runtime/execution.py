@@ -21,7 +21,7 @@ from sweep.runtime.driver import Driver
 from sweep.runtime.events import Interrupted, JobSource, RunSettings, TrialJob
 from sweep.runtime.execute import run_trials
 from sweep.runtime.journal import Journal
-from sweep.runtime.ray_metrics import recorded
+from sweep.runtime.ray_metrics import record_metrics
 from sweep.runtime.search_jobs import ChosenJobs, workers_of
 from sweep.search.source import earlier_records
 from sweep.settings import Settings
@@ -57,10 +57,10 @@ def execute(
     Raises: InvalidInput where another process runs the sweep, or a stopped trial has no budget
     left; StorageFailed where the disk fails; Interrupted.
     """
-    watch = recorded(watch, folder)
+    watch = record_metrics(watch, folder)
     with (
         storage_faults(folder),
-        folder.locked(),
+        folder.hold_lock(),
         interrupts.stopped_by(lambda: folder.is_stop_requested) as is_stopped,
     ):
         records = folder.records(running=False)
@@ -149,7 +149,7 @@ def _source(
             plan_point,
             space,
             account=accounting(settings),
-            seconds_of=cost.estimator(settings.home, known=Footprints(settings).known),
+            seconds_of=cost.estimator(settings.home, known=Footprints(settings).footprint_of),
         ),
         earlier=earlier_records(space, settings.home, folder=folder),
         gate=gate,

@@ -59,7 +59,7 @@ def run_on_ray(
     # The round of the source's number of workers is last: it can use results of the others.
     last = source.workers if source is not None else 0
     jobs = sorted(jobs, key=lambda job: (job.workers == last, job.workers))
-    with ray_session.session(settings), interrupts.postponed() as interrupted:
+    with ray_session.session(settings), interrupts.postpone() as interrupted:
         ray_session.finish_acts()  # of an earlier call, whose places these jobs need
         size = ray_session.cluster_size()
         by_workers = itertools.groupby(jobs, key=lambda job: job.workers)
@@ -182,7 +182,7 @@ class _Round:
         """Add a chosen job for every gang that waits for one."""
         if self._source is None:
             return
-        for _ in range(_get(self._broker.wanted.remote())):
+        for _ in range(_get(self._broker.num_waiting.remote())):
             job = self._source.next()
             if job is None:
                 self._source = None
@@ -217,7 +217,7 @@ class _Round:
             self._tuner.start()
 
     def _goes_on(self) -> bool:
-        unfinished: list[str] = _get(self._broker.unfinished.remote())
+        unfinished: list[str] = _get(self._broker.unfinished_trials.remote())
         if unfinished and not any(thread.is_alive() for thread in self._gangs):
             why = self._gang_error or "no reason is known"
             raise SweepError(f"no group of workers could be kept alive: {why}")

@@ -22,7 +22,7 @@ from sweep.store.trial_files import with_leakage
 Watch = Callable[[str, Progress], None]
 
 
-def recorded(watch: Watch, folder: SweepFolder) -> Watch:
+def record_metrics(watch: Watch, folder: SweepFolder) -> Watch:
     """`watch` extended by recording the trial's figures as metrics."""
     recorder = Recorder(folder)
 

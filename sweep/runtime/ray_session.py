@@ -147,7 +147,7 @@ def _end(ray: Any, *, code: int) -> None:
         # was shut down would end it before.
         return
     if lost_daemon() is None:
-        with interrupts.postponed():
+        with interrupts.postpone():
             finish_acts()
         _last_acts = None
         _callers[:] = [thread for thread in _callers if thread.is_alive()]

@@ -44,7 +44,7 @@ def advice(
     if len(select.groups(finished)) < _FEWEST:
         return []
     metric = select.chosen_by(finished)
-    groups = select.ranked(select.groups(finished), metric)
+    groups = select.rank_groups(select.groups(finished), metric)
     said = [
         *_edges(groups),
         *_weights(found, finished),

@@ -48,7 +48,7 @@ def write(path: Path, folder: Path) -> None:
 
 
 @contextmanager
-def followed(
+def follow_targets(
     path: Path, *, folder: Path | None = None, seconds: float = _SECONDS
 ) -> Iterator[Path]:
     """`path` with the current targets, rewritten every `seconds` until the block ends."""

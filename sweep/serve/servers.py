@@ -102,7 +102,7 @@ def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> I
     command += [f"--web.listen-address={HOST}:{port}"]
     command += [f"--storage.tsdb.path={folder / 'data'}"]
     with (
-        ray_targets.followed(listed),
+        ray_targets.follow_targets(listed),
         _process("prometheus", command, settings.home, {}) as (server, log),
     ):
         _until_it_answers(server, f"{address}/-/ready", log=log, wait=wait, what="Prometheus")

@@ -83,7 +83,7 @@ class Composition:
             made
             for kind, alike in kinds.items()
             if alike.num_releases
-            for made in _made(kind, alike)
+            for made in _merge_alike(kind, alike)
         ]
 
 
@@ -92,7 +92,7 @@ def _kind(what: Release) -> Release:
     return replace(what, phases=(), unsampled=()) if what.best_of is None else what
 
 
-def _made(kind: Release, alike: _Alike) -> list[Release]:
+def _merge_alike(kind: Release, alike: _Alike) -> list[Release]:
     if kind.best_of is not None:  # known by its divergences, which phases cannot represent
         return [kind] * alike.num_releases
     phases = tuple(sorted(alike.phases.items(), reverse=True))

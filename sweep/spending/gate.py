@@ -95,7 +95,7 @@ class SpendGate:
         self._trials[priced.trial.id] = priced
         self.time.expect(priced.trial.id, gpus=priced.gpus)
 
-    def priced(self, trial_id: str) -> PricedTrial:
+    def priced_trial(self, trial_id: str) -> PricedTrial:
         """The trial of this id, with its price."""
         return self._trials[trial_id]
 

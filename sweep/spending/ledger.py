@@ -137,7 +137,7 @@ class Ledger:
         smallest that any of its trials was charged at, or 1e-5).
         """
         self._read_new()
-        name, shared = self.name_of(fingerprint), self._hashes.shared(fingerprint)
+        name, shared = self.name_of(fingerprint), self._hashes.overlaps(fingerprint)
         counted = [e for account in self._about({name, *shared}) for e in account.entries]
         mine = [e for account in self._about({name}) for e in account.entries]
         at = delta or min((entry.delta for entry in counted), default=_DELTA)
@@ -152,7 +152,7 @@ class Ledger:
             num_unaccounted=len(releases) - len(finite),
             sweeps=tuple(dict.fromkeys(entry.sweep for entry in counted)),
             shared=shared,
-            recognised=self._hashes.known(fingerprint),
+            recognised=self._hashes.is_registered(fingerprint),
             by_unit={
                 unit: epsilon_sweep([w for w in finite if w.unit == unit], delta=at, exact=exact)
                 for unit in sorted({what.unit for what in releases})
@@ -204,7 +204,7 @@ class Ledger:
 
     def _accounts_of(self, fingerprint: str) -> list[DataSetAccount]:
         """The accounts of a data set and of those that share records with it."""
-        return self._about({self.name_of(fingerprint), *self._hashes.shared(fingerprint)})
+        return self._about({self.name_of(fingerprint), *self._hashes.overlaps(fingerprint)})
 
 
 def _smallest_delta(accounts: Iterable[DataSetAccount], *others: float) -> float:

@@ -58,11 +58,11 @@ class RecordHashes:
         flush_folder(self.folder)
         return len(distinct)
 
-    def known(self, fingerprint: str) -> bool:
+    def is_registered(self, fingerprint: str) -> bool:
         """Whether the data set is registered."""
         return self._home_key.name_of(fingerprint) in self._files()
 
-    def shared(self, fingerprint: str) -> dict[str, int]:
+    def overlaps(self, fingerprint: str) -> dict[str, int]:
         """Names of the other data sets that share records with this one, and how many.
 
         Empty for a data set that is not registered.

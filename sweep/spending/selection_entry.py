@@ -31,13 +31,13 @@ def entry_of(release: Release, *, delta: float, data: TrainingData, sweep: str) 
     )
 
 
-def charged(ledger: Ledger, sweep: str) -> Entry | None:
+def selection_charge(ledger: Ledger, sweep: str) -> Entry | None:
     """The ledger's entry of a sweep's selection; None before it is charged."""
     mine = furthest(e for e in ledger.entries() if e.sweep == sweep and e.trial == TRIAL)
     return mine[0] if mine else None
 
 
-def composed(entries: Sequence[Entry], selection: Entry) -> list[Entry]:
+def composed_entries(entries: Sequence[Entry], selection: Entry) -> list[Entry]:
     """The entries that replace a `selection` whose trials, with `entries` in the vault, are all
     shown: each trial's releases, and last an empty selection, so that a crash in between leaves too
     much charged and never too little.
@@ -58,12 +58,12 @@ def charge_composed(ledger: Ledger, vault: Ledger, *, sweep: str) -> None:
 
     Raises: InvalidData where the ledger lacks the selection.
     """
-    selection = charged(ledger, sweep)
+    selection = selection_charge(ledger, sweep)
     if selection is None:
         raise InvalidData(f"expected the ledger's entry of {sweep}, got none")
     known = {
         (*attempt_key(entry), entry.epochs) for entry in ledger.entries() if entry.sweep == sweep
     }
-    for entry in composed(vault.entries(), selection):
+    for entry in composed_entries(vault.entries(), selection):
         if (*attempt_key(entry), entry.epochs) not in known:
             ledger.charge(entry)

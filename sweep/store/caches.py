@@ -31,7 +31,7 @@ class Cached:
     bytes: int
 
 
-def cached(cache_dir: Path) -> list[Cached]:
+def cache_entries(cache_dir: Path) -> list[Cached]:
     """All content of the cache except locks, sorted by name; none without the folder."""
     if not cache_dir.is_dir():
         return []

@@ -55,10 +55,10 @@ def dump(value: Any) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by the JSON of `value`, indented for people."""
-    write_text(path, indented(value))
+    write_text(path, indented_json(value))
 
 
-def indented(value: Any) -> str:
+def indented_json(value: Any) -> str:
     """JSON as `write_json` writes it."""
     return json.dumps(_without_nan(plain(value)), allow_nan=False, indent=1) + "\n"
 

@@ -11,10 +11,10 @@ import hashlib
 _MARK = "# sha256 "
 
 
-def sealed(text: str) -> str:
+def add_seal(text: str) -> str:
     """Whole lines of text, and their seal.
 
-    >>> is_whole(sealed("a: 1\\nb: 2\\n")), is_whole("a: 1\\n")
+    >>> is_whole(add_seal("a: 1\\nb: 2\\n")), is_whole("a: 1\\n")
     (True, False)
     """
     return f"{text}{_MARK}{_digest_of(text)}\n"

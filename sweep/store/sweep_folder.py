@@ -15,7 +15,7 @@ from search_spaces.space import SearchSpace, parse
 from sweep.store import plan_files, plans
 from sweep.store.files import exists, read_json, read_object, write_json, write_text
 from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
-from sweep.store.seal import is_whole, sealed
+from sweep.store.seal import add_seal, is_whole
 from sweep.store.status import TrialStatus
 from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
 from trainables.documents import file_text, read_yaml
@@ -90,7 +90,7 @@ class SweepFolder(TrialFiles):
         """When the sweep was made, by which command, with which versions."""
         return read_object(self.path / "sweep.json", ABOUT)
 
-    def made(self) -> dict[str, Any]:
+    def command_facts(self) -> dict[str, Any]:
         """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
         `versions` exist.
         """
@@ -99,7 +99,7 @@ class SweepFolder(TrialFiles):
     # ---- the one process that runs it
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Hold the lock of the process that runs the sweep. It is released with the process.
 
         Raises: InvalidInput where another process holds it, or where the sweep was deleted.
@@ -236,7 +236,7 @@ class SweepFolder(TrialFiles):
         """
         with self._lock():
             plan_files.write_plan(self.path, plan)
-            write_text(self.path / "space.yaml", sealed(to_yaml(space.document())))
+            write_text(self.path / "space.yaml", add_seal(to_yaml(space.document())))
 
     def add_choice(self, trials: Sequence[plans.PlannedTrial]) -> None:
         """Add the trials of one choice of a search to the plan, on the disk when this returns.

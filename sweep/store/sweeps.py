@@ -34,7 +34,7 @@ from typing import Any
 from search_spaces.space import SearchSpace, check_name
 from sweep.store import plan_files, plans
 from sweep.store.files import flush_folder, read_json, write_json, write_text
-from sweep.store.seal import sealed
+from sweep.store.seal import add_seal
 from sweep.store.sweep_folder import SPACE_IS_SEALED
 
 # Re-exported.
@@ -69,7 +69,7 @@ def create(
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh.mkdir(mode=0o700)
         (fresh / "trials").mkdir(mode=0o700)
-        write_text(fresh / "space.yaml", sealed(to_yaml(space.document())))
+        write_text(fresh / "space.yaml", add_seal(to_yaml(space.document())))
         plan_files.write_plan(fresh, plan)
         write_json(fresh / "sweep.json", about)
         _publish(fresh, place)

@@ -13,7 +13,7 @@ from sweep.store import manifest, plans
 from sweep.store.files import (
     append_line,
     exists,
-    indented,
+    indented_json,
     read_lines,
     read_object,
     write_json,
@@ -105,7 +105,7 @@ class TrialFiles:
             **{"time": when, "reason": reason or None, manifest.PROMISE: True},
         }
         place = self.trial_folder(result.trial_id)
-        manifest.write(place, coming={"result.json": indented(document).encode()})
+        manifest.write(place, coming={"result.json": indented_json(document).encode()})
         write_json(place / _RESULT_FILE, document)
 
     def fail_trial(self, trial_id: str, *, when: float, reason: str) -> None:

@@ -52,7 +52,7 @@ class Vault:
         mine = space.model_copy(update={"name": _DRAWS, "budget": Budget()})
         store.create(self.path, mine, plan, about={"command": [], "git_commit": None})
 
-    def selected(self) -> dict[str, Any] | None:
+    def selection(self) -> dict[str, Any] | None:
         """The released `trial` (None: none was drawn) and its `draw`; None before the end."""
         return read_object(self._selected, SELECTED) if self.is_over else None
 

@@ -14,7 +14,7 @@ from sweep.settings import Settings
 from sweep.store.files import number
 from sweep.tracking.connection import note_opened, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
-from sweep.tracking.text import grouped, metric_key
+from sweep.tracking.text import grouped_key, metric_key
 from trainables.errors import InvalidInput, StorageFailed
 from trainables.system import disk
 from trainables.system.locks import alone
@@ -38,7 +38,7 @@ class Batch:
 
         stamp = milliseconds(when)
         self.metrics += [
-            Metric(grouped(metric_key(name)), value, stamp, step)
+            Metric(grouped_key(metric_key(name)), value, stamp, step)
             for name, given in metrics.items()
             if (value := number(given)) is not None and math.isfinite(value)
         ]

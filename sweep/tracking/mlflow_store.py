@@ -24,7 +24,7 @@ from sweep.tracking.mlflow_client import Batch, Store
 from sweep.tracking.mlflow_trials import TrialRuns
 from sweep.tracking.mlflow_views import View, views
 from sweep.tracking.note import note
-from sweep.tracking.text import CURATOR, escaped, metric_key, version_tags
+from sweep.tracking.text import CURATOR, escape, metric_key, version_tags
 from trainables import figures
 from trainables.errors import InvalidInput
 
@@ -131,7 +131,7 @@ class Tracker:
             started=about["created"],
             tags={
                 "sweep": folder.name,
-                "mlflow.note.content": escaped(space.description or ""),
+                "mlflow.note.content": escape(space.description or ""),
                 "mlflow.source.name": "sweep",
                 "source": space.source,
                 **version_tags(about),
@@ -230,4 +230,4 @@ def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:
         metric = select.chosen_by(candidates)
     except InvalidInput:  # no figure that all have, or no trial
         return None
-    return select.ranked(select.groups(candidates), metric)[0].middle(metric)
+    return select.rank_groups(select.groups(candidates), metric)[0].middle(metric)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.results.privacy_cards import JSON, MARKDOWN, read_card
-from sweep.store.files import indented
+from sweep.store.files import indented_json
 from sweep.store.plans import noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -178,7 +178,7 @@ class TrialRuns:
                     shutil.copy(place / picture, for_curator)
             card = read_card(folder, record.plan.id)
             if card is not None:  # by its fields, since a file of an earlier version may have more
-                (scratch / JSON).write_text(indented(card.to_dict()), encoding="utf-8")
+                (scratch / JSON).write_text(indented_json(card.to_dict()), encoding="utf-8")
                 (scratch / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
             for audience in (scratch, for_curator) if rows else ():
                 text = epoch_table(rows, public=audience is scratch)

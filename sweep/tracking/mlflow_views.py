@@ -14,35 +14,37 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweep.tracking.text import NUMBER, grouped, metric_key
+from sweep.tracking.text import NUMBER, grouped_key, metric_key
 from trainables import goals
 from trainables.figures import LEAKAGE
 
 TAG = "mlflow.sharedViewState."
-_SER, _AUC = (grouped(metric_key(name)) for name in (goals.headline(goals.default_task()), LEAKAGE))
-_VALIDATED = grouped(goals.quality(goals.default_task())[0])
+_SER, _AUC = (
+    grouped_key(metric_key(name)) for name in (goals.headline(goals.default_task()), LEAKAGE)
+)
+_VALIDATED = grouped_key(goals.quality(goals.default_task())[0])
 # Columns in order of importance; params of trials come after the figures.
 COLUMNS = (
     f"metrics.`{_SER}`",
     f"metrics.`{_AUC}`",
-    *(f"metrics.`{grouped(name)}`" for name in ("epsilon", "epsilon_paper")),
+    *(f"metrics.`{grouped_key(name)}`" for name in ("epsilon", "epsilon_paper")),
     "params.`C`",
     "params.`z0`",
     "params.`decay`",
     "params.`tau`",
-    f"metrics.`{grouped('seconds_epoch')}`",
+    f"metrics.`{grouped_key('seconds_epoch')}`",
     "tags.`engine`",
     "tags.`status`",
 )
 _BY_EPOCH = (
     (_VALIDATED, "Validation SER by epoch", "linear"),
-    (grouped("epsilon_spent"), "epsilon spent by epoch", "log"),
-    (grouped("noise_multiplier"), "Noise multiplier by epoch", "log"),
+    (grouped_key("epsilon_spent"), "epsilon spent by epoch", "log"),
+    (grouped_key("noise_multiplier"), "Noise multiplier by epoch", "log"),
     (metric_key("clip_fraction"), "Clip fraction by epoch (curator only)", "linear"),
 )
 _SETTINGS = ("C", "z0", "tau")
-_LOG = grouped("log10_epsilon")
-_BEST = grouped(f"best_{goals.quality(goals.default_task())[0]}")  # of the epoch that was kept
+_LOG = grouped_key("log10_epsilon")
+_BEST = grouped_key(f"best_{goals.quality(goals.default_task())[0]}")  # of the epoch that was kept
 
 
 @dataclass(frozen=True, kw_only=True)

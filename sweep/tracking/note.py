@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sweep.results import select
 from sweep.store.sweeps import TrialRecord
-from sweep.tracking.text import escaped
+from sweep.tracking.text import escape
 from trainables import figures, formats
 
 LONGEST = 5_000  # characters that a store keeps of a description
@@ -31,7 +31,7 @@ def note(
     `links` are (words, address).
     """
     finished = [record for record in records if record.status.is_finished]
-    parts = [escaped(" ".join((description or "").split())), *_best(finished)]
+    parts = [escape(" ".join((description or "").split())), *_best(finished)]
     if links:
         parts.append(" · ".join(f"[{words}]({address})" for words, address in links))
     parts.append(_failures(records))
@@ -47,10 +47,10 @@ def note(
 def trial_note(record: TrialRecord) -> str:
     """What a trial's run says of itself: what it is, what came out, what its epsilon is worth."""
     plan = record.plan
-    kind = "the baseline" if plan.baseline else f"variant {escaped(plan.variant)}"
-    parts = [f"**{escaped(plan.name)}**, {kind}, engine {escaped(plan.engine)}: {record.status}."]
+    kind = "the baseline" if plan.baseline else f"variant {escape(plan.variant)}"
+    parts = [f"**{escape(plan.name)}**, {kind}, engine {escape(plan.engine)}: {record.status}."]
     if record.reason:
-        parts.append(f"Why: {escaped(record.reason)}.")
+        parts.append(f"Why: {escape(record.reason)}.")
     main = select.headline([record])
     names = [name for name in (main, *_COLUMNS) if select.value(record, name) is not None]
     if record.status.is_finished:
@@ -60,7 +60,7 @@ def trial_note(record: TrialRecord) -> str:
                 for name in names
             )
         )
-    parts += [f"* {escaped(warning)}" for warning in plan.warnings]
+    parts += [f"* {escape(warning)}" for warning in plan.warnings]
     return _fitting([*parts, _READING])
 
 
@@ -74,7 +74,7 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
     lines = [
         f"* epsilon {formats.epsilon(select.value(r, 'epsilon'))}: **{figures.label(main)}"
         f" {formats.figure(main, select.value(r, main))}**,"
-        f" {escaped(r.plan.name)}, {formats.duration(r.seconds)}"
+        f" {escape(r.plan.name)}, {formats.duration(r.seconds)}"
         for r in ordered
     ]
     return ["**What a budget buys**\n\n" + "\n".join(lines[:12])]
@@ -97,7 +97,7 @@ def _table(records: Sequence[TrialRecord]) -> str:
     for record in records:
         known = [(name, select.value(record, name)) for name in names]
         cells = ["" if value is None else formats.figure(name, value) for name, value in known]
-        name = escaped(record.plan.name)
+        name = escape(record.plan.name)
         name = f"**{name}**" if record.plan.id in best else name
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -23,10 +23,10 @@ NUMBER = "trial_number"  # in the order of the plan, from 1
 UNGROUPED = frozenset({MARKER, NUMBER})
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """A text with the special characters of Markdown and HTML escaped.
 
-    >>> escaped("a|b *c* <img src=x>")
+    >>> escape("a|b *c* <img src=x>")
     'a/b \\\\*c\\\\* &lt;img src=x&gt;'
     """
     text = " ".join(text.replace("|", "/").split())
@@ -46,13 +46,13 @@ def metric_key(name: str) -> str:
     return name if public else f"{CURATOR_PREFIX}{name}"
 
 
-def grouped(key: str) -> str:
+def grouped_key(key: str) -> str:
     """A metric's key under the name of its group, by which MLflow's charts are sorted.
 
-    >>> grouped("ser"), grouped("validation_ser"), grouped("epsilon"), grouped("best_ser")
-    ('test/ser', 'validation/ser', 'privacy/epsilon', 'best/ser')
-    >>> grouped("seconds_epoch"), grouped("trials_done"), grouped("curator_only/leakage")
-    ('time/seconds_epoch', 'sweep/trials_done', 'curator_only/leakage')
+    >>> [grouped_key(key) for key in ("ser", "validation_ser", "epsilon", "best_ser")]
+    ['test/ser', 'validation/ser', 'privacy/epsilon', 'best/ser']
+    >>> [grouped_key(key) for key in ("seconds_epoch", "trials_done", "curator_only/leakage")]
+    ['time/seconds_epoch', 'sweep/trials_done', 'curator_only/leakage']
     """
     if "/" in key or key in UNGROUPED:
         return key

@@ -72,7 +72,7 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 def test_a_signal_gives_one_line_and_the_exit_code(number: signal.Signals) -> None:
     process = start(
         """
-        with interrupts.explained(lambda: "all is saved; `go` continues"):
+        with interrupts.explain(lambda: "all is saved; `go` continues"):
             try:
                 print("ready", flush=True)
                 time.sleep(60)
@@ -129,7 +129,7 @@ def test_the_exit_code_holds_whatever_becomes_of_the_exception(swallows: str) ->
 def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal() -> None:
     process = start(
         """
-        with interrupts.postponed():
+        with interrupts.postpone():
             print("ready", flush=True)
             time.sleep(60)
         """,
@@ -150,7 +150,7 @@ def test_a_block_that_does_not_look_delays_no_line_and_ends_at_the_second_signal
 def test_what_is_postponed_is_raised_when_the_block_ends() -> None:
     process = start(
         """
-        with interrupts.postponed() as asked:
+        with interrupts.postpone() as asked:
             print("ready", flush=True)
             while not asked():
                 time.sleep(0.01)

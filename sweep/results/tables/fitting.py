@@ -103,14 +103,14 @@ class FittedTable:
         width = options.max_width
         columns, missing = self.shown_at(width)
         if self.title:
-            yield Text(broken(self.title, width), style="bold")
+            yield Text(break_lines(self.title, width), style="bold")
         if columns:
             yield _to_table(columns, width, self.styles)
         legends = [column.legend for column in columns if column.legend]
         if missing and self.says_what_is_left_out:
             legends.append(f"no room for: {', '.join(missing)}")
         for line in filter(None, [" · ".join(dict.fromkeys(legends)), *self.notes]):
-            yield Text(broken(line, width), style="dim")
+            yield Text(break_lines(line, width), style="dim")
 
 
 def _says_something(column: Column) -> bool:
@@ -171,15 +171,15 @@ def _to_table(columns: Sequence[Column], width: int, styles: Sequence[str]) -> T
 
 def _break(cell: str | Text, width: int) -> Text:
     if isinstance(cell, Text):
-        return Text(broken(cell.plain, width), style=cell.style)
-    return Text(broken(cell, width))
+        return Text(break_lines(cell.plain, width), style=cell.style)
+    return Text(break_lines(cell, width))
 
 
-def broken(text: str, width: int) -> str:
+def break_lines(text: str, width: int) -> str:
     """Text over lines of at most `width` cells, broken at spaces, else between the parts of a word,
     never inside a number.
 
-    >>> broken("edp-linear, z0=1e-05", 8).splitlines()
+    >>> break_lines("edp-linear, z0=1e-05", 8).splitlines()
     ['edp-', 'linear,', 'z0=1e-05']
     """
     lines = [""]

@@ -165,7 +165,9 @@ def group_table(
     if not found:
         return None
     if max_rows is not None and len(found) > max_rows:
-        kept = {group.key for group in select.ranked(found, select.headline(records))[:max_rows]}
+        kept = {
+            group.key for group in select.rank_groups(found, select.headline(records))[:max_rows]
+        }
         found = [group for group in found if group.key in kept]
     known = {name for record in records for name in record.metrics}
     listed = (name for name in figures.listed() if name in known)

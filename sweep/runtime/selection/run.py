@@ -98,7 +98,10 @@ def start(
         try:
             problem = _execute(folder, mine, prepared=prepared)
         except InvalidInput:
-            if selection_entry.charged(Ledger(settings.home / FILE), folder.ledger_name) is None:
+            if (
+                selection_entry.selection_charge(Ledger(settings.home / FILE), folder.ledger_name)
+                is None
+            ):
                 folder.delete()  # refused before anything ran, so the name is freed
             raise
     return folder, problem
@@ -158,7 +161,7 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
     vault, ledger = Vault(folder), Ledger(means.settings.home / FILE)
     with (
         storage_faults(folder),
-        folder.locked(),
+        folder.hold_lock(),
         interrupts.stopped_by(lambda: folder.is_stop_requested) as stop_requested,
     ):
         if not vault.is_sealed:
@@ -211,7 +214,7 @@ def _charge(folder: SweepFolder, ledger: Ledger, data: TrainingData, price: Sele
     Raises: InvalidInput where the data set's total over all sweeps does not permit it.
     """
     name, limit = folder.ledger_name, folder.about().get("budget_total")
-    if selection_entry.charged(ledger, name) is not None:
+    if selection_entry.selection_charge(ledger, name) is not None:
         return
     ledger.register(data.fingerprint, data.texts())
     entry = selection_entry.entry_of(price.release, delta=price.delta, data=data, sweep=name)
@@ -245,7 +248,7 @@ def _run(
     priced = priced_trials(
         draws.plan().trials, means.settings, ledger=ledger, packing=means.packing
     )
-    with draws.locked():
+    with draws.hold_lock():
         gate = open_gate(draws, priced, ledger=Ledger(vault.ledger_file))
         journal = Journal(draws, figures=FigureCache(means.settings.cache_dir))
         # The progress shown is always the same: that trials run.

@@ -48,7 +48,7 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | No
     sweep's `--budget-total`.
     """
     vault, ledger = require_sealed(folder), Ledger(settings.home / FILE)
-    with folder.locked():
+    with folder.hold_lock():
         _require_room(folder, ledger, vault)
         selection_entry.charge_composed(ledger, Ledger(vault.ledger_file), sweep=folder.ledger_name)
         folder.note(unsealed=time.time())
@@ -81,7 +81,7 @@ def _require_room(folder: SweepFolder, ledger: Ledger, vault: Vault) -> None:
             f" which exceeds budget.total={total:g}: they stay sealed"
         )
     limit = folder.about().get("budget_total")
-    selection = selection_entry.charged(ledger, folder.ledger_name)
+    selection = selection_entry.selection_charge(ledger, folder.ledger_name)
     if limit is not None and selection is not None:
         entries = furthest(Ledger(vault.ledger_file).entries())
         ledger.require_within(

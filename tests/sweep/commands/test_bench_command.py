@@ -127,10 +127,10 @@ def test_the_stock_model_has_one_loss_a_record_and_no_padding_in_it(model: str) 
     loader = Loader(arena.corpus, ours.feature_table(list(arena.corpus.types)))
     made = stock.build(ours, config.model).eval()
     ids = arena.batches[0]
-    together = made(stock.padded(loader.batch(ids)))
+    together = made(stock.pad_batch(loader.batch(ids)))
     assert together.shape == (4,)
     longest = int(np.argmax([len(t) for t in arena.corpus.token_sequences(ids)]))
-    alone = made(stock.padded(loader.batch(ids[longest : longest + 1])))
+    alone = made(stock.pad_batch(loader.batch(ids[longest : longest + 1])))
     torch.testing.assert_close(together[longest : longest + 1], alone, rtol=1e-4, atol=1e-4)
 
 

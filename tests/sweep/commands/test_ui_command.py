@@ -117,7 +117,7 @@ def test_what_listens_in_any_of_rays_sessions_is_scraped(tmp_path: Path) -> None
         broken.mkdir()
         (broken / "prom_metrics_service_discovery.json").write_text("{")
         listed = tmp_path / "targets.json"
-        with ray_targets.followed(listed, folder=tmp_path, seconds=0.05):
+        with ray_targets.follow_targets(listed, folder=tmp_path, seconds=0.05):
             [group] = json.loads(listed.read_text())
             assert group["targets"] == [f"127.0.0.1:{port}"]
             shutil.rmtree(tmp_path / "session_a")

@@ -134,10 +134,10 @@ def test_a_damaged_measurement_is_none(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     config = parse({})
     kept = Footprints(settings)
-    assert kept.known(config) is None
+    assert kept.footprint_of(config) is None
     kept._folder.mkdir(parents=True)
     kept._path(config).write_text('{"seconds_step": 1')
-    assert kept.known(config) is None
+    assert kept.footprint_of(config) is None
 
 
 def test_steps_cost_the_same_whatever_they_learn() -> None:

@@ -60,7 +60,7 @@ def small_table(folder: Path, **wanted: Any) -> Table:
             **{"seeds": 1, "coarse_epochs": 1, "leakage_seeds": 2},
         },
     }
-    return changes.changed(description.parse(document), **wanted)
+    return changes.with_changes(description.parse(document), **wanted)
 
 
 def reproduce(

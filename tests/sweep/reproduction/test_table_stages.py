@@ -17,7 +17,7 @@ PLAIN = ("sgd", "sgd_unclipped", "heads_plain")
 
 
 def table(**wanted: Any) -> Table:
-    return changes.changed(description.read("table1"), **wanted)
+    return changes.with_changes(description.read("table1"), **wanted)
 
 
 def names(found: Table, pair: Pair = ATIS) -> list[str]:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from sweep.results.tables.axes import curve, short_ids
-from sweep.results.tables.fitting import broken
+from sweep.results.tables.fitting import break_lines
 from sweep.results.tables.plan import plan_table
 from sweep.results.tables.progress import Progress, live_table
 from sweep.results.tables.trials import group_table, results_table
@@ -113,7 +113,7 @@ def test_no_number_is_cut_at_any_width(records: list[TrialRecord], width: int) -
     width=st.integers(8, 40),
 )
 def test_lines_break_at_numbers_and_never_inside_of_them(text: str, width: int) -> None:
-    lines = broken(text, width).splitlines()
+    lines = break_lines(text, width).splitlines()
     assert all(cell_len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     found = re.findall(r"\d\.\de-\d\d", text)

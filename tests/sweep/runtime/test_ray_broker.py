@@ -172,7 +172,7 @@ def test_an_older_attempt_is_not_listened_to() -> None:
         await taken(broker, "g1")
         assert not (await broker.report("t0", 1, epoch(1))).go_on
         await broker.finish("t0", 1, result("t0"))
-        assert await broker.unfinished() == ["t0"]
+        assert await broker.unfinished_trials() == ["t0"]
 
     assert kinds(played(scene)) == ["started", "started"]
 
@@ -192,7 +192,7 @@ def test_two_gangs_never_get_the_same_trial_and_none_waits_for_ever() -> None:
 def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:
     async def scene(broker: Broker, seen: list[TrialEvent]) -> None:
         assert (await taken(broker)).job.trial_id == "t1"
-        assert await broker.unfinished() == ["t1"]
+        assert await broker.unfinished_trials() == ["t1"]
 
     events = played(
         scene, count=2, verdict=lambda event: Verdict(event.trial_id != "t0", "no time is left")

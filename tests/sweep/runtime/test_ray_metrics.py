@@ -10,7 +10,7 @@ import pytest
 
 from dashboards.live_metrics import LiveMetric, metrics
 from sweep.results.tables.progress import Progress
-from sweep.runtime.ray_metrics import Recorder, recorded
+from sweep.runtime.ray_metrics import Recorder, record_metrics
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
@@ -96,7 +96,7 @@ def test_without_ray_nothing_is_recorded_and_ray_is_not_imported(
 ) -> None:
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     heard: list[Any] = []
-    watch = recorded(lambda trial_id, progress: heard.append(trial_id), toy)
+    watch = record_metrics(lambda trial_id, progress: heard.append(trial_id), toy)
     watch(
         toy.plan().trials[0].id,
         Progress(name="a", status=TrialStatus.RUNNING, epochs_done=1, epochs=3),

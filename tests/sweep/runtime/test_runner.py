@@ -35,7 +35,7 @@ from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking import delivery
 from sweep.tracking.mlflow_client import EXPERIMENT
-from sweep.tracking.text import escaped
+from sweep.tracking.text import escape
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
 
@@ -156,7 +156,7 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
         record = next(r for r in toy.records() if r.plan.id == run.data.tags["trial"])
         worked = (run.info.end_time - run.info.start_time) / 1000
         assert worked == pytest.approx(record.seconds, abs=0.01)  # work, not the calendar
-        assert escaped(record.plan.name) in run.data.tags["mlflow.note.content"]
+        assert escape(record.plan.name) in run.data.tags["mlflow.note.content"]
     paths = {item.path for item in runs.client.list_artifacts(child.info.run_id)}
     assert {"config.yaml", "epochs.csv"} <= paths
 

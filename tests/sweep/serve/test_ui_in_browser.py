@@ -15,7 +15,7 @@ import pytest
 from dashboards import report
 from sweep.results.report_data import gather
 from sweep.serve.places import looking
-from sweep.tracking.text import grouped, metric_key, run_name
+from sweep.tracking.text import grouped_key, metric_key, run_name
 from tests.dashboards.browser import MISSING, browser
 from tests.sweep.commands.test_report_command import Cells
 from tests.sweep.sweeps import run_toy, settings_in
@@ -76,7 +76,7 @@ def test_the_prepared_view_shows_trials_and_the_report_equals_the_store(tmp_path
     shown = Cells(report.html(gather(folder, epsilon_max=1e9))).found
     compared = 0
     for (trial, metric), value in shown.items():
-        kept = stored[trial].get(grouped(metric_key(metric)))
+        kept = stored[trial].get(grouped_key(metric_key(metric)))
         if kept is not None:
             assert kept == value, (trial, metric)
             compared += 1

@@ -66,7 +66,7 @@ def test_without_a_bound_everything_is_charged(tmp_path: Path) -> None:
 def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path) -> None:
     """The selection is charged as nothing afterwards; what is charged already is not repeated."""
     ledger, vault = Ledger(tmp_path / FILE), Ledger(tmp_path / "vault" / FILE)
-    assert selection_entry.charged(ledger, "s") is None
+    assert selection_entry.selection_charge(ledger, "s") is None
     with pytest.raises(InvalidData, match="entry of s, got none"):
         selection_entry.charge_composed(ledger, vault, sweep="s")
     chosen = release(mechanism(noise_multiplier=1.0))
@@ -81,7 +81,7 @@ def test_an_unsealed_selection_is_replaced_by_all_its_trials_once(tmp_path: Path
         ]
     after = ledger.spend("aaa", exact=True)
     assert after.total.epsilon == pytest.approx(cost(3), rel=1e-9)
-    kept = selection_entry.charged(ledger, "s")
+    kept = selection_entry.selection_charge(ledger, "s")
     assert kept is not None
     assert kept.release.is_nothing
     assert kept.release.best_of is None

@@ -32,7 +32,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_entry_says_what_private_text_it_holds(place: Path) -> None:
-    found = {e.path.name.split("-")[0]: e for e in caches.cached(settings_in(place).cache_dir)}
+    found = {
+        e.path.name.split("-")[0]: e for e in caches.cache_entries(settings_in(place).cache_dir)
+    }
     assert found["json_lines"].holds == "a corpus: its distinct words, tokens and labels"
     assert found["json_lines"].bytes > 100
     assert found["rows"].holds == "features of private utterances"
@@ -47,7 +49,7 @@ def test_delete_with_cache_says_what_lay_where_and_leaves_nothing(
     out = capsys.readouterr().out
     assert f"{cache / 'rows-1.npz'}: features of private utterances, 0.0 MB" in out
     assert "`sweep delete NAME`" in out
-    assert caches.cached(cache) == []
+    assert caches.cache_entries(cache) == []
     assert cli.run(["delete", "--cache", "--yes"]) == 0
     assert "is empty" in capsys.readouterr().out
 
@@ -64,7 +66,7 @@ def test_the_cache_of_a_running_sweep_stays(place: Path) -> None:
     settings = settings_in(place)
     prepared = prepare_space(space_in(place), settings=settings)
     folder = store.create(settings.home, prepared.space, prepared.plan, about={})
-    found = caches.cached(settings.cache_dir)
-    with folder.locked(), pytest.raises(InvalidInput, match="toy is running"):
+    found = caches.cache_entries(settings.cache_dir)
+    with folder.hold_lock(), pytest.raises(InvalidInput, match="toy is running"):
         caches.remove(found, home=settings.home)
-    assert caches.cached(settings.cache_dir) == found
+    assert caches.cache_entries(settings.cache_dir) == found

@@ -157,7 +157,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def _hold(path: Path, told: Connection) -> None:
-    with SweepFolder(path).locked():
+    with SweepFolder(path).hold_lock():
         told.send("locked")
         signal.pause()
 
@@ -170,7 +170,7 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(folder: SweepFolder) -
     process.start()
     assert mine.recv() == "locked"
     assert folder.is_running
-    with pytest.raises(InvalidInput, match="toy is running already"), folder.locked():
+    with pytest.raises(InvalidInput, match="toy is running already"), folder.hold_lock():
         pass
     with pytest.raises(InvalidInput, match="is running"):
         folder.delete()
@@ -178,7 +178,7 @@ def test_the_lock_is_exclusive_and_falls_with_its_process(folder: SweepFolder) -
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert not folder.is_running
-    with folder.locked():
+    with folder.hold_lock():
         assert folder.is_running
     folder.delete()
     assert store.names(folder.path.parent) == []
@@ -196,16 +196,16 @@ def test_checking_the_lock_does_not_block_a_sweep(
         fcntl.flock(looking, fcntl.LOCK_SH)
         done_looking = threading.Timer(0.3, fcntl.flock, [looking, fcntl.LOCK_UN])
         done_looking.start()
-        with folder.locked():
+        with folder.hold_lock():
             assert SweepFolder(folder.path).is_running
         done_looking.join()
     assert not folder.is_running
 
 
 def test_a_second_look_at_the_lock_is_quick(folder: SweepFolder) -> None:
-    with folder.locked():
+    with folder.hold_lock():
         started = time.monotonic()
-        with pytest.raises(InvalidInput, match="is running"), SweepFolder(folder.path).locked():
+        with pytest.raises(InvalidInput, match="is running"), SweepFolder(folder.path).hold_lock():
             pass
         assert time.monotonic() - started < 1
 
@@ -213,7 +213,7 @@ def test_a_second_look_at_the_lock_is_quick(folder: SweepFolder) -> None:
 def test_a_running_sweep_keeps_its_plan_and_its_folder(folder: SweepFolder) -> None:
     other = SweepFolder(folder.path)
     plan = folder.plan()
-    with folder.locked():
+    with folder.hold_lock():
         with pytest.raises(InvalidInput, match="running"):
             other.replace_plan(other.space(), replace(plan, trials=()))
         with pytest.raises(InvalidInput, match="running"):
@@ -249,25 +249,25 @@ def test_a_run_that_comes_between_the_look_and_the_deletion_is_kept(
     folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SweepFolder, "require_at_rest", lambda self: None)  # it was at rest
-    with folder.locked(), pytest.raises(InvalidInput, match="running"):
+    with folder.hold_lock(), pytest.raises(InvalidInput, match="running"):
         SweepFolder(folder.path).delete()
     assert (folder.path / "plan.json").exists()
 
 
 def test_a_deleted_sweep_cannot_be_locked_by_an_earlier_handle(folder: SweepFolder) -> None:
     other = SweepFolder(folder.path)
-    with folder.locked():
+    with folder.hold_lock():
         pass
     folder.delete()
     assert [path.name for path in folder.path.parent.iterdir() if path.name != "cache"] == []
-    with pytest.raises(InvalidInput, match="no sweep named toy: it was deleted"), other.locked():
+    with pytest.raises(InvalidInput, match="no sweep named toy: it was deleted"), other.hold_lock():
         pass
 
 
 def test_a_request_to_stop_does_not_outlive_the_run_it_was_for(folder: SweepFolder) -> None:
     folder.request_stop()
     assert folder.is_stop_requested
-    with folder.locked():
+    with folder.hold_lock():
         assert not folder.is_stop_requested
 
 
