@@ -58,6 +58,20 @@ def test_a_unit_may_be_longer_than_the_compiled_room(longest: int) -> None:
     torch.testing.assert_close(found, right, rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("inner", "width", "measured"), [(768, 8, 62), (312, 8, 66), (312, 312, 96)]
+)
+def test_a_thin_gradient_is_formed_of_long_units_alone(
+    inner: int, width: int, measured: int
+) -> None:
+    """Measured: rows of a unit from which its gradient is cheaper than its compiled Grams, of which
+    96 rows are the most. The product of two widths alone would say 8."""
+    g = torch.zeros(1, width)
+    longest = gram._longest(inner, width, g, compiled=True)
+    assert abs(longest / measured - 1) <= 0.2
+    assert longest == gram._longest(width, inner, g, compiled=True) <= gram._MOST_ROWS
+
+
 def test_only_its_own_rows_count(way: str) -> None:
     """What is not finite in one unit does not reach another."""
     rows = Units(torch.arange(3), 3).of(Rows(np.repeat(np.arange(3), [4, 5, 4]), 3))
