@@ -40,7 +40,7 @@ def every(sweep: Sweep) -> list[Chart]:
 
 def kinds(sweep: Sweep) -> list[str]:
     """Which epsilons any trial has."""
-    known = {kind: [of(trial) for trial in sweep.finished] for kind, of in EPSILONS.items()}
+    known = {kind: [of(trial) for trial in sweep.measured_trials] for kind, of in EPSILONS.items()}
     return [k for k, xs in known.items() if any(x is not None and math.isfinite(x) for x in xs)]
 
 
@@ -100,7 +100,7 @@ def epochs(sweep: Sweep) -> list[Chart]:
     return [
         _by_epoch(sweep, name, label, is_log=is_log)
         for name, label, is_log in _EPOCHS
-        if any(name in row for trial in sweep.finished for row in trial.history)
+        if any(name in row for trial in sweep.measured_trials for row in trial.history)
     ]
 
 
@@ -139,7 +139,7 @@ def times(sweep: Sweep) -> Chart:
 
 def _points(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tuple[Point, ...]:
     found = []
-    for trial in sweep.shown(sweep.finished, MOST_POINTS):
+    for trial in sweep.subset(sweep.measured_trials, MOST_POINTS):
         x, y = EPSILONS[epsilon](trial), trial.figure(metric)
         if x is None or x <= 0 or y is None:
             continue
@@ -166,13 +166,13 @@ def _points(sweep: Sweep, metric: str, epsilon: str, *, what: str) -> tuple[Poin
 
 
 def _of(drawn: Sequence[Point | Line], sweep: Sweep) -> str:
-    total = len(sweep.finished)
+    total = len(sweep.measured_trials)
     return f"{len(drawn)} trials" + (f" of {total}" if total > MOST_LINES else "")
 
 
 def _by_epoch(sweep: Sweep, metric: str, label: str, *, is_log: bool) -> Chart:
     lines = []
-    for trial in sweep.shown(sweep.finished, MOST_LINES):
+    for trial in sweep.subset(sweep.measured_trials, MOST_LINES):
         found = [(row["epochs_done"], row[metric]) for row in trial.history if metric in row]
         found = [(x, y) for x, y in found if math.isfinite(y) and (y > 0 or not is_log)]
         if found:

@@ -115,7 +115,7 @@ def decays(sweep: Sweep) -> list[DecayRow]:
     known_decays = palette.decays()
     private = [e for e in palette.engines() if catalogue.kind_of("engines", e) == "private"]
     for engine in private:
-        mine = [t for t in sweep.finished if t.engine == engine and not t.baseline]
+        mine = [t for t in sweep.measured_trials if t.engine == engine and not t.baseline]
         known = [t for t in mine if t.figure("ser") is not None]
         others = sorted({t.decay for t in known} - set(known_decays))
         for decay in (*known_decays, *others):
@@ -158,7 +158,7 @@ def times(sweep: Sweep) -> list[TimeRow]:
     base = sweep.baseline
     unit = _epoch_seconds(base) if base is not None else None
     keys: dict[tuple[str, str], list[float]] = {}
-    for trial in sorted(sweep.finished, key=_order):
+    for trial in sorted(sweep.measured_trials, key=_order):
         seconds = _epoch_seconds(trial)
         if seconds is not None and not trial.is_prior:
             keys.setdefault((trial.engine, trial.decay), []).append(seconds)
@@ -187,7 +187,7 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     points = sorted(
         (trial.epsilon, ser.value)
         for trial in trials
-        if trial.finished
+        if trial.is_measured
         and not trial.baseline
         and trial.epsilon is not None
         and 0 < trial.epsilon < math.inf

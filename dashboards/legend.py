@@ -31,7 +31,7 @@ def entries(sweep: Sweep) -> list[Entry]:
     """Entries of the engines of measured trials and, where shown separately, their decays."""
     seen = {
         (trial.engine, trial.decay if palette.shows_decay(trial.engine) else "none")
-        for trial in sweep.finished
+        for trial in sweep.measured_trials
     }
     return [
         Entry(

@@ -28,7 +28,7 @@ class LiveMetric:
     labels: tuple[str, ...] = TRIAL_LABELS
 
     @property
-    def exposed(self) -> str:
+    def prometheus_name(self) -> str:
         """Its name in Prometheus.
 
         >>> metrics()["validation_ser"].exposed

@@ -43,7 +43,7 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
 
 def sentence(sweep: Sweep) -> str:
     """Error and cost of the chosen trial in words; empty without one."""
-    trial, base = sweep.chosen, sweep.baseline
+    trial, base = sweep.chosen_trial, sweep.baseline
     ser = trial.figure("ser") if trial is not None else None
     if trial is None or ser is None:
         return ""
@@ -60,9 +60,9 @@ def sentence(sweep: Sweep) -> str:
 
 def time_factor(sweep: Sweep) -> float | None:
     """Seconds of an epoch of the chosen trial over the baseline's; None without either."""
-    if sweep.chosen is None or sweep.baseline is None:
+    if sweep.chosen_trial is None or sweep.baseline is None:
         return None
-    mine, theirs = (t.figure("seconds_epoch") for t in (sweep.chosen, sweep.baseline))
+    mine, theirs = (t.figure("seconds_epoch") for t in (sweep.chosen_trial, sweep.baseline))
     return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
 
 
@@ -95,16 +95,16 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "js": Markup(_read("report.js")),
         "files": {n: text for n, text in files.items() if len(text) <= MOST_EMBEDDED},
         "beside": [name for name, text in files.items() if len(text) > MOST_EMBEDDED],
-        "rows": sweep.shown(sweep.trials, MOST_ROWS),
-        "attacked": sweep.shown(sweep.finished, MOST_ATTACKED),
+        "rows": sweep.subset(sweep.trials, MOST_ROWS),
+        "attacked": sweep.subset(sweep.measured_trials, MOST_ATTACKED),
         "legend": legend.entries(sweep),
         "sentence": sentence(sweep),
         "cost_time": time_factor(sweep),
-        "worst": strongest(sweep.chosen.metrics) if sweep.chosen else None,
+        "worst": strongest(sweep.chosen_trial.metrics) if sweep.chosen_trial else None,
         "total": card.sweep_total if card else None,
         "selection": _selection(card),
         "front": sorted(
-            (t for t in sweep.finished if t.on_front and t.epsilon is not None),
+            (t for t in sweep.measured_trials if t.on_front and t.epsilon is not None),
             key=lambda t: t.epsilon or 0.0,
         ),
         "frontier": [(kind, svg(charts.frontier(sweep, kind))) for kind in kinds],
@@ -120,10 +120,10 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
             (chart.name.removeprefix("roc-").replace("-", "_"), svg(chart))
             for chart in roc_charts.rocs(sweep)
         ],
-        "roc_left_out": sum(bool(t.rocs) for t in sweep.finished) - len(drawn),
+        "roc_left_out": sum(bool(t.rocs) for t in sweep.measured_trials) - len(drawn),
         "bounds": _bounds(sweep),
         "card": card,
-        **_card(card, sweep.chosen),
+        **_card(card, sweep.chosen_trial),
     }
 
 
@@ -153,7 +153,7 @@ def _words() -> dict[str, Any]:
 def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
     """Each trial's certified bound and claim, and whether the bound violates the claim."""
     found = []
-    for trial in sweep.finished:
+    for trial in sweep.measured_trials:
         bound = trial.metrics.get("epsilon_lower_bound")
         if bound is not None:
             claim = trial.metrics.get("epsilon_replace_one")

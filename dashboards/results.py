@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from trainables import catalogue
-from trainables.attacks import oriented
+from trainables.attacks import oriented_attacks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Trial:
     on_front: bool = False
 
     @property
-    def finished(self) -> bool:
+    def is_measured(self) -> bool:
         """Whether it has ended and was measured."""
         return self.status in ("done", "stopped")
 
@@ -91,7 +91,7 @@ class Trial:
 
     def is_inverted(self, attack: str) -> bool:
         """Whether members score lower by more than chance, all attacks of the trial together."""
-        return any(one.inverted for one in oriented(self.metrics) if one.attack == attack)
+        return any(one.inverted for one in oriented_attacks(self.metrics) if one.attack == attack)
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -139,16 +139,16 @@ class Sweep:
     helps: tuple[str, ...] = ()
 
     @cached_property
-    def finished(self) -> tuple[Trial, ...]:
+    def measured_trials(self) -> tuple[Trial, ...]:
         """Trials that were measured, in the order of the plan."""
-        return tuple(trial for trial in self.trials if trial.finished)
+        return tuple(trial for trial in self.trials if trial.is_measured)
 
     @property
     def baseline(self) -> Trial | None:
         """The baseline of comparisons: the first finished one."""
-        return next((trial for trial in self.finished if trial.baseline), None)
+        return next((trial for trial in self.measured_trials if trial.baseline), None)
 
-    def shown(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
+    def subset(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
         """At most `most` of `trials`, in their order: the baseline, the chosen one and the front
         first, then an even share of the others.
         """
@@ -165,15 +165,15 @@ class Sweep:
     @property
     def prior(self) -> Trial | None:
         """What the model says without any private record: the first finished trial of its kind."""
-        return next((trial for trial in self.finished if trial.is_prior), None)
+        return next((trial for trial in self.measured_trials if trial.is_prior), None)
 
     @property
-    def chosen(self) -> Trial | None:
+    def chosen_trial(self) -> Trial | None:
         """The trial of the choice."""
         return next((t for t in self.trials if t.id == self.choice.trial), None)
 
     @cached_property
     def attacks(self) -> tuple[str, ...]:
         """Every attack that any trial has an AUC of; the paper's first."""
-        found = {attack for trial in self.finished for attack in trial.attacks}
+        found = {attack for trial in self.measured_trials for attack in trial.attacks}
         return tuple(sorted(found, key=lambda name: (name != "shadow", name)))

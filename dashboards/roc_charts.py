@@ -44,7 +44,7 @@ def rocs(sweep: Sweep) -> list[Chart]:
 
 def with_curves(sweep: Sweep) -> tuple[Trial, ...]:
     """Trials whose curves are drawn."""
-    return sweep.shown([trial for trial in sweep.finished if trial.rocs], MOST_CURVES)
+    return sweep.subset([trial for trial in sweep.measured_trials if trial.rocs], MOST_CURVES)
 
 
 def roc_of_trial(curves: Mapping[str, Mapping[str, Sequence[float]]], *, title: str) -> Chart:

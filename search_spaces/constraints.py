@@ -72,7 +72,7 @@ def names(text: str) -> frozenset[str]:
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.Name | ast.Attribute):
-            found.add(_dotted(node))
+            found.add(_dotted_path(node))
         elif isinstance(node, ast.Call):
             for argument in node.args:
                 visit(argument)
@@ -131,9 +131,9 @@ def _refuse_unknown(node: ast.AST, *, text: str) -> None:
         raise InvalidInput(f"constraint {text!r}: {kind} is not allowed in a constraint")
 
 
-def _dotted(node: ast.AST) -> str:
+def _dotted_path(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
+        return f"{_dotted_path(node.value)}.{node.attr}"
     assert isinstance(node, ast.Name)
     return node.id
 
@@ -152,7 +152,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.Constant():
             return node.value
         case ast.Name() | ast.Attribute():
-            return _look_up(_dotted(node), values)
+            return _look_up(_dotted_path(node), values)
         case ast.List() | ast.Tuple():
             return [_evaluate(item, values) for item in node.elts]
         case ast.UnaryOp():

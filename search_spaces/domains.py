@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from search_spaces.expansion import axes_of, searched
+from search_spaces.expansion import axes_of, searched_variants
 from search_spaces.parts import Axis, Range, Variant
 from search_spaces.space import SearchSpace
 from trainables.errors import InvalidInput
@@ -101,7 +101,7 @@ def branches(space: SearchSpace) -> tuple[Branch, ...]:
     """
     found = tuple(
         Branch(variant, {path: domain_of(axis) for path, axis in axes_of(space, variant).items()})
-        for variant in searched(space)
+        for variant in searched_variants(space)
     )
     if not found or (len(found) == 1 and not found[0].domains):
         raise InvalidInput(

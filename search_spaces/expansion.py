@@ -59,7 +59,7 @@ def expand(space: SearchSpace) -> Expansion:
     kept: dict[str, Point] = {}
     merged = 0
     every: list[Point] = []
-    chosen_later = searched(space) if space.search.is_adaptive else ()
+    chosen_later = searched_variants(space) if space.search.is_adaptive else ()
     for variant in _variants(space):
         if variant in chosen_later:
             continue
@@ -85,7 +85,7 @@ def check_fields(space: SearchSpace) -> None:
         foreign.refuse_foreign(space, _variants(space), axes=axes, section=section)
 
 
-def searched(space: SearchSpace) -> tuple[Variant, ...]:
+def searched_variants(space: SearchSpace) -> tuple[Variant, ...]:
     """The variants of an adaptive search: all but the baselines."""
     return tuple(variant for variant in _variants(space) if not variant.baseline)
 

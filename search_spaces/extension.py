@@ -7,7 +7,7 @@ from typing import Any
 
 from search_spaces.files import locate, mapping_in, name_of
 from search_spaces.parts import CONFIG_FIELDS
-from trainables.documents import shown
+from trainables.documents import quote
 from trainables.errors import InvalidInput
 
 
@@ -35,7 +35,7 @@ def document_in(path: Path, *, extending: tuple[Path, ...] = ()) -> dict[str, An
         return document
     parent, chain = document.pop("extends"), (*extending, path.resolve())
     if not isinstance(parent, str):
-        raise InvalidInput(f"expected extends to name a space in {path}, got {shown(parent)}")
+        raise InvalidInput(f"expected extends to name a space in {path}, got {quote(parent)}")
     place = _place_of(parent, path.parent)
     if place.resolve() in chain:
         raise InvalidInput(f"expected a space that does not extend itself, got extends={parent}")

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trainables.documents import read_yaml, shown
+from trainables.documents import quote, read_yaml
 from trainables.errors import InvalidInput
 
 
@@ -27,12 +27,12 @@ def locate(source: str | Path) -> Path:
         if path.is_file():
             return path
     except OSError as error:  # a name that no file can have
-        raise InvalidInput(f"cannot read SPACE {shown(str(path))}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read SPACE {quote(str(path))}: {error.strerror}") from None
     if isinstance(source, str) and source in shipped():
         return Path(str(resources.files("search_spaces").joinpath(f"{source}.yaml")))
     names = ", ".join(shipped()) or "none"
     raise InvalidInput(
-        f"expected SPACE to be a file or a shipped space ({names}), got {shown(str(source))}"
+        f"expected SPACE to be a file or a shipped space ({names}), got {quote(str(source))}"
     )
 
 

@@ -53,7 +53,7 @@ def require_stages(space: SearchSpace) -> None:
         )
 
 
-def staged(space: SearchSpace, noise: Sequence[float]) -> SearchSpace:
+def stages_as_variants(space: SearchSpace, noise: Sequence[float]) -> SearchSpace:
     """The space with its stages as variants, one trial at a time; `noise` has the noise multiplier
     of each.
     """

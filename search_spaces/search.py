@@ -63,7 +63,7 @@ class Search(Part):
     """
 
     strategy: Strategy = Field(
-        default_factory=lambda: catalogue.marked(STRATEGIES, "DEFAULT"),
+        default_factory=lambda: catalogue.marked_entry(STRATEGIES, "DEFAULT"),
         description="entry of search_spaces/strategies",
     )
     num_samples: int | None = Field(default=None, ge=1, le=100_000)

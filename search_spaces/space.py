@@ -32,11 +32,11 @@ from search_spaces.parts import (
 from search_spaces.paths import set_path
 from search_spaces.search import Search
 from trainables import goals
-from trainables.documents import shown
+from trainables.documents import quote
 from trainables.entries import tasks
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
-from trainables.old_configs import migrated
+from trainables.old_configs import migrate
 
 __all__ = [
     "NAME",
@@ -46,7 +46,7 @@ __all__ = [
     "is_bare_config",
     "parse",
     "read",
-    "renamed",
+    "rename",
     "set_path",
     "shipped",
     "with_fallback",
@@ -163,7 +163,7 @@ class SearchSpace(Part):
         """The task of the trials: that of the base, which variants and axes share."""
         task = self.override.get("task", self.base.get("task", goals.default_task()))
         if task not in tasks():
-            raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {shown(task)}")
+            raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {quote(task)}")
         return str(task)
 
     def document(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class SearchSpace(Part):
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def renamed(space: SearchSpace, name: str) -> SearchSpace:
+def rename(space: SearchSpace, name: str) -> SearchSpace:
     """The space under another name.
 
     Raises: InvalidInput for an invalid name.
@@ -205,7 +205,7 @@ def parse(document: dict[str, Any]) -> SearchSpace:
     Raises: InvalidInput, one sentence for the first problem.
     """
     if isinstance(document.get("base"), dict):
-        document = {**document, "base": migrated(document["base"])}
+        document = {**document, "base": migrate(document["base"])}
     try:
         return SearchSpace.model_validate(document)
     except ValidationError as error:

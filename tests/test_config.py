@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trainables.config import SHELVES, TrialConfig, data_config, model_part, parse
 from trainables.errors import InvalidInput
-from trainables.old_configs import migrated
+from trainables.old_configs import migrate
 from trainables.privacy.from_config import build
 
 # What the form with every model's fields side by side wrote for `{}`, BERT and a made corpus.
@@ -187,15 +187,15 @@ def test_what_another_field_makes_irrelevant_is_no_part_of_the_id() -> None:
 def test_configs_of_the_old_form_are_read_without_what_was_never_read(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    assert parse(migrated(before)) == parse(after)
+    assert parse(migrate(before)) == parse(after)
 
 
 def test_today_s_form_is_not_touched() -> None:
     """A field that does not belong is a mistake, not an old config."""
     typed = {"model": {"name": "clc", "num_heads": 4}}
-    assert migrated(typed) == typed
+    assert migrate(typed) == typed
     whole = parse({"model": {"name": "bert"}}).model_dump(mode="json")
-    assert migrated(whole) == whole
+    assert migrate(whole) == whole
 
 
 MODELS: st.SearchStrategy[dict[str, Any]] = st.one_of(

@@ -62,12 +62,12 @@ def text_of(shelf: str, name: str) -> str:
 
 
 @cache
-def marked(shelf: str, mark: str) -> str:
+def marked_entry(shelf: str, mark: str) -> str:
     """The one entry of a shelf whose text has the line `MARK = True`, found without importing it.
 
     `DEFAULT` marks the entry that is taken where none is named.
 
-    >>> marked("datasets", "DEFAULT")
+    >>> marked_entry("datasets", "DEFAULT")
     'atis'
     """
     line = re.compile(rf"^{mark} = True$", re.MULTILINE)

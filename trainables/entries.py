@@ -58,7 +58,7 @@ def kinds_of(shelf: str) -> frozenset[str]:
 
 def default_entry(section: str) -> str:
     """The entry of a section where none is named."""
-    return catalogue.marked(SHELVES[section], "DEFAULT")
+    return catalogue.marked_entry(SHELVES[section], "DEFAULT")
 
 
 def entry_of(section: str, fields: Mapping[str, Any]) -> Any:
@@ -104,7 +104,7 @@ def _of_entry(section: str) -> BeforeValidator:
     shelf = SHELVES[section]
 
     def read(fields: Any, info: ValidationInfo) -> Any:
-        task = info.data.get("task") or catalogue.marked("tasks", "DEFAULT")
+        task = info.data.get("task") or catalogue.marked_entry("tasks", "DEFAULT")
         kind = kind_for(task, shelf)
         if isinstance(fields, DataConfig | ModelConfig):
             if catalogue.kind_of(shelf, fields.name) == kind:

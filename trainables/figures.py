@@ -157,7 +157,7 @@ def objectives(task: str | None = None) -> tuple[str, ...]:
     )
 
 
-def listed() -> tuple[str, ...]:
+def listed_figures() -> tuple[str, ...]:
     """Names of the figures in tables of trials, utility first."""
     found = [figure for figure in registry().values() if figure.is_listed]
     found.sort(key=lambda figure: (figure.task is None, not figure.is_public, not figure.per_epoch))

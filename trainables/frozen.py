@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from trainables.documents import one_line, shown
+from trainables.documents import one_line, quote
 
 MAX_NUMBER = 1e9  # of sizes, rates and factors: no computation with them leaves a float's range
 MAX_SEED = 2**63 - 1
@@ -211,8 +211,8 @@ def first_problem(error: ValidationError, *, section: str = "") -> str:
     field = ".".join(place) or "config"
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "another_type":
-        return f"{field}: {message}, got {shown(problem['input'])}"
+        return f"{field}: {message}, got {quote(problem['input'])}"
     if message.startswith("expected "):
         said = field == "config" or message.startswith(f"expected {field}.")
         return message if said else f"{field}: {message}"
-    return f"{field}: {message[0].lower()}{message[1:]}, got {shown(problem['input'])}"
+    return f"{field}: {message[0].lower()}{message[1:]}, got {quote(problem['input'])}"

@@ -20,7 +20,7 @@ def tasks() -> tuple[str, ...]:
 
 def default_task() -> str:
     """The task where a config names none."""
-    return catalogue.marked("tasks", "DEFAULT")
+    return catalogue.marked_entry("tasks", "DEFAULT")
 
 
 def quality(task: str) -> tuple[str, ...]:
@@ -66,10 +66,10 @@ def validated_tasks() -> tuple[str, ...]:
     return tuple(task for task in tasks() if quality(task)[0].startswith(VALIDATION))
 
 
-def validated(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:
+def validation_figure(metrics: Mapping[str, float | None]) -> tuple[str, float | None]:
     """Label and value of the validation figure after an epoch.
 
-    >>> validated({"validation_ser": 0.25, "validation_loss": 1.5}), validated({})
+    >>> validation_figure({"validation_ser": 0.25, "validation_loss": 1.5}), validation_figure({})
     (('SER', 0.25), ('SER', None))
     """
     names = [after_an_epoch(task) for task in tasks()]

@@ -61,16 +61,16 @@ _OLD: dict[str, dict[str, Any]] = {
 }
 
 
-def migrated(fields: dict[str, Any]) -> dict[str, Any]:
+def migrate(fields: dict[str, Any]) -> dict[str, Any]:
     """A config in the current format; one already in it is returned unchanged."""
     sections = {name: part for name, part in fields.items() if name in _OLD}
     return {
         **fields,
-        **{name: migrated_part(name, part, whole=fields) for name, part in sections.items()},
+        **{name: migrate_part(name, part, whole=fields) for name, part in sections.items()},
     }
 
 
-def migrated_part(section: str, fields: Any, *, whole: dict[str, Any] | None = None) -> Any:
+def migrate_part(section: str, fields: Any, *, whole: dict[str, Any] | None = None) -> Any:
     """One section in the current format; `whole` is its config."""
     old = _OLD[section]
     if not isinstance(fields, dict) or not old.keys() <= fields.keys():

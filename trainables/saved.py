@@ -30,7 +30,7 @@ from trainables.documents import read_written_json
 from trainables.encoders.identity import ENCODER, require_encoder
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
-from trainables.old_configs import migrated_part
+from trainables.old_configs import migrate_part
 from trainables.system.communication import Alone
 from trainables.tasks._inference import Inference, infer
 
@@ -73,7 +73,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
         )
     try:
         about: dict[str, Any] = read_written_json(place / _FILES[0])
-        config = model_part(**migrated_part("model", about["model"]))
+        config = model_part(**migrate_part("model", about["model"]))
         schema = LabelSchema(
             intents=tuple(about["intents"]),
             slots=tuple(about["slots"]),

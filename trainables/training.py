@@ -29,7 +29,7 @@ class EpochEngine(Protocol):
     def run_epoch(self, epoch: int) -> dict[str, float]:
         """All steps of an epoch; its figures."""
 
-    def averaged(self) -> AbstractContextManager[None]:
+    def averaged_weights(self) -> AbstractContextManager[None]:
         """A context in which the model has the weights that are measured and kept."""
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -124,7 +124,7 @@ def train(
         torch.manual_seed(stream_seed(seed, "dropout", epoch, comm.rank))
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
-        with learner.engine.averaged():
+        with learner.engine.averaged_weights():
             metrics |= learner.validate()
             history.append(metrics)
             name, part = learner.validation_metric(epoch)

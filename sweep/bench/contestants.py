@@ -32,7 +32,7 @@ from trainables.privacy.sampling import Draw
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks._setup import trainable_ids
 
-BASELINE = catalogue.marked("engines", "BASELINE")
+BASELINE = catalogue.marked_entry("engines", "BASELINE")
 OURS = palette.engines()
 ENGINES = ("stock", *OURS, "naive")
 MODELS = ("clc", "bert")

@@ -77,7 +77,7 @@ def row(
     """The row of an engine that was measured."""
     times = measured[engine]
     low, middle, high = _quartiles(times.cpu)
-    sgd, stock = measured.get(catalogue.marked("engines", "BASELINE")), measured.get("stock")
+    sgd, stock = measured.get(catalogue.marked_entry("engines", "BASELINE")), measured.get("stock")
     x_sgd = None if sgd is None else ratios(times.cpu, sgd.cpu)
     x_stock = None if stock is None else ratios(times.cpu, stock.cpu)
     return Row(

@@ -75,17 +75,17 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
 
     Raises: InvalidInput for what is no PATH=VALUE.
     """
-    from trainables.documents import DocumentProblem, parse_yaml, shown
+    from trainables.documents import DocumentProblem, parse_yaml, quote
 
     found: dict[str, Any] = {}
     for assignment in assignments:
         path, sign, text = assignment.partition("=")
         if not sign or not path:
-            raise InvalidInput(f"expected --set PATH=VALUE, got {shown(assignment)}")
+            raise InvalidInput(f"expected --set PATH=VALUE, got {quote(assignment)}")
         try:
             found[path] = parse_yaml(text)
         except DocumentProblem as problem:
-            raise InvalidInput(f"expected a YAML value in --set {shown(path)}: {problem}") from None
+            raise InvalidInput(f"expected a YAML value in --set {quote(path)}: {problem}") from None
     return found
 
 

@@ -145,7 +145,7 @@ def _prepare(
 
     found = spaces.from_source(space, overrides=overrides)
     if name is not None:
-        found = spaces.renamed(found, name)
+        found = spaces.rename(found, name)
     return prepare_space(found, settings=settings)
 
 

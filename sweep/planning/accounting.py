@@ -127,7 +127,7 @@ def _size_of_pairs(
 
 def _require_ready(config: TrialConfig, settings: Settings) -> None:
     """Raises: InvalidInput where the trial would fail before its first step."""
-    plain = catalogue.marked("engines", "BASELINE")
+    plain = catalogue.marked_entry("engines", "BASELINE")
     parts = {"training": TrainingConfig(), "privacy": PrivacyConfig(), "engine": plain}
     _ready(config.model_copy(update=parts), settings)
 

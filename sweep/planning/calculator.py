@@ -13,7 +13,7 @@ from sweep.settings import from_environment
 from sweep.store.data_sets import is_at_hand
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrainingConfig, engine_config, parse
-from trainables.documents import read_yaml, shown
+from trainables.documents import quote, read_yaml
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_RECORDS, first_problem
 from trainables.privacy.from_config import build_from
@@ -25,7 +25,7 @@ def fields_of(config: Path | None) -> dict[str, Any]:
     """The parts of a config that accounting reads, as plain data; empty without a file."""
     if config is None:
         return {
-            "engine": catalogue.marked("engines", "DEFAULT"),
+            "engine": catalogue.marked_entry("engines", "DEFAULT"),
             "data": {},
             "training": {},
             "privacy": {},
@@ -102,7 +102,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     if num_records is None and "name" in parts["data"]:
         parts["data"]["num_records"] = num_records = _size(parts["data"])
     if num_records is not None and not 1 <= num_records <= MAX_RECORDS:
-        raise InvalidInput(f"expected 1 <= num_records <= {MAX_RECORDS}, got {shown(num_records)}")
+        raise InvalidInput(f"expected 1 <= num_records <= {MAX_RECORDS}, got {quote(num_records)}")
     if num_records is None:
         sampled = privacy.sampling not in (None, "shuffle")
         if sampled or privacy.delta is None:

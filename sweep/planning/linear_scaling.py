@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from search_spaces.expansion import Point, point_at, searched
+from search_spaces.expansion import Point, point_at, searched_variants
 from search_spaces.independent_draws import NOISE
-from search_spaces.linear_scaling import LEARNING_RATE, staged
+from search_spaces.linear_scaling import LEARNING_RATE, stages_as_variants
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account
 from trainables import accountants
@@ -29,11 +29,11 @@ def with_stages(space: SearchSpace, *, account: Account) -> SearchSpace:
     noise = accountants.noise_beside(
         accountants.release(last), probes, target_epsilon=total, delta=last.delta
     )
-    return staged(space, (first.noise_multiplier, second.noise_multiplier, noise))
+    return stages_as_variants(space, (first.noise_multiplier, second.noise_multiplier, noise))
 
 
 def _mechanism(space: SearchSpace, noise: Any, *, account: Account) -> Mechanism:
-    (variant,) = searched(space)
+    (variant,) = searched_variants(space)
     spread = space.axes[LEARNING_RATE].range
     assert spread is not None  # the space was read
     point: Point

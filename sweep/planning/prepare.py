@@ -67,7 +67,7 @@ def read(source: str, *, overrides: dict[str, Any], name: str | None = None) -> 
     """
     phases.enter(phases.PLANNING)
     space = spaces.read(source, overrides=overrides)
-    return space if name is None else spaces.renamed(space, name)
+    return space if name is None else spaces.rename(space, name)
 
 
 def prepare_space(
@@ -147,7 +147,7 @@ def _with_price(
 
 def extend(folder: SweepFolder, source: str, *, settings: Settings, accept: bool) -> None:
     """As `replace_space`, with the space of a file or a shipped one."""
-    space = spaces.renamed(spaces.read(source, overrides={}), folder.name)
+    space = spaces.rename(spaces.read(source, overrides={}), folder.name)
     replace_space(folder, space, settings=settings, accept=accept)
 
 

@@ -94,7 +94,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
 
 def compared_figures() -> tuple[str, ...]:
     """The compared figures, and the AUC of each attack."""
-    return (*figures.listed(), *attacks.every_auc())
+    return (*figures.listed_figures(), *attacks.every_auc())
 
 
 def compare(first: Side, second: Side) -> Comparison:

@@ -34,9 +34,9 @@ def write_encoder(model_folder: Path) -> Path | None:
     from trainables.models._bert_weights import source_of, to_transformers, transformers_config
     from trainables.models._lora import merged
     from trainables.models.bert import Config
-    from trainables.old_configs import migrated_part
+    from trainables.old_configs import migrate_part
 
-    config = Config.model_validate(migrated_part("model", about["model"]))
+    config = Config.model_validate(migrate_part("model", about["model"]))
     source = source_of(config)
     sizes = source.sizes
     state = load_file(str(model_folder / "weights.safetensors"))

@@ -27,7 +27,7 @@ class Made:
     @property
     def sentence(self) -> str:
         """The recommendation in words."""
-        choice, chosen = self.sweep.choice, self.sweep.chosen
+        choice, chosen = self.sweep.choice, self.sweep.chosen_trial
         if chosen is None:
             return choice.reason
         return (
@@ -37,7 +37,7 @@ class Made:
 
     def summary(self) -> dict[str, Any]:
         """The same for programs."""
-        chosen = self.sweep.chosen
+        chosen = self.sweep.chosen_trial
         return {
             "page": str(self.page),
             "bytes": self.page.stat().st_size,

@@ -145,7 +145,7 @@ class Driver:
                 epochs_done=report.epochs_done if report else self._journal.epochs_done(trial.id),
                 epochs=trial.epochs,
                 plan=trial,
-                validation=goals.validated(metrics),
+                validation=goals.validation_figure(metrics),
                 epsilon=metrics.get("epsilon_spent"),
                 seconds_per_epoch=report.seconds if report else None,
                 reason=reason,

@@ -187,6 +187,6 @@ def progress_of(record: TrialRecord) -> Progress:
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
         plan=record.plan,
-        validation=goals.validated(record.metrics),
+        validation=goals.validation_figure(record.metrics),
         epsilon=record.metrics.get("epsilon_spent"),
     )

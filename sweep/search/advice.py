@@ -157,7 +157,7 @@ def _proposal(
     epsilon; None where it is among them or `tried`.
     """
     chosen = space.search.model_copy(
-        update={"strategy": catalogue.marked(STRATEGIES, "ADVISES"), "num_startup": 1}
+        update={"strategy": catalogue.marked_entry(STRATEGIES, "ADVISES"), "num_startup": 1}
     )
     asked = space.model_copy(update={"search": chosen})
     try:

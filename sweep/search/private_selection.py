@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from search_spaces.expansion import Point, axes_of, point_at, searched
+from search_spaces.expansion import Point, axes_of, point_at, searched_variants
 from search_spaces.search import NumTrials
 from search_spaces.space import SearchSpace
 from sweep.results import select
@@ -60,7 +60,7 @@ def draw_points(
     """
     if not configurations:
         raise InvalidInput("expected a configuration that may be drawn, got none")
-    variants = {variant.name: variant for variant in searched(space)}
+    variants = {variant.name: variant for variant in searched_variants(space)}
     found = []
     for _ in range(number):
         for _ in range(_PATIENCE):

@@ -13,7 +13,7 @@ from sweep.store.data_sets import open_data, open_pair_data
 from trainables.config import TrialConfig
 from trainables.data.corpus import Corpus
 from trainables.data.pairs import PairCorpus
-from trainables.data.storage import normalised
+from trainables.data.storage import normalise
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def _texts(corpus: Corpus, chunk: int = 65_536) -> Iterator[bytes]:
     for low in range(0, len(corpus), chunk):
         ids = np.arange(low, min(low + chunk, len(corpus)))
         for tokens in corpus.token_sequences(ids):
-            yield normalised(tokens).encode()
+            yield normalise(tokens).encode()
 
 
 def _pair_texts(pairs: PairCorpus) -> Iterator[bytes]:
     for utterance in pairs.utterances:
-        yield normalised(tuple(utterance.split())).encode()
+        yield normalise(tuple(utterance.split())).encode()

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, Ty
 from trainables import catalogue, goals
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
-from trainables.old_configs import migrated
+from trainables.old_configs import migrate
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
@@ -209,7 +209,7 @@ def _fields_of(origin: TrialConfig | dict[str, Any]) -> dict[str, Any]:
     """The fields of a config in the current format."""
     if isinstance(origin, TrialConfig):
         return origin.model_dump(mode="json")
-    return migrated(origin)
+    return migrate(origin)
 
 
 def group_of(config: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from trainables.models._causal_lm import CausalLm
 from trainables.models._lm_folder import load_lm
 from trainables.models._lm_source import base_model, tokenizer_of
 from trainables.models.causal_lm import Config
-from trainables.old_configs import migrated_part
+from trainables.old_configs import migrate_part
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism
 
@@ -39,7 +39,7 @@ class Trained:
     @property
     def synthesis(self) -> SynthesisConfig:
         """The config of its generation."""
-        return synthesis_config(migrated_part("synthesis", self.about["synthesis"]))
+        return synthesis_config(migrate_part("synthesis", self.about["synthesis"]))
 
 
 def open_trained(folder: Path) -> Trained:
@@ -66,9 +66,9 @@ def open_trained(folder: Path) -> Trained:
 
 def _open(place: Path, about: dict[str, Any]) -> Trained:
     fields = about["mechanism"]
-    about["model"] = migrated_part("model", about["model"])
+    about["model"] = migrate_part("model", about["model"])
     Config.model_validate(about["model"])
-    synthesis_config(migrated_part("synthesis", about["synthesis"]))
+    synthesis_config(migrate_part("synthesis", about["synthesis"]))
     for name in ("stages", "frequencies", "corpus", "provenance"):
         about[name]
     lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}

@@ -160,7 +160,7 @@ def test_every_mechanism_meets_its_target_and_wastes_little(
     what = release(calibrated)
     assert best(what, delta=built.delta, effort="exact")[0] <= target
     assert epsilon_after(calibrated, calibrated.epochs) <= target
-    assert best(what.scaled(0.9995), delta=built.delta, effort="exact")[0] > target
+    assert best(what.scale_noise(0.9995), delta=built.delta, effort="exact")[0] > target
 
 
 def test_quantities_that_do_not_matter_share_an_answer() -> None:

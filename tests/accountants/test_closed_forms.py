@@ -111,8 +111,8 @@ def test_the_tightest_bound_is_never_above_that_of_renyi() -> None:
 
 def test_a_target_of_a_million_steps_is_used_up() -> None:
     unit = poisson(1.0, steps=10**6, rate=1e-4)
-    z = _calibration._calibrated(unit, 1e-7, 1.0, None)
-    assert 0.97 < best(unit.scaled(z), delta=1e-7, effort="exact")[0] <= 1.0
+    z = _calibration._calibrate(unit, 1e-7, 1.0, None)
+    assert 0.97 < best(unit.scale_noise(z), delta=1e-7, effort="exact")[0] <= 1.0
 
 
 def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite() -> None:
@@ -152,7 +152,7 @@ def test_a_target_outside_of_an_accountants_theorem_is_refused(
         return 1 / what.phases[0][0]
 
     monkeypatch.setattr(_calibration, "_figure", figure)
-    monkeypatch.setattr(_calibration, "_calibrated", lambda *given: 2.5)
+    monkeypatch.setattr(_calibration, "_calibrate", lambda *given: 2.5)
     unit = poisson(1.0)
     with pytest.raises(CannotAnalyze, match="too little noise"):
         _calibration._by_name(unit, 1e-5, 1.0, "pld")

@@ -76,7 +76,7 @@ def test_one_replaced_is_bounded_by_way_of_the_data_set_without_it() -> None:
     """For a Gaussian the distance doubles and its divergence, alpha / (2 sigma^2), is 4 times."""
     orders = _renyi.ORDERS
     one = np.array([order / (2 * 3.0**2) for order in orders])
-    bound = _renyi.replaced(one)
+    bound = _renyi.replace_one_divergences(one)
     exact = 4 * one
     assert (bound >= exact * (1 - 1e-12)).all()
     small = [at for at, order in enumerate(orders) if 2 <= order <= 20]
@@ -124,7 +124,7 @@ def test_the_noise_of_a_target_makes_the_selection_cost_it(law: str, target: flo
     search = by_law(law, mean=10)
     unit = [poisson(1.0, steps=500), poisson(1.5, steps=300)]
     z = selection.noise_for(unit, target_epsilon=target, delta=_DELTA, search=search)
-    found = [what.scaled(z) for what in unit]
+    found = [what.scale_noise(z) for what in unit]
     price = selection.of_releases(found, delta=_DELTA, search=search)
     assert 0.99 * target <= price <= target
 

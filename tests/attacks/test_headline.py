@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainables.attacks import auc_of, oriented, strongest
+from trainables.attacks import auc_of, oriented_attacks, strongest
 from trainables.metrics import membership
 
 
@@ -25,7 +25,11 @@ def test_the_papers_attack_upside_down_is_not_the_headline() -> None:
     assert dp is not None
     assert (sgd.attack, dp.attack) == ("loss_threshold", "loss_threshold")
     assert sgd.value > dp.value
-    assert [one.attack for one in oriented(measured(shadow=(0.132, 0.12, 0.144))) if one.inverted]
+    assert [
+        one.attack
+        for one in oriented_attacks(measured(shadow=(0.132, 0.12, 0.144)))
+        if one.inverted
+    ]
 
 
 def test_an_auc_below_one_half_by_chance_is_not_turned_around() -> None:

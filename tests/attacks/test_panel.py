@@ -10,7 +10,7 @@ import pytest
 
 from tests.attacks._worlds import coins, paired_coins, signals
 from trainables import attacks, catalogue
-from trainables.attacks import Knowledge, allowed, bag_of_words, panel
+from trainables.attacks import Knowledge, bag_of_words, panel, valid_attacks
 from trainables.attacks._panel import evaluation_rows
 from trainables.config import SplitMode
 from trainables.errors import InvalidInput
@@ -58,7 +58,7 @@ def test_each_split_runs_what_it_allows(mode):
     if "epsilon_lower_bound" in found:
         ran.add("one_run")
     without_relation = {"one_run"} if mode == "bernoulli" else set()
-    assert ran == allowed(mode) - without_relation
+    assert ran == valid_attacks(mode) - without_relation
     assert all(np.isfinite(value) for value in found.values())
 
 
@@ -143,6 +143,6 @@ def test_panel_costs_little():
 
 def test_the_map_of_the_house_is_complete():
     assert set(catalogue.names("attacks")) == set().union(
-        *(allowed(mode) for mode in get_args(SplitMode))
+        *(valid_attacks(mode) for mode in get_args(SplitMode))
     )
     assert all(hasattr(attacks, name) for name in attacks.__all__)

@@ -16,7 +16,7 @@ DropIn = Callable[[str, str, str], None]
 
 def forget_names() -> None:
     """Let shelves be looked at anew."""
-    for kept in (catalogue._names, catalogue.constant, catalogue.marked):
+    for kept in (catalogue._names, catalogue.constant, catalogue.marked_entry):
         kept.cache_clear()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.attacks._worlds import paired_coins, signals
 from trainables import catalogue
-from trainables.attacks import Knowledge, allowed, bag_of_words
+from trainables.attacks import Knowledge, bag_of_words, valid_attacks
 from trainables.attacks._panel import panel
 from trainables.config import SplitMode, parse
 from trainables.errors import InvalidInput
@@ -60,7 +60,7 @@ def test_states_its_source_and_its_needs(attack):
 
 def test_is_allowed_somewhere(attack):
     name = attack.__name__.rpartition(".")[2]
-    assert any(name in allowed(mode) for mode in get_args(SplitMode))
+    assert any(name in valid_attacks(mode) for mode in get_args(SplitMode))
 
 
 def test_gives_a_finite_number_for_every_record(attack, knowledge):
@@ -112,7 +112,7 @@ def scores(target, knowledge, *, seed=0):
 
 def test_a_new_attack_is_found_allowed_chosen_and_measured(drop_in):
     drop_in("attacks", "guess", GUESS)
-    assert all("guess" in allowed(mode) for mode in get_args(SplitMode))
+    assert all("guess" in valid_attacks(mode) for mode in get_args(SplitMode))
     chosen = parse({"evaluation": {"attacks": ["guess"]}})
     assert chosen.id != parse({"evaluation": {"attacks": ["loss_threshold"]}}).id
     found = panel(_world(0), Knowledge(), attacks=["guess"], delta=1e-5)

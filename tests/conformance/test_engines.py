@@ -59,8 +59,8 @@ def test_the_contract(name: str) -> None:
 
 
 def test_one_is_the_default_and_one_the_baseline() -> None:
-    assert catalogue.marked("engines", "DEFAULT") in _PRIVATE
-    assert catalogue.kind_of("engines", catalogue.marked("engines", "BASELINE")) == "plain"
+    assert catalogue.marked_entry("engines", "DEFAULT") in _PRIVATE
+    assert catalogue.kind_of("engines", catalogue.marked_entry("engines", "BASELINE")) == "plain"
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -217,4 +217,4 @@ def test_a_new_engine_is_shown(quiet: str) -> None:
 
 
 def _plain() -> str:
-    return catalogue.marked("engines", "BASELINE")
+    return catalogue.marked_entry("engines", "BASELINE")

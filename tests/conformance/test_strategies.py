@@ -48,8 +48,8 @@ def test_the_contract(name: str) -> None:
 
 
 def test_one_is_the_default_and_one_gives_advice() -> None:
-    assert catalogue.marked(STRATEGIES, "DEFAULT") in names("listed")
-    assert catalogue.marked(STRATEGIES, "ADVISES") in names("adaptive")
+    assert catalogue.marked_entry(STRATEGIES, "DEFAULT") in names("listed")
+    assert catalogue.marked_entry(STRATEGIES, "ADVISES") in names("adaptive")
 
 
 @pytest.mark.parametrize("name", names("drawn"))

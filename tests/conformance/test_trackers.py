@@ -156,7 +156,7 @@ def test_it_follows_a_sweep_that_runs(
 
 
 def test_one_is_the_default() -> None:
-    assert (catalogue.marked(SHELF, "DEFAULT"),) == Settings.tracking
+    assert (catalogue.marked_entry(SHELF, "DEFAULT"),) == Settings.tracking
 
 
 def test_what_is_no_tracker_is_refused_by_the_names_there_are(tmp_path: Path) -> None:

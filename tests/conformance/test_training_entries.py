@@ -116,7 +116,7 @@ def test_it_is_shown_among_the_fields(
 def _trained(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights after an epoch of two steps of plain training, and their average."""
     fields = {"expected_batch_size": 4, "epochs": 1, "learning_rate": 0.25, **training}
-    engine = catalogue.marked("engines", "BASELINE")
+    engine = catalogue.marked_entry("engines", "BASELINE")
     config = parse({"engine": engine, "training": fields})
     model = ChosenGradients([3])
     mechanism = build(config, num_records=8)
@@ -135,7 +135,7 @@ def _trained(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
     )
     made.run_epoch(0)
     last = model.groups[0].weight.detach().flatten().clone()
-    with made.averaged():
+    with made.averaged_weights():
         return last, model.groups[0].weight.detach().flatten().clone()
 
 

@@ -157,7 +157,7 @@ def test_text_of_a_user_never_becomes_markup(sweep: Sweep) -> None:
 def test_the_table_of_trials_holds_the_exact_numbers(page: Page, sweep: Sweep) -> None:
     cells = [a for a in page.having("data-metric") if a["data-metric"] == "ser"]
     shown = {float(cell["data-value"]) for cell in cells if cell.get("data-value")}
-    assert shown == {trial.metrics["ser"] for trial in sweep.finished}
+    assert shown == {trial.metrics["ser"] for trial in sweep.measured_trials}
     epsilons = {
         a["data-value"] for a in page.having("data-metric") if a["data-metric"] == "epsilon"
     }
@@ -173,7 +173,7 @@ def test_every_chart_has_a_name_a_description_and_words_for_each_point(
         assert attributes["role"] == "group"
         assert {"aria-labelledby", "aria-describedby"} <= attributes.keys()
     points = [a for a in page.having("data-trial") if a.get("role") == "img"]
-    assert {a["data-trial"] for a in points} == {trial.id for trial in sweep.finished}
+    assert {a["data-trial"] for a in points} == {trial.id for trial in sweep.measured_trials}
     assert all(a["aria-label"] for a in points)
 
 

@@ -19,7 +19,7 @@ from trainables.config import data_config
 from trainables.data import schemas
 from trainables.data.records import Part
 from trainables.data.schema import schema_of, to_json
-from trainables.data.storage import normalised
+from trainables.data.storage import normalise
 
 _SOURCES = {
     "atis": "union over train, dev and test of ATIS as split by Goo et al. 2018",
@@ -37,7 +37,7 @@ def shipped_text(name: str, data_dir: Path) -> str:
     schema = schema_of(utterances, source=_SOURCES[name], public=True)
     parts: dict[str, Part] = {}
     for utterance in utterances:
-        parts.setdefault(normalised(utterance.tokens), utterance.part)
+        parts.setdefault(normalise(utterance.tokens), utterance.part)
     train = sum(part == "train" for part in parts.values())
     place = entry.default_path()
     return to_json(schema, pool_size={place: len(parts)}, train_size={place: train})

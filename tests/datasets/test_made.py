@@ -15,7 +15,7 @@ from trainables.config import data_config
 from trainables.data import drawing
 from trainables.data.corpus import open_corpus
 from trainables.data.grammar import Domain, patterns, uniform, zipf
-from trainables.data.storage import normalised
+from trainables.data.storage import normalise
 from trainables.errors import InvalidInput
 
 MADE = ("communication", "health", "video")
@@ -76,7 +76,7 @@ def test_how_much_is_drawn_at_a_time_changes_nothing(monkeypatch):
 def test_no_text_is_made_twice_so_that_the_size_is_known_before(name):
     found = made(name, size=20_000)
     assert len(found) == 20_000
-    assert len({normalised(u.tokens) for u in found}) == 20_000
+    assert len({normalise(u.tokens) for u in found}) == 20_000
     config = data_config(name=name, num_utterances=20_000)
     assert catalogue.entry("datasets", name).pool_size(config) == 20_000
 
@@ -103,7 +103,7 @@ def test_a_grammar_is_whole(name):
     assert all(count >= 12 for count in sentences.values())
     assert {slot for slot, _ in domain.occurrences} == set(domain.slots)
     rules = [domain.openings, domain.closings, *domain.slots.values(), *domain.rules.values()]
-    named = {word for rule in rules for _, pieces in rule.composed for word in pieces[1::2]}
+    named = {word for rule in rules for _, pieces in rule.composites for word in pieces[1::2]}
     assert named <= set(domain.rules)
     literal = json.dumps([s.pieces for s in domain.sentences] + [r.alternatives for r in rules])
     assert literal == literal.lower()

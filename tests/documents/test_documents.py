@@ -23,10 +23,10 @@ from trainables.documents import (
     one_line,
     parse_json,
     parse_yaml,
+    quote,
     read_json,
     read_written_json,
     read_yaml,
-    shown,
     text_lines,
 )
 from trainables.documents.bounds import MAX_DEPTH, MAX_VALUES, DocumentProblem
@@ -186,7 +186,7 @@ def test_large_values_are_cut_where_they_are_shown() -> None:
     for _ in range(500):
         deep = [deep] * 3  # 3**500 values
     for value in (deep, 10**6_000, "x" * 10**7, {str(i): i for i in range(10**5)}):
-        assert len(shown(value)) <= 120
+        assert len(quote(value)) <= 120
     assert len(one_line("x " * 10**6)) < 2_100
 
 

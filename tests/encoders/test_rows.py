@@ -10,7 +10,7 @@ from trainables.encoders.rows import (
     Moments,
     MomentSums,
     features,
-    joined,
+    join_states,
     whitening,
     with_neighbors,
 )
@@ -22,7 +22,7 @@ def states(count: int, *, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_each_layer_is_centred_and_of_norm_one() -> None:
-    rows = joined(states(7))
+    rows = join_states(states(7))
     for part in (rows[:, :3], rows[:, 3:]):
         torch.testing.assert_close(part.mean(1), torch.zeros(7), atol=1e-6, rtol=0)
         torch.testing.assert_close(part.norm(dim=1), torch.ones(7))
@@ -34,7 +34,7 @@ def test_moments_are_those_of_all_rows_however_they_come() -> None:
     for low in range(0, 50, 20):
         sums.add([state[low : low + 20] for state in whole])
     found = sums.moments()
-    rows = joined(whole).double().numpy()
+    rows = join_states(whole).double().numpy()
     np.testing.assert_allclose(found.mean, rows.mean(0), atol=1e-6)
     np.testing.assert_allclose(found.covariance, np.cov(rows.T, bias=True), atol=1e-6)
     assert (found.widths, found.count) == ((3, 5), 50)
@@ -55,7 +55,7 @@ def test_whitened_rows_have_a_flat_spectrum(components: int | None) -> None:
     sums.add(states(400))
     moments = sums.moments()
     white = whitening(moments, shrinkage=1e-6, components=components)
-    rows = (joined(states(400)) - white.mean) @ white.root
+    rows = (join_states(states(400)) - white.mean) @ white.root
     covariance = np.cov(rows.numpy().T, bias=True)
     values = np.sort(np.linalg.eigvalsh(covariance))[::-1]
     kept = components or 6  # centring takes one direction of each layer

@@ -120,7 +120,7 @@ def _training_goes_on_from_the_weights() -> None:
     made = checks.engine_on(mechanism(records=64), gradients(64), iterate_average="exponential")
     made.step(0, 0)
     before = [p.detach().clone() for p in made.model.parameters()]
-    with made.averaged():
+    with made.averaged_weights():
         pass
     assert all(torch.equal(a, b) for a, b in zip(before, made.model.parameters(), strict=True))
 

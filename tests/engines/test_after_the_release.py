@@ -56,7 +56,7 @@ def test_the_average_is_of_the_weights_after_each_step(name: str) -> None:
         for step in range(4):
             made.step(epoch, step)
             seen.append(weights(made).clone())
-            with made.averaged():
+            with made.averaged_weights():
                 within = weights(made).clone()
             assert torch.equal(weights(made), seen[-1])
     expected = {
@@ -88,7 +88,7 @@ def test_a_restored_engine_averages_on(name: str, epochs: int) -> None:
     found = []
     for engine in (first, second):
         engine.run_epoch(epochs)
-        with engine.averaged():
+        with engine.averaged_weights():
             found.append(weights(engine).clone())
     assert torch.equal(*found)
     assert not torch.equal(found[0], weights(first))

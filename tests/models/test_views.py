@@ -108,12 +108,12 @@ def test_a_record_s_gradient_is_the_mean_of_its_views_and_is_clipped_once(count:
 def test_values_alone_are_swapped_for_public_ones_of_as_many_words() -> None:
     tokens = ("fly", "to", "san", "jose", "or", "oslo", "via", "x")
     tags = ("O", "O", "B-toloc.city_name", "I-toloc.city_name", "O", "B-city", "O", "B-else")
-    seen = {views.swapped(tokens, tags, VALUES, view=view) for view in range(1, 20)}
+    seen = {views.swap_values(tokens, tags, VALUES, view=view) for view in range(1, 20)}
     assert seen == {
         ("fly", "to", "new", "york", "or", city, "via", "x") for city in ("paris", "rome")
     }
-    again = views.swapped(tokens, tags, VALUES, view=1)
-    assert again == views.swapped(tokens, tags, VALUES, view=1), "the same at every start"
+    again = views.swap_values(tokens, tags, VALUES, view=1)
+    assert again == views.swap_values(tokens, tags, VALUES, view=1), "the same at every start"
 
 
 def test_values_come_from_grammars_and_are_the_same_everywhere() -> None:

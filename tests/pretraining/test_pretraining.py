@@ -151,7 +151,7 @@ def test_texts_that_are_listed_are_left_out(
 ) -> None:
     monkeypatch.setattr(left_out, "_LISTS", tmp_path)
     made = tmp_path / "cache"
-    lines = left_out.shared("health", ["health"], data_dir=tmp_path, cache_dir=made)
+    lines = left_out.shared_texts("health", ["health"], data_dir=tmp_path, cache_dir=made)
     (tmp_path / "mine.txt").write_text("\n".join(lines[:50]))
     health = data_config(name="health", num_utterances=1_000)
     corpus = open_corpus(health, data_dir=tmp_path, cache_dir=made)

@@ -182,7 +182,7 @@ def test_the_cipher_of_the_processor_and_of_the_library_make_the_same_noise(
             if not compiled:
                 patch.setattr(_native, "add_noise", lambda: None)
             source = GaussianSource(stream)
-        assert source.compiled == compiled
+        assert source.is_compiled == compiled
         for where in (slice(0, 3), slice(3, count + 3)):
             source.add_(target, std=0.3, factor=0.9, where=where)
         targets.append(target)

@@ -83,7 +83,7 @@ def test_the_reference_leaves_out_a_unit_that_is_not_finite() -> None:
         num_units=1,
         weight_of_record=torch.ones(1),
         max_grad_norm=1.0,
-        group_scale=scaling.fixed(len(layout.names)),
+        group_scale=scaling.unit_scales(len(layout.names)),
         out=out,
     )
     assert not out.any()

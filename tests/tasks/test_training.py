@@ -35,7 +35,7 @@ class Staged:
         self._done = epoch + 1
         return {}
 
-    def averaged(self) -> AbstractContextManager[None]:
+    def averaged_weights(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
@@ -111,7 +111,7 @@ class Averaged(Staged):
     """Its weight is measured and kept as a tenth of what the steps made of it."""
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def averaged_weights(self) -> Iterator[None]:
         part = self.model["all"]
         assert isinstance(part, nn.Linear)
         nn.init.constant_(part.weight, part.weight.item() / 10)

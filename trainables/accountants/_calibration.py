@@ -69,7 +69,7 @@ def noise_for(
     try:
         if what.unsampled:
             _refuse_beside(what, unit, target_epsilon=target_epsilon, accountant=accountant)
-        return _calibrated(what, unit.delta, target_epsilon, accountant)
+        return _calibrate(what, unit.delta, target_epsilon, accountant)
     except CannotAnalyze as refusal:
         raise InvalidInput(
             f"no noise multiplier for target_epsilon={target_epsilon:g}: {refusal}"
@@ -110,7 +110,7 @@ def noise_beside(
             f" {len(others)} other trials cost {alone:.4g} together"
         )
     return smallest_noise_multiplier(
-        lambda z: epsilon_sweep([*others, unit.scaled(z)], delta=delta).epsilon,
+        lambda z: epsilon_sweep([*others, unit.scale_noise(z)], delta=delta).epsilon,
         target_epsilon=target_epsilon,
         precision=1e-4,
     )
@@ -190,22 +190,20 @@ def near(
 
 
 @lru_cache(maxsize=16_384)
-def _calibrated(
-    unit: Release, delta: float, target_epsilon: float, accountant: str | None
-) -> float:
+def _calibrate(unit: Release, delta: float, target_epsilon: float, accountant: str | None) -> float:
     """The noise multiplier for a release given at noise multiplier 1."""
     if accountant is None:
 
         def nearly(z: float) -> float:
             """Close to the exact figure and mostly above it, in some hundredths of a second."""
-            what = unit.scaled(z)
+            what = unit.scale_noise(z)
             if pld.is_long(what) and not pld.is_dear(what, delta=delta):
                 return pld.limit(what, delta=delta)
             return best(what, delta=delta, effort="plan")[0]
 
         def figure(z: float) -> float:
             """The exact figure, in tenths of a second."""
-            return best(unit.scaled(z), delta=delta, effort="running")[0]
+            return best(unit.scale_noise(z), delta=delta, effort="running")[0]
 
         guess = smallest_noise_multiplier(nearly, target_epsilon=target_epsilon, precision=1e-4)
         lower, upper = nearly(guess / 1.01), nearly(guess)
@@ -228,14 +226,14 @@ def _by_name(unit: Release, delta: float, target_epsilon: float, accountant: str
 
     def figure(z: float) -> float:
         try:
-            return _figure(unit.scaled(z), delta=delta, accountant=accountant)
+            return _figure(unit.scale_noise(z), delta=delta, accountant=accountant)
         except CannotAnalyze as refusal:
             refusals.append(refusal)
             return math.inf
 
     if math.isinf(figure(_MOST)) and refusals:
         raise refusals[0]
-    guess = _calibrated(unit, delta, target_epsilon, None)
+    guess = _calibrate(unit, delta, target_epsilon, None)
     z = smallest_noise_multiplier(figure, target_epsilon=target_epsilon, start=guess, stride=1.1)
     if refusals and figure(z) < _LEAST_SHARE * target_epsilon:
         raise refusals[0]  # with a little less noise there is no figure that could meet the target

@@ -200,7 +200,10 @@ def _replace_one(what: Release, delta: float, value: float, *, exact: bool) -> f
         return None
     bound = participation_epsilon(terms_of(what, shift=2.0), delta=delta)
     if what.sampling == "random_allocation":
-        return min(bound, _renyi.to_epsilon(_renyi.replaced(_renyi.curve(what)), delta=delta))
+        return min(
+            bound,
+            _renyi.to_epsilon(_renyi.replace_one_divergences(_renyi.curve(what)), delta=delta),
+        )
     if pld.is_dear(what, delta=delta) or what.sample_rate >= 1:
         return bound  # which is the figure itself where every record is in every step
     points = pld.points_for(what)

@@ -20,7 +20,7 @@ from trainables.accountants._gauss import (
     participation_epsilon,
     terms_of,
 )
-from trainables.accountants._release import Release, merged
+from trainables.accountants._release import Release, merge_phases
 from trainables.config import NeighboringRelation
 from trainables.errors import CannotAnalyze, InvalidInput
 
@@ -82,10 +82,10 @@ def epsilon_sweep(releases: Iterable[Release], *, delta: float, exact: bool = Fa
     elif any(what.best_of is not None for what in given):
         value, name, tight = _by_divergences(groups, delta, replace_one=replaced), "rdp", False
     elif not sampled:
-        phases = merged(phase for what in groups for phase in what.everything)
+        phases = merge_phases(phase for what in groups for phase in what.everything)
         value, name, tight = gaussian_epsilon(composed_mu(phases), delta), "gaussian", True
     else:
-        value, name, tight = _sampled(groups, delta, replace_one=replaced, exact=exact)
+        value, name, tight = _sampled_epsilon(groups, delta, replace_one=replaced, exact=exact)
     return SweepSpend(
         epsilon=value,
         delta=delta,
@@ -160,8 +160,8 @@ def _merge_equal(releases: Sequence[Release]) -> list[Release]:
     together = [
         replace(
             alike[0],
-            phases=merged(phase for what in alike for phase in what.phases),
-            unsampled=merged(phase for what in alike for phase in what.unsampled),
+            phases=merge_phases(phase for what in alike for phase in what.phases),
+            unsampled=merge_phases(phase for what in alike for phase in what.unsampled),
         )
         for _, alike in sorted(groups.items())
     ]
@@ -174,12 +174,12 @@ def _by_divergences(groups: Sequence[Release], delta: float, *, replace_one: boo
     for what in groups:
         divergences = _renyi.curve(what)
         if replace_one and what.neighboring_relation != "replace_one":
-            divergences = _renyi.replaced(divergences)
+            divergences = _renyi.replace_one_divergences(divergences)
         total = total + divergences
     return _renyi.to_epsilon(total, delta=delta)
 
 
-def _sampled(
+def _sampled_epsilon(
     groups: list[Release], delta: float, *, replace_one: bool, exact: bool
 ) -> tuple[float, str, bool]:
     """(epsilon, accountant, tight) of groups of which one at least is sampled or allocated."""
@@ -216,4 +216,4 @@ def _distribution(what: Release, interval: float, replace_one: bool) -> Any:
         return pld.distribution(what, interval, replace_one)
     # sigma_eff of a shuffled release already holds the distance between the two data sets: an
     # unsampled Gaussian under the library's add-or-remove convention.
-    return pld.composed(((1 / composed_mu(what.everything), 1),), 1.0, interval, False)
+    return pld.compose(((1 / composed_mu(what.everything), 1),), 1.0, interval, False)

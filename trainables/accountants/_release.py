@@ -16,10 +16,10 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.summary import plain
 
 
-def merged(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+def merge_phases(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
     """Phases with the counts of equal noise added up; composition does not depend on the order.
 
-    >>> merged([(1.0, 2), (0.5, 1), (1.0, 3)])
+    >>> merge_phases([(1.0, 2), (0.5, 1), (1.0, 3)])
     ((1.0, 5), (0.5, 1))
     """
     counts: dict[float, int] = {}
@@ -29,7 +29,7 @@ def merged(phases: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]
     return tuple(sorted(counts.items(), reverse=True))
 
 
-Phases = Annotated[tuple[tuple[float, int], ...], AfterValidator(merged)]
+Phases = Annotated[tuple[tuple[float, int], ...], AfterValidator(merge_phases)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +93,16 @@ class Release:
     @property
     def everything(self) -> tuple[tuple[float, int], ...]:
         """Phases and unsampled phases together, for releases without sampling."""
-        return merged((*self.phases, *self.unsampled))
+        return merge_phases((*self.phases, *self.unsampled))
 
-    def scaled(self, factor: float) -> Release:
+    def scale_noise(self, factor: float) -> Release:
         """The release with `factor` times the training noise; unsampled phases are unchanged."""
         return replace(self, phases=tuple((sigma * factor, count) for sigma, count in self.phases))
 
     def quieter(self, factor: float) -> Release:
         """The release with `factor` < 1 times the noise of all phases, an upper bound."""
         beside = tuple((sigma * factor, count) for sigma, count in self.unsampled)
-        return replace(self.scaled(factor), unsampled=beside)
+        return replace(self.scale_noise(factor), unsampled=beside)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes an equal release."""
@@ -157,8 +157,8 @@ def release(mechanism: Mechanism, *, first: int = 0, last: int | None = None) ->
     if mechanism.is_private and mechanism.histogram_noise_multiplier and first == 0 < end:
         histogram = [(mechanism.effective_histogram_noise_multiplier, 1)]
     return Release(
-        phases=merged(steps),
-        unsampled=merged(histogram),
+        phases=merge_phases(steps),
+        unsampled=merge_phases(histogram),
         sampling=sampling,
         sample_rate=rate,
         neighboring_relation=mechanism.neighboring_relation,

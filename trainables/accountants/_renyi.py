@@ -54,7 +54,7 @@ def curve(what: Release, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float
     return total
 
 
-def replaced(
+def replace_one_divergences(
     divergences: NDArray[np.float64], orders: tuple[float, ...] = ORDERS
 ) -> NDArray[np.float64]:
     """For one record replaced, from divergences for one record more or less: by way of the data

@@ -147,12 +147,12 @@ def interval_for(bound: float, points: int) -> float:
 def distribution(what: Release, interval: float, replace_one: bool) -> Any:
     """The privacy loss distribution of a Poisson-sampled release and what stands beside it."""
     parts = [(what.phases, what.sample_rate), (what.unsampled, 1.0)]
-    found = [composed(phases, rate, interval, replace_one) for phases, rate in parts if phases]
+    found = [compose(phases, rate, interval, replace_one) for phases, rate in parts if phases]
     return found[0] if len(found) == 1 else found[0].compose(found[1])
 
 
 @lru_cache(maxsize=32)
-def composed(
+def compose(
     phases: tuple[tuple[float, int], ...], q: float, interval: float, replace_one: bool
 ) -> Any:
     """The privacy loss distribution of all phases of a Poisson-sampled release, built up phase by
@@ -160,12 +160,12 @@ def composed(
     """
     (sigma, count), before = phases[-1], phases[:-1]
     for some in range(_DEEP, len(before), _DEEP):  # Python's stack holds a thousand calls
-        composed(before[:some], q, interval, replace_one)
+        compose(before[:some], q, interval, replace_one)
     last = _step(sigma, q, interval, replace_one)
     if count > 1:
         sparse = _largest_loss_of(sigma, q) < _SPARSE * interval
         last = _self_composed(last, count) if sparse else last.self_compose(count)
-    return composed(before, q, interval, replace_one).compose(last) if before else last
+    return compose(before, q, interval, replace_one).compose(last) if before else last
 
 
 def _self_composed(step: Any, count: int) -> Any:

@@ -115,7 +115,7 @@ def noise_for(
         )
 
     def price(noise_multiplier: float) -> float:
-        scaled = [what.scaled(noise_multiplier) for what in at_unit_noise]
+        scaled = [what.scale_noise(noise_multiplier) for what in at_unit_noise]
         return of_releases(scaled, delta=delta, search=search)
 
     without = [replace(what, phases=()) for what in at_unit_noise]

@@ -10,8 +10,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trainables.attacks._headline import FIGURES, Strongest, auc_of, every_auc, oriented, strongest
-from trainables.attacks._knowledge import Knowledge, allowed, refuse_unless_allowed
+from trainables.attacks._headline import (
+    FIGURES,
+    Strongest,
+    auc_of,
+    every_auc,
+    oriented_attacks,
+    strongest,
+)
+from trainables.attacks._knowledge import Knowledge, refuse_unless_allowed, valid_attacks
 from trainables.attacks._signals import (
     FEATURES,
     Signals,
@@ -50,7 +57,6 @@ __all__ = [
     "Knowledge",
     "Signals",
     "Strongest",
-    "allowed",
     "auc_of",
     "bag_of_words",
     "curves",
@@ -58,7 +64,7 @@ __all__ = [
     "every_auc",
     "features_of",
     "gather",
-    "oriented",
+    "oriented_attacks",
     "panel",
     "possible",
     "read_signals",
@@ -67,6 +73,7 @@ __all__ = [
     "strongest",
     "sweep_panel",
     "sweep_scores",
+    "valid_attacks",
     "write_signals",
 ]
 

@@ -106,7 +106,7 @@ class Strongest:
         }
 
 
-def oriented(metrics: Mapping[str, float | None]) -> list[Strongest]:
+def oriented_attacks(metrics: Mapping[str, float | None]) -> list[Strongest]:
     """Every attack of a trial except controls, oriented so that a higher AUC means more leakage.
 
     An AUC counts as inverted where its interval over all attacks is below 0.5, because an adversary
@@ -122,7 +122,7 @@ def oriented(metrics: Mapping[str, float | None]) -> list[Strongest]:
     }
     found = []
     for name, (value, low, high) in measured.items():
-        low, high = widened(value, low, high, num_tests=len(measured))
+        low, high = widen(value, low, high, num_tests=len(measured))
         inverted = high < 0.5
         if inverted:
             value, low, high = 1 - value, 1 - high, 1 - low
@@ -147,10 +147,10 @@ def strongest(metrics: Mapping[str, float | None]) -> Strongest | None:
     >>> found.attack, found.value, found.inverted
     ('shadow', 0.868, True)
     """
-    return max(oriented(metrics), key=lambda one: (one.value, one.attack), default=None)
+    return max(oriented_attacks(metrics), key=lambda one: (one.value, one.attack), default=None)
 
 
-def widened(
+def widen(
     value: float, low: float | None, high: float | None, *, num_tests: int
 ) -> tuple[float, float]:
     """The 95 % interval of an AUC widened for `num_tests` simultaneous tests (Bonferroni).
@@ -158,7 +158,7 @@ def widened(
     As in `membership.auc`: DeLong's normal interval, cut to [0, 1], and at an AUC of 0 or 1 the
     exact bound. (0, 1) without an interval.
 
-    >>> [round(bound, 4) for bound in widened(0.6, 0.5412, 0.6588, num_tests=4)]
+    >>> [round(bound, 4) for bound in widen(0.6, 0.5412, 0.6588, num_tests=4)]
     [0.5251, 0.6749]
     """
     if low is None or high is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a config that names attacks imports this, and SciPy's half 
 _WANTS_COINS = frozenset({"references", "coins"})
 
 
-def allowed(mode: SplitMode) -> frozenset[str]:
+def valid_attacks(mode: SplitMode) -> frozenset[str]:
     """Names of the attacks that are valid under a split, by their `NEEDS`."""
     return frozenset(
         name
@@ -60,7 +60,7 @@ def refuse_unless_allowed(attack: str, mode: SplitMode) -> None:
     if attack not in catalogue.names("attacks"):
         known = ", ".join(catalogue.names("attacks"))
         raise InvalidInput(f"expected attacks from {known}, got {attack!r}")
-    if attack not in allowed(mode):
+    if attack not in valid_attacks(mode):
         raise InvalidInput(
             f"expected data.split {' or '.join(SPLITS_WITH_COINS)} for the attack {attack},"
             f" got data.split={mode}"

@@ -16,8 +16,8 @@ from trainables.attacks import _estimates, one_run
 from trainables.attacks._headline import strongest
 from trainables.attacks._knowledge import (
     Knowledge,
-    allowed,
     refuse_unless_allowed,
+    valid_attacks,
 )
 from trainables.attacks._masks import refuse_dependent_masks
 from trainables.attacks._signals import Bools, Floats, Signals
@@ -60,7 +60,7 @@ def panel(
     for name in names:
         found = every[name]
         if name == "one_run":
-            result |= certified(
+            result |= certificate(
                 found, target, delta=delta, sampling=sampling, num_trials=num_trials
             )
             continue
@@ -170,7 +170,7 @@ def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> 
     }
 
 
-def certified(
+def certificate(
     scores: Floats, target: Signals, *, delta: float, sampling: Sampling, num_trials: int = 1
 ) -> dict[str, float]:
     """The one-run figures under their names.
@@ -193,7 +193,7 @@ def certified(
 def possible(target: Signals, knowledge: Knowledge, *, sampling: Sampling) -> tuple[str, ...]:
     """Attacks that the target's split allows and that have what they need, sorted."""
     names = []
-    for name in sorted(allowed(target.mode)):
+    for name in sorted(valid_attacks(target.mode)):
         enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS - {"coins"}
         if name == "one_run":
             enough = one_run.comparable(target.mode, sampling)

@@ -76,7 +76,7 @@ def moments_of(values: Sequence[Floats], members: Sequence[Bools], *, num_record
     return found
 
 
-def aligned(target: Signals, references: Sequence[Signals]) -> list[Signals]:
+def align(target: Signals, references: Sequence[Signals]) -> list[Signals]:
     """References on the target's records, in its order.
 
     Raises: InvalidInput where one has other records or another corpus.
@@ -89,7 +89,7 @@ def psi_against(target: Signals, references: Sequence[Signals]) -> tuple[Floats,
 
     Raises: InvalidInput where a reference has other records.
     """
-    near = aligned(target, references)
+    near = align(target, references)
     values = [standardized_psi(reference) for reference in near]
     members = [reference.member for reference in near]
     return standardized_psi(target), moments_of(values, members, num_records=len(target))
@@ -104,7 +104,7 @@ def leave_one_out(
     """
     if len(trials) < 2:
         raise InvalidInput(f"expected at least 2 trials as references, got {len(trials)}")
-    near = aligned(trials[0], trials)
+    near = align(trials[0], trials)
     if values is None:
         values = [standardized_psi(trial) for trial in near]
     members = [trial.member for trial in near]

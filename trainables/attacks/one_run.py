@@ -22,7 +22,7 @@ from trainables.attacks._gaussians import ratio
 from trainables.attacks._guesses import epsilon_estimate_fdp, epsilon_lower_bound, p_value
 from trainables.attacks._knowledge import Knowledge
 from trainables.attacks._references import (
-    aligned,
+    align,
     leave_one_out,
     likelihoods,
     moments_of,
@@ -87,7 +87,7 @@ def scores(target: Signals, knowledge: Knowledge, *, seed: int = 0) -> Floats:
     without any the target's own confidence. The rule is fixed because choosing the best score
     would void the bound.
     """
-    near = aligned(target, knowledge.references)
+    near = align(target, knowledge.references)
     if len(near) >= MODELS_FOR_RATIO:
         return ratio(*psi_against(target, near), variance="shrunk")
     if near:
@@ -104,7 +104,7 @@ def all_scores(trials: Sequence[Signals]) -> list[Floats]:
     """
     if len(trials) > MODELS_FOR_RATIO:
         return [ratio(psi, others, variance="shrunk") for psi, others in leave_one_out(trials)]
-    near = aligned(trials[0], trials) if trials else []
+    near = align(trials[0], trials) if trials else []
     return [
         relative_scores(p_target, others, population=near[0].population)
         for p_target, others in leave_one_out(near, likelihoods(near) if near else [])

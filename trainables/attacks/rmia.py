@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from trainables.attacks._knowledge import Knowledge, require
 from trainables.attacks._references import (
     Moments,
-    aligned,
+    align,
     leave_one_out,
     likelihoods,
     moments_of,
@@ -42,7 +42,7 @@ def scores(
     Raises: InvalidInput without references, or where their records differ.
     """
     require("rmia", NEEDS, knowledge)
-    near = aligned(target, knowledge.references)
+    near = align(target, knowledge.references)
     p_target, *p = likelihoods([target, *near])
     moments = moments_of(p, [each.member for each in near], num_records=len(target))
     if a is None:
@@ -65,7 +65,7 @@ def all_scores(
     """
     if len(trials) < 2:
         raise InvalidInput(f"expected at least 2 trials as references, got {len(trials)}")
-    near = aligned(trials[0], trials)
+    near = align(trials[0], trials)
     p, found = likelihoods(near), []
     for place, (p_target, moments) in enumerate(leave_one_out(near, p)):
         first = 0 if place else 1

@@ -148,7 +148,10 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     if config.max_records is not None and config.max_records != columns.meta["num_records"]:
         columns = _subset(config, columns, folder)
     return Corpus(
-        columns, name=config.name, schema=schema, undeclared=undeclared(config, schema=schema)
+        columns,
+        name=config.name,
+        schema=schema,
+        undeclared=undeclared_inputs(config, schema=schema),
     )
 
 
@@ -161,7 +164,7 @@ def data_path(config: DataConfig, *, data_dir: Path) -> Path:
     return _place(given, data_dir)
 
 
-def undeclared(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
+def undeclared_inputs(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
     """Public inputs of a trial that were read from private records, one reason each."""
     reasons = []
     if not schema.public:

@@ -136,7 +136,7 @@ class _Draw:
         """A value of the rule for each row, its references resolved."""
         chosen = self._choose(rule, path, rows)
         values = [rule.alternatives[index] for index in chosen.tolist()]
-        for index, pieces in rule.composed:
+        for index, pieces in rule.composites:
             places = np.flatnonzero(chosen == index)
             if len(places) == 0:
                 continue

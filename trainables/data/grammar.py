@@ -49,7 +49,7 @@ class Rule:
         return np.cumsum(np.array(weights, dtype=np.uint64))
 
     @cached_property
-    def composed(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    def composites(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """The alternatives that name other rules: index, and literal and rule name by turns."""
         split = [(i, tuple(_REFERENCE.split(text))) for i, text in enumerate(self.alternatives)]
         return tuple((index, pieces) for index, pieces in split if len(pieces) > 1)

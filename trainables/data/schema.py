@@ -21,7 +21,7 @@ from trainables.data.configs import path_of
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.split import training_size
 from trainables.data.tokenization import TOKENIZATIONS
-from trainables.documents import read_json, shown
+from trainables.documents import quote, read_json
 from trainables.errors import InvalidData
 
 _SHIPPED = "trainables.data.schemas"
@@ -123,7 +123,7 @@ def _schema_of(fields: object, where: str) -> LabelSchema:
     unknown = set(fields) - known
     if unknown:
         raise InvalidData(
-            f"expected the fields intents, slots and source in {where}, got {shown(min(unknown))}"
+            f"expected the fields intents, slots and source in {where}, got {quote(min(unknown))}"
         )
     for field in ("intents", "slots"):
         names = fields.get(field)

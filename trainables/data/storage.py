@@ -46,14 +46,14 @@ class Columns:
     meta: Mapping[str, Any]
 
 
-def normalised(tokens: Iterable[str]) -> str:
+def normalise(tokens: Iterable[str]) -> str:
     """The normalised text that identifies a record: lower case, one space between tokens."""
     return " ".join(tokens).lower()
 
 
 def text_hash(tokens: Iterable[str], *, key: bytes = b"") -> int:
     """64 bits of BLAKE2b of the normalised text; keyed where `key` (at most 64 bytes) is given."""
-    text = normalised(tokens).encode()
+    text = normalise(tokens).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest(), "little")
 
 

@@ -16,6 +16,6 @@ from trainables.documents.json_text import parse_written_json as parse_written_j
 from trainables.documents.lines import line_groups as line_groups
 from trainables.documents.lines import text_lines as text_lines
 from trainables.documents.quoting import one_line as one_line
-from trainables.documents.quoting import shown as shown
+from trainables.documents.quoting import quote as quote
 from trainables.documents.yaml_text import format_yaml as format_yaml
 from trainables.documents.yaml_text import parse_yaml as parse_yaml

@@ -8,10 +8,10 @@ from typing import Any
 _CHARACTERS = 120
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value for an error message, at most about 120 characters, whatever its size.
 
-    >>> shown("plain"), len(shown("a" * 10**6)) <= 120, len(shown([[0] * 9] * 9)) <= 120
+    >>> quote("plain"), len(quote("a" * 10**6)) <= 120, len(quote([[0] * 9] * 9)) <= 120
     ("'plain'", True, True)
     """
     text = _SHORT.repr(value)

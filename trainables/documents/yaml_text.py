@@ -22,7 +22,7 @@ from trainables.documents.bounds import (
     integer,
     require_text,
 )
-from trainables.documents.quoting import shown
+from trainables.documents.quoting import quote
 
 # Of libyaml, where PyYAML was built with it: a tenth of the time.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -63,7 +63,7 @@ def parse_yaml(text: str) -> Any:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or getattr(error, "reason", None) or "not readable"
         line = None if mark is None else mark.line + 1
-        raise DocumentProblem(shown(str(words)).strip("'\""), line=line) from None
+        raise DocumentProblem(quote(str(words)).strip("'\""), line=line) from None
     return builder.document
 
 
@@ -161,7 +161,7 @@ class _Builder:
         name: str = event.value
         is_text = event.tag in (None, "!", "tag:yaml.org,2002:str")
         if not is_text or (event.implicit[0] and not isinstance(_plain(name), str)):
-            raise DocumentProblem(f"expected text keys, got {shown(name)}")
+            raise DocumentProblem(f"expected text keys, got {quote(name)}")
         if len(name) > MAX_KEY:
             raise DocumentProblem(f"expected keys of at most {MAX_KEY} characters")
         if name in outer.pairs:
@@ -211,7 +211,7 @@ def _plain(text: str) -> Any:
     if _BASED.fullmatch(text) and len(text) <= MAX_DIGITS:
         return int(text.replace("_", ""), 0)
     if _AMBIGUOUS.fullmatch(text):
-        raise DocumentProblem(f"expected numbers without a leading zero, got {shown(text)}")
+        raise DocumentProblem(f"expected numbers without a leading zero, got {quote(text)}")
     if _FLOAT.fullmatch(text):
         return decimal(text.replace("_", ""))
     if _NOT_FINITE.fullmatch(text):
@@ -231,7 +231,7 @@ def _value_of_tag(text: str, tag: str) -> Any:
         return float(value)
     found = {bool: "bool", int: "int", float: "float", type(None): "null"}.get(type(value))
     if found != kind:
-        raise DocumentProblem(f"expected {kind} after its tag, got {shown(text)}")
+        raise DocumentProblem(f"expected {kind} after its tag, got {quote(text)}")
     return value
 
 

@@ -37,7 +37,7 @@ def place_of(encoder: str) -> Path:
             f"expected model.encoder to be one of {', '.join(shipped())}, a folder or a hub name,"
             f" got {encoder!r}: no such folder"
         )
-    return _cached(encoder) or _fetch(encoder, weights=False)
+    return _cached_folder(encoder) or _fetch(encoder, weights=False)
 
 
 def with_weights(encoder: str, place: Path) -> Path:
@@ -72,7 +72,7 @@ def files_of(place: Path) -> list[Path]:
     return [*small, *weight_files(place)]
 
 
-def _cached(encoder: str) -> Path | None:
+def _cached_folder(encoder: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(encoder, "config.json")

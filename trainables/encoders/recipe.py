@@ -16,7 +16,7 @@ from trainables.encoders.rows import (
     Moments,
     Whitening,
     features,
-    joined,
+    join_states,
     whitening,
     with_neighbors,
 )
@@ -70,10 +70,10 @@ class Recipe:
 
     def of_states(self, states: States, batch: PackedBatch) -> RowsOf:
         """The rows from the encoder's states of a batch."""
-        tokens = features(joined([states.tokens[k] for k in self.layers]), self.white[0])
+        tokens = features(join_states([states.tokens[k] for k in self.layers]), self.white[0])
         if self.neighbors:
             tokens = with_neighbors(tokens, batch.lengths)
-        records = features(joined([states.records[k] for k in self.layers]), self.white[1])
+        records = features(join_states([states.records[k] for k in self.layers]), self.white[1])
         return RowsOf(tokens, records)
 
     def of_names(self, names: Sequence[str]) -> Tensor:

@@ -53,7 +53,7 @@ class Whitening:
     root: Tensor
 
 
-def joined(states: Sequence[Tensor]) -> Tensor:
+def join_states(states: Sequence[Tensor]) -> Tensor:
     """Layer states [n, D_k] -> [n, sum of D_k], each centred over its entries and of norm 1."""
     parts = []
     for state in states:
@@ -116,7 +116,7 @@ class MomentSums:
 
     def add(self, states: Sequence[Tensor]) -> None:
         """The states of all layers of one batch."""
-        rows = joined(states).numpy().astype(np.float64)
+        rows = join_states(states).numpy().astype(np.float64)
         squares = rows.T @ rows
         if self._sum is None or self._squares is None:
             self._sum, self._squares = rows.sum(0), squares

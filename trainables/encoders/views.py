@@ -65,7 +65,7 @@ def spans(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
         start = stop
 
 
-def swapped(
+def swap_values(
     tokens: Sequence[str], tags: Sequence[str], values: Values, *, view: int
 ) -> tuple[str, ...]:
     """View number `view` (from 1) of a record, with every value that has a list replaced."""
@@ -99,7 +99,7 @@ def view_of(corpus: Corpus, values: Values, *, view: int) -> ViewedCorpus:
         ids = np.arange(first, min(first + _AT_ONCE, corpus.num_records), dtype=np.int64)
         texts = zip(corpus.token_sequences(ids), corpus.tag_sequences(ids), strict=True)
         for record, (words, tags) in zip(ids, texts, strict=True):
-            seen = swapped(words, tags, values, view=view)
+            seen = swap_values(words, tags, values, view=view)
             numbers = [places.setdefault(word, len(places)) for word in seen]
             tokens[corpus.offsets[record] : corpus.offsets[record + 1]] = numbers
     return ViewedCorpus(corpus.offsets, tokens, tuple(places), corpus.intents, corpus.tags)

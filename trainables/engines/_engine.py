@@ -232,7 +232,7 @@ class Engine(ABC):
         return {"noise_norm": on_sum * math.sqrt(self.layout.size) / mechanism.num_microbatches}
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def averaged_weights(self) -> Iterator[None]:
         """A context in which the model has the average of its iterates, which is released."""
         with self._average.in_place():
             yield

@@ -47,7 +47,7 @@ class PrivateEngine(Engine):
         self._buffers = [(name, b, b._version) for name, b in model.named_buffers()]
         # 1 for all before the first step of a data-dependent source.
         self.group_scale: Tensor
-        self._set_scale(scaling.fixed(len(self.layout.names)))
+        self._set_scale(scaling.unit_scales(len(self.layout.names)))
         self._scale_is_known = mechanism.group_scale == "none"
         if mechanism.group_scale == "public":
             self._take_public_scale(setup.public_batch)
@@ -202,7 +202,7 @@ class PrivateEngine(Engine):
         self._source.add_mean(batch, self._flat)
         alpha = scaling.from_norms(self._flat.group_norms())
         # The accounting relies on the declared bound.
-        self._set_scale(scaling.capped(alpha, self._mechanism.max_group_scale))
+        self._set_scale(scaling.cap(alpha, self._mechanism.max_group_scale))
 
     def _take_raw_scale(self, draw: Draw) -> None:
         """The paper's alpha_k: norms of the first mean gradient, released without noise."""

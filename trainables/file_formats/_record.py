@@ -71,7 +71,7 @@ class Record:
     ignored: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def spaced_text(self) -> str:
         """The text, or the tokens with one space between them."""
         return " ".join(self.tokens or ()) if self.text is None else self.text
 
@@ -101,7 +101,7 @@ def token_spans(record: Record, *, tokenize: Tokenization) -> tuple[list[Slot], 
 
     Raises: InvalidData for a span outside of the text, or around white space alone.
     """
-    text, found, snapped = record.shown, places(record.shown, tokenize=tokenize), 0
+    text, found, snapped = record.spaced_text, places(record.spaced_text, tokenize=tokenize), 0
     slots: list[Slot] = []
     for name, start, end, _ in record.spans or ():
         inside = [i for i, (low, high) in enumerate(found) if low < end and high > start]
@@ -120,7 +120,7 @@ def _tokens_and_tags(
     record: Record, tokenize: Tokenization, unit: SpanUnit | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if record.spans and unit == "characters":
-        text = record.shown
+        text = record.spaced_text
         tokens = tuple(text[a:b] for a, b in places(text, tokenize=tokenize))
         slots, _ = token_spans(record, tokenize=tokenize)
         return tokens, _tags_of(slots, len(tokens), record.where, tokenize)
@@ -129,7 +129,7 @@ def _tokens_and_tags(
     else:
         # Tags and spans of tokens count words: their text is cut at white space.
         counted = record.tags is not None or bool(record.spans)
-        text = record.shown
+        text = record.spaced_text
         cut = places(text, tokenize="space" if counted else tokenize)
         tokens = tuple(text[a:b] for a, b in cut)
     if record.tags is not None:

@@ -37,10 +37,10 @@ class Source:
 
     def utterances(self) -> Iterator[Utterance | InvalidData]:
         """Every record as an utterance, or its problem, in the order of the file."""
-        for _, found in self.located():
+        for _, found in self.located_utterances():
             yield found
 
-    def located(self) -> Iterator[tuple[str, Utterance | InvalidData]]:
+    def located_utterances(self) -> Iterator[tuple[str, Utterance | InvalidData]]:
         """(file and line, utterance or problem) in the order of the file."""
         for record in records(self.path, self.form, self.options):
             if isinstance(record, InvalidData):

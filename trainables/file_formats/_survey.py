@@ -73,7 +73,7 @@ def survey(records: Iterable[Record | InvalidData], *, tokenize: Tokenization) -
 def _count_spans(
     found: Survey, record: Record, spans: tuple[Span, ...], tokenize: Tokenization
 ) -> None:
-    text = record.shown
+    text = record.spaced_text
     words = text.split() if record.tokens is None else list(record.tokens)
     edges = places(text, tokenize="punctuation")
     starts, ends = {low for low, _ in edges}, {high for _, high in edges}

@@ -53,7 +53,7 @@ class Texts:
             )
 
     @property
-    def known(self) -> list[int]:
+    def known_programs(self) -> list[int]:
         """The records whose program is known."""
         return [i for i, program in enumerate(self.programs or ()) if program is not None]
 
@@ -104,7 +104,9 @@ def score(
         sides = ours, theirs, *halves
         if any(None in (side.programs or ()) for side in (generated, human)):
             sides = _with_programs(generated, human, seed=seed)
-        found["num_programs_compared"] = len(sides[1 if human.programs is not None else 0].known)
+        found["num_programs_compared"] = len(
+            sides[1 if human.programs is not None else 0].known_programs
+        )
         figures |= _in_functions(sides[0], sides[1], fn_types=fn_types)
         ceiling |= _in_functions(sides[2], sides[3], fn_types=fn_types)
     if mauve_texts:
@@ -148,7 +150,7 @@ def _with_programs(
     ones. Without any human program: all of the generated ones.
     """
     rng = np.random.default_rng([seed, 1])
-    ids = [rng.permutation(side.known).tolist() for side in (generated, human)]
+    ids = [rng.permutation(side.known_programs).tolist() for side in (generated, human)]
     n = min(map(len, ids)) if human.programs is not None else len(ids[0])
     half = n // 2
     theirs = ids[1][:n]

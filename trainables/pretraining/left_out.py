@@ -41,7 +41,7 @@ def hashes_of_texts(names: Iterable[str]) -> NDArray[np.uint64]:
     return np.array(sorted(found), dtype=np.uint64)
 
 
-def shared(name: str, others: Iterable[str], *, data_dir: Path, cache_dir: Path) -> list[str]:
+def shared_texts(name: str, others: Iterable[str], *, data_dir: Path, cache_dir: Path) -> list[str]:
     """The lines of the list of `name`: its texts that occur in one of `others`, all public.
 
     Raises: InvalidInput for a corpus that is not public.
@@ -59,5 +59,5 @@ def shared(name: str, others: Iterable[str], *, data_dir: Path, cache_dir: Path)
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as cache:
         data = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
-        lines = shared(sys.argv[1], sys.argv[2:], data_dir=data, cache_dir=Path(cache))
+        lines = shared_texts(sys.argv[1], sys.argv[2:], data_dir=data, cache_dir=Path(cache))
     sys.stdout.writelines(f"{line}\n" for line in lines)

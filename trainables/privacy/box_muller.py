@@ -54,7 +54,7 @@ def add_normals(words: U32, half: int, target: F32, *, factor: float, std: float
     _to_float(radii, scratch[0], extra)
     _radius(radii, scratch)
     target *= np.float32(factor)
-    for part, noise in zip((target[:half], target[half:]), _turned(turns, scratch), strict=True):
+    for part, noise in zip((target[:half], target[half:]), _rotate(turns, scratch), strict=True):
         noise *= np.float32(std)
         part += noise[: len(part)]
 
@@ -104,7 +104,7 @@ def _radius(words: U32, scratch: F32) -> None:
     np.sqrt(e, out=x)
 
 
-def _turned(turns: U32, scratch: F32) -> tuple[F32, F32]:
+def _rotate(turns: U32, scratch: F32) -> tuple[F32, F32]:
     """The radii scratch[0] times cosine and sine of the angles: two rows of `scratch`."""
     radius, y, z, s, c, part = scratch[:6]
     whole = part.view(np.uint32)

@@ -40,7 +40,7 @@ class FlatAdam:
         self._places = np.zeros(len(layout.names), dtype=np.uint64)
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether `begin` may be called."""
         return self._native is not None
 

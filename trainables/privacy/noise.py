@@ -91,7 +91,7 @@ class GaussianSource:
             self._native = _native.add_normals()
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether `add_` can include an optimiser's step."""
         return self._pass is not None
 
@@ -111,7 +111,7 @@ class GaussianSource:
     ) -> None:
         """target[where] = target[where] * factor + std * N(0, 1), in one pass (as in `fill_`).
 
-        With `update`, where `compiled`, its step is taken on those numbers too; `target` is the
+        With `update`, where `is_compiled`, its step is taken on those numbers too; `target` is the
         whole flat gradient then.
         """
         where = where or slice(0, target.numel())
@@ -159,7 +159,7 @@ def add_noise_(
         return False
     source = GaussianSource(stream)
     direct = target.device.type == "cpu" and target.dtype == torch.float32
-    together = direct and source.compiled and adam is not None and adam.compiled
+    together = direct and source.is_compiled and adam is not None and adam.is_compiled
     update = adam.begin(share=share) if together and adam is not None else None
     for where, std in segments:
         if direct:

@@ -28,11 +28,11 @@ def from_norms(norms: Tensor) -> Tensor:
     return alpha / alpha.square().sum().sqrt()
 
 
-def fixed(num_groups: int) -> Tensor:
+def unit_scales(num_groups: int) -> Tensor:
     """float64[K]: alpha_k = 1 for every group, the `none` of a config."""
     return torch.ones(num_groups, dtype=torch.float64)
 
 
-def capped(alpha: Tensor, max_group_scale: float) -> Tensor:
+def cap(alpha: Tensor, max_group_scale: float) -> Tensor:
     """`alpha` with no entry above the declared public bound that the accounting relies on."""
     return alpha.clamp(max=max_group_scale)

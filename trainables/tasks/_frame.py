@@ -90,7 +90,7 @@ class Clock:
         return self._last - self._start
 
 
-def spent(
+def spent_privacy(
     config: TrialConfig, mechanism: Mechanism, trained: Trained, *, cache_dir: Path
 ) -> PrivacySummary:
     """The spent figures of the trained epochs."""

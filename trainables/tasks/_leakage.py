@@ -99,7 +99,7 @@ def measure(
 def names(setup: Setup) -> set[str]:
     """The chosen attacks that need no other trial; all such by default."""
     chosen = setup.config.evaluation.attacks
-    allowed = attacks.allowed(setup.config.data.split) if chosen is None else chosen
+    allowed = attacks.valid_attacks(setup.config.data.split) if chosen is None else chosen
     return {name for name in allowed if "references" not in catalogue.entry("attacks", name).NEEDS}
 
 

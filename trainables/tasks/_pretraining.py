@@ -57,7 +57,7 @@ def public_utterances(*, data_dir: Path) -> tuple[list[str], tuple[str, ...]]:
     return [found[place] for place in order], tuple(names)
 
 
-def pretrained(
+def pretrain(
     source: LmSource,
     public: PublicText,
     *,
@@ -113,7 +113,7 @@ def _train(
             falling.step()
 
 
-def mixed(
+def mix_texts(
     utterances: Sequence[str],
     own_texts: Sequence[str],
     own_prompts: Sequence[str] | None,

@@ -37,7 +37,7 @@ def config_for(config: TrialConfig, *, data_dir: Path) -> TrialConfig:
     )
     entry = catalogue.entry("models", config.model.name)
     return TrialConfig(
-        engine=catalogue.marked("engines", "BASELINE"),
+        engine=catalogue.marked_entry("engines", "BASELINE"),
         data=_shadow_data(name, config.data),
         # Views of the shadow's records would cost a pass each and leave no signal: one is enough.
         model=config.model.model_copy(

@@ -47,11 +47,11 @@ class StagedEngine:
         return self.parts[stage].run_epoch(own)
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def averaged_weights(self) -> Iterator[None]:
         """A context in which every stage's model has the average of its iterates."""
         with ExitStack() as stack:
             for engine in self.parts.values():
-                stack.enter_context(engine.averaged())
+                stack.enter_context(engine.averaged_weights())
             yield
 
     def state_dict(self) -> dict[str, Tensor]:

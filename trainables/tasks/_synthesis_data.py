@@ -60,7 +60,7 @@ def materials(
     return found
 
 
-def exchanged(private: Material, *, seed: int | None) -> tuple[Material, np.ndarray | None]:
+def exchange_programs(private: Material, *, seed: int | None) -> tuple[Material, np.ndarray | None]:
     """Couples of records with their programs exchanged, and the couple of each record; the records
     as they are, without couples, where `seed` is None.
     """

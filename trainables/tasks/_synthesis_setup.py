@@ -25,10 +25,10 @@ from trainables.privacy.mechanism import Mechanism
 from trainables.seeding import stream_seed
 from trainables.system.communication import Communicator
 from trainables.tasks._frame import attempt_key
-from trainables.tasks._pretraining import PublicText, mixed, pretrained, public_utterances
+from trainables.tasks._pretraining import PublicText, mix_texts, pretrain, public_utterances
 from trainables.tasks._stages import StagedEngine, mean_token_loss, staged_engine
 from trainables.tasks._synthesis_checks import require_data
-from trainables.tasks._synthesis_data import exchanged, materials, prompt_frequencies
+from trainables.tasks._synthesis_data import exchange_programs, materials, prompt_frequencies
 
 
 @dataclass
@@ -84,7 +84,7 @@ def prepare(
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
     private, public, held_out = (records[name] for name in ("private", "public", "validation"))
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
-    private, groups = exchanged(private, seed=pair_seed)
+    private, groups = exchange_programs(private, seed=pair_seed)
     corpora, names = public_utterances(data_dir=data_dir)
     seen = [*corpora, *public.utterances, *public.programs, *public.prompts]
     source = source_of(config_of(config.model), synthesis, public=seen, seed=seed)
@@ -127,7 +127,7 @@ def prepare(
 
 
 def _public_text(stage: str, own: StageTexts, corpora: list[str]) -> PublicText:
-    return mixed(corpora, own.texts, own.prompts, with_utterances=stage != PARSES)
+    return mix_texts(corpora, own.texts, own.prompts, with_utterances=stage != PARSES)
 
 
 def _model(
@@ -135,7 +135,7 @@ def _model(
 ) -> nn.Module:
     """A stage's model, pretrained on public text, with its adapters, on the device."""
     synthesis, seed = config.synthesis, config.training.seed
-    model = pretrained(
+    model = pretrain(
         source, public, stage=stage, synthesis=synthesis, seed=seed, cache_dir=cache_dir
     )
     if synthesis.lora_rank is not None:

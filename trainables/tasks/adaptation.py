@@ -71,7 +71,7 @@ def adapt(
         used = sum(map(uses, pairs.programs))
         return parser, Adapted(num_pairs=len(pairs), num_with_function=used, scores=found)
 
-    expert, full = learn(FULL, joined(public, private))
+    expert, full = learn(FULL, join(public, private))
     rows = {NONE: learn(NONE, public)[1]}
     for name, utterances in synthetic.items():
         annotated = corpus_of(
@@ -79,11 +79,11 @@ def adapt(
             name=name,
             public=False,
         )
-        rows[name] = learn(name, joined(public, annotated))[1]
+        rows[name] = learn(name, join(public, annotated))[1]
     return {**rows, FULL: full}
 
 
-def joined(one: PairCorpus, other: PairCorpus) -> PairCorpus:
+def join(one: PairCorpus, other: PairCorpus) -> PairCorpus:
     """The records of both, public where both are."""
     return PairCorpus(
         name=f"{one.name}+{other.name}",

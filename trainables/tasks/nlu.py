@@ -21,7 +21,7 @@ from trainables.result import EpochReport, TrialResult
 from trainables.system import phase
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts, _leakage, _shadow
-from trainables.tasks._frame import Clock, result, spent
+from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._inference import Labels
 from trainables.tasks._setup import Setup, prepare
 from trainables.training import train
@@ -74,7 +74,7 @@ def run(
         seed=config.training.seed,
     )
     clock.end("evaluate", without=leakage.shadow_seconds)
-    summary = spent(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
+    summary = spent_privacy(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:
         save_model(setup, folder / "model")
         evidence.write_counts(folder, setup.split.test, counts)

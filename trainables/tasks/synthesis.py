@@ -21,9 +21,9 @@ from trainables.system import phase
 from trainables.system.communication import Alone, Communicator
 from trainables.tasks import _facts
 from trainables.tasks._fluency import fluency_of
-from trainables.tasks._frame import Clock, result, spent
+from trainables.tasks._frame import Clock, result, spent_privacy
 from trainables.tasks._parsers import parser_of
-from trainables.tasks._pretraining import pretrained
+from trainables.tasks._pretraining import pretrain
 from trainables.tasks._synthesis_setup import SynthesisSetup, prepare
 from trainables.training import Trained, train
 
@@ -68,7 +68,7 @@ def run(
     drawn, notes = _draw(setup, trained)
     clock.end("generate", then=phase.EVALUATING)
     figures = measure(setup, drawn, cache_dir=cache_dir) if drawn is not None else {}
-    summary = spent(config, setup.mechanism, trained, cache_dir=cache_dir)
+    summary = spent_privacy(config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:
         save(setup, folder, drawn, epochs_done=trained.epochs_done)
     clock.end("evaluate")
@@ -198,7 +198,7 @@ def measure(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> dict[str
 def _fluency(setup: SynthesisSetup, drawn: Drawn, *, cache_dir: Path) -> float:
     """Mean token loss of the utterances under the model of public text alone."""
     config = setup.config
-    model: Any = pretrained(
+    model: Any = pretrain(
         setup.source,
         setup.public_text[UTTERANCES],
         stage=UTTERANCES,

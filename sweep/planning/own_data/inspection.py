@@ -59,7 +59,7 @@ def inspect(source: Source, schema: LabelSchema | None = None) -> Inspection:
     near: defaultdict[int, set[Part]] = defaultdict(set)
     shapes: list[tuple[int, Part]] = []
     group_parts: defaultdict[str, set[Part]] = defaultdict(set)
-    for where, utterance in source.located():
+    for where, utterance in source.located_utterances():
         found.num_read += 1
         if isinstance(utterance, InvalidData):
             found.add_problem("not readable", str(utterance))

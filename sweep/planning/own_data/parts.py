@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 
 from trainables.data.records import Part, Utterance
-from trainables.data.storage import normalised
+from trainables.data.storage import normalise
 
 _PERSON = b"own data parts"  # separates this use of the hash from others
 
@@ -21,7 +21,7 @@ def part_of(utterance: Utterance, *, validation: int, test: int) -> Part:
     'test'
     """
     key = utterance.group
-    text = f"text {normalised(utterance.tokens)}" if key is None else f"group {key}"
+    text = f"text {normalise(utterance.tokens)}" if key is None else f"group {key}"
     digest = hashlib.blake2b(text.encode(), digest_size=8, person=_PERSON).digest()
     share = int.from_bytes(digest, "little") % 10_000 / 100
     if share < test:

@@ -15,6 +15,6 @@ def curves_of(folder: SweepFolder) -> Callable[[str], Sequence[float | None]]:
     @cache
     def read(trial_id: str) -> tuple[float | None, ...]:
         rows = folder.epochs(trial_id)
-        return tuple(goals.validated(row["metrics"])[1] for row in rows)
+        return tuple(goals.validation_figure(row["metrics"])[1] for row in rows)
 
     return read

@@ -170,7 +170,7 @@ def group_table(
         }
         found = [group for group in found if group.key in kept]
     known = {name for record in records for name in record.metrics}
-    listed = (name for name in figures.listed() if name in known)
+    listed = (name for name in figures.listed_figures() if name in known)
     names = tuple(dict.fromkeys((select.headline(records), figures.LEAKAGE, "epsilon", *listed)))
     plans = [group.records[0].plan for group in found]
     paths = [path for path in varied_paths(plans) if path != "training.seed"]

@@ -280,6 +280,6 @@ def _progress_of(record: TrialRecord) -> Progress:
         status=record.status,
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
-        validation=goals.validated(record.metrics),
+        validation=goals.validation_figure(record.metrics),
         epsilon=record.metrics.get("epsilon"),
     )

@@ -101,7 +101,7 @@ def test_without_a_private_enough_trial_the_answer_is_the_smallest_epsilon_there
     toy: SweepFolder,
 ) -> None:
     sweep = gather(toy, epsilon_max=1e-6)
-    assert sweep.chosen is None
+    assert sweep.chosen_trial is None
     assert "the smallest epsilon is" in sweep.choice.reason
     assert "No trial has epsilon" in report.html(sweep)
 

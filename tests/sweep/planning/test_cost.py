@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from search_spaces.space import renamed
+from search_spaces.space import rename
 from sweep.planning import cost
 from sweep.planning.footprints import Footprints
 from sweep.planning.prepare import prepare_space
@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def sweep_of(settings: Settings, name: str = "toy") -> SweepFolder:
     """A sweep of an SGD baseline and two trials of eDP-SGD, none of which has run."""
-    space = renamed(space_in(settings.data_dir), name)
+    space = rename(space_in(settings.data_dir), name)
     prepared = prepare_space(space, settings=settings)
     return store.create(settings.home, prepared.space, prepared.plan, about={})
 

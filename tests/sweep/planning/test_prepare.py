@@ -124,7 +124,7 @@ def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings: Sett
 
 def test_a_running_sweep_is_not_changed(settings: Settings) -> None:
     folder = made(settings)
-    with folder.locked(), pytest.raises(InvalidInput, match="toy is running"):
+    with folder.hold_lock(), pytest.raises(InvalidInput, match="toy is running"):
         changed(SweepFolder(folder.path), settings, repeats=2)
     assert len(folder.plan().trials) == 3
 

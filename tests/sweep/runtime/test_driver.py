@@ -267,7 +267,7 @@ def test_what_a_crash_spent_counts_against_the_budget(tmp_path: Path) -> None:
 def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> None:
     config = parse(space_in(tmp_path).base)
     release = accountants.release(build(config, num_records=90))
-    limit = accountants.epsilon_sweep([release, release.scaled(2)], delta=1e-5).epsilon * 1.01
+    limit = accountants.epsilon_sweep([release, release.scale_noise(2)], delta=1e-5).epsilon * 1.01
     stage = Stage(tmp_path, budget={"total": limit})
     for trial_id in (stage.sgd, stage.second):
         assert stage.driver(started(trial_id)).go_on

@@ -43,7 +43,7 @@ def test_plain_data_come_back_equal(tmp_path_factory: pytest.TempPathFactory, va
     path = tmp_path_factory.getbasetemp() / "value.json"
     files.write_json(path, value)
     assert files.read_json(path) == without_infinity(value)
-    assert path.read_text(encoding="utf-8") == files.indented(value)
+    assert path.read_text(encoding="utf-8") == files.indented_json(value)
 
 
 @settings(max_examples=25)
@@ -69,7 +69,7 @@ def test_lines_come_back_in_order_and_a_cut_one_is_as_if_never_written(
 def test_no_number_is_written_that_json_does_not_have() -> None:
     """A NaN says nothing and becomes null, an infinite epsilon stays infinite."""
     value = {"loss": math.nan, "epsilon": math.inf, "each": [math.nan, {"low": -math.inf}]}
-    for text in (files.dump(value), files.indented(value)):
+    for text in (files.dump(value), files.indented_json(value)):
         assert json.loads(text) == {
             "loss": None,
             "epsilon": "inf",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.space import renamed
+from search_spaces.space import rename
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.store import sweeps as store
@@ -72,7 +72,7 @@ def test_a_name_never_leaves_the_home(folder: SweepFolder, name: str) -> None:
 )
 def test_the_names_of_the_homes_own_files_are_no_sweeps(folder: SweepFolder, name: str) -> None:
     """A sweep of such a name would be deleted with the record hashes, say, in it."""
-    home, space = folder.path.parent, renamed(folder.space(), name)
+    home, space = folder.path.parent, rename(folder.space(), name)
     with pytest.raises(InvalidInput, match=r"^name: expected a name other than the home's own"):
         store.create(home, space, folder.plan(), about={})
     (home / name).mkdir()
