@@ -156,7 +156,7 @@ class WithOpacus(Arena):
         model, loader = self.model_of(config)
         ghost = engine == "opacus_ghost"
         take = OpacusStep(model, config.model, batch_size=self.batch_size, ghost=ghost)
-        return lambda number: take(stock.pad(loader.batch(self.records_of(number))))
+        return lambda number: take(stock.pad_batch(loader.batch(self.records_of(number))))
 
 
 def main() -> None:

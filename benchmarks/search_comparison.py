@@ -64,7 +64,7 @@ def run_one(way: str, *, trials: int, seed: int, total: float | None, settings: 
 
 def best_within(done: Sweep) -> list[float | None]:
     """Validation and test SER of the best trial of epsilon <= 8, then of that of <= 50."""
-    finished = [r for r in done.records if r.status in select.FINISHED]
+    finished = [r for r in done.records if r.status.is_finished]
     found: list[float | None] = []
     for limit in LIMITS:
         within = [r for r in finished if (select.value(r, "epsilon") or 0) <= limit]
@@ -102,7 +102,7 @@ def main() -> None:
             )
             cells = best_within(done)
             rows.setdefault(way, []).append(cells)
-            number = sum(r.status in select.FINISHED for r in done.records)
+            number = sum(r.status.is_finished for r in done.records)
             shown = " | ".join("-" if cell is None else f"{cell:.3f}" for cell in cells)
             print(f"| {way}, seed {seed} | {number} | {shown} |", flush=True)
     for way, found in rows.items():
