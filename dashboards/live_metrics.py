@@ -31,7 +31,7 @@ class LiveMetric:
     def prometheus_name(self) -> str:
         """Its name in Prometheus.
 
-        >>> metrics()["validation_ser"].exposed
+        >>> metrics()["validation_ser"].prometheus_name
         'ray_sweep_validation_ser'
         """
         return f"{PREFIX}{self.name}"
