@@ -1,0 +1,302 @@
+"""The home of all sweeps: whole or absent, listed by age; changes of a space by their fields."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search_spaces.space import SearchSpace, renamed
+from sweep.store import sweeps as store
+from sweep.store.files import read_json, write_json
+from sweep.store.plans import Plan
+from sweep.store.seal import is_whole, sealed
+from sweep.store.status import TrialStatus
+from sweep.store.storage_faults import require_storage, storage_faults
+from sweep.store.sweeps import SweepFolder
+from sweep.store.trial_files import TrialRecord
+from sweep.store.trial_names import label, setting, short
+from sweep.store.vault import Vault
+from tests.sweep.store.test_trial_files import TRIAL
+from tests.sweep.sweeps import settings_in, space_in
+from trainables.errors import InvalidData, InvalidInput, StorageFailed
+
+PLAN = Plan(name="toy", trials=(TRIAL,))
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> SearchSpace:
+    return space_in(tmp_path)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def create(home: Path, space: SearchSpace, name: str = "toy", **about: Any) -> SweepFolder:
+    return store.create(home, renamed(space, name), PLAN, about=about)
+
+
+def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(
+    home: Path, space: SearchSpace
+) -> None:
+    assert store.names(home) == []
+    for name, created in (("b", 2.0), ("a", 3.0), ("c", 1.0)):
+        create(home, space, name, created=created)
+    assert store.names(home) == ["c", "b", "a"]
+    (home / "b" / "sweep.json").write_text("{")
+    (home / ".half.12").mkdir()
+    (home / ".half.12" / "sweep.json").write_text("{}")
+    (home / "notes").mkdir()
+    assert store.names(home) == ["b", "c", "a"]
+
+
+def test_a_name_that_is_used_again_is_another_sweep_to_the_ledger(
+    home: Path, space: SearchSpace
+) -> None:
+    first = create(home, space)
+    name = first.ledger_name
+    first.delete()
+    assert create(home, space).ledger_name != name
+    assert name.startswith("toy@")
+
+
+def test_a_disk_that_fails_in_the_middle_leaves_no_half_sweep(
+    home: Path, space: SearchSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whichever of its files: the home is as it was."""
+    create(home, space, "other")
+    before = sorted(home.rglob("*"))
+    whole = os.fsync
+    for failing in range(1, 6):
+        calls = 0
+
+        def fail(descriptor: int, failing: int = failing) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == failing:
+                raise OSError(28, "No space left on device")
+            whole(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            with pytest.raises(StorageFailed, match="the same command begins anew"):
+                create(home, space)
+        assert sorted(home.rglob("*")) == before
+    assert create(home, space).plan() == PLAN
+
+
+def test_a_home_that_is_a_file_is_refused_with_its_name(home: Path, space: SearchSpace) -> None:
+    home.write_text("a file")
+    with pytest.raises(InvalidInput, match=f"^cannot write to SWEEP_HOME={home}: "):
+        create(home, space)
+
+
+def test_how_to_go_on_depends_on_what_is_saved(home: Path, space: SearchSpace) -> None:
+    assert store.how_to_go_on(home, "toy") == "no trial has begun; the same command begins anew"
+    create(home, space)
+    assert "`sweep resume toy` continues" in store.how_to_go_on(home, "toy")
+
+
+_BUDGETS = st.fixed_dictionaries(
+    {},
+    optional={"epsilon": st.sampled_from([1.0, 2.0]), "trials": st.sampled_from([3, 4])},
+)
+
+
+@settings(max_examples=20)
+@given(one=_BUDGETS, other=_BUDGETS)
+def test_changes_are_the_fields_that_differ_and_turn_around_with_their_order(
+    tmp_path_factory: pytest.TempPathFactory, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    old, new = (space_in(folder, budget=budget) for budget in (one, other))
+    paths = {f"budget.{k}" for k in one.keys() | other.keys() if one.get(k) != other.get(k)}
+    found, back = changed_fields(old, new), changed_fields(new, old)
+    assert found.keys() == paths
+    assert back == {path: (after, before) for path, (before, after) in found.items()}
+
+
+def changed_fields(old: SearchSpace, new: SearchSpace) -> dict[str, tuple[str, str]]:
+    """The value before and after of each field, by its path."""
+    rows = [line.split(": ") for line in store.changes(old, new)]
+    return {path: tuple(values.split(" became ")) for path, values in rows}  # type: ignore[misc]
+
+
+# ---- one sweep's folder
+
+
+@pytest.fixture
+def folder(home: Path, space: SearchSpace) -> SweepFolder:
+    return create(home, space, command=["sweep", "run"], git_commit=None, versions={})
+
+
+def test_facts_are_added_and_none_is_lost(folder: SweepFolder) -> None:
+    before = folder.made()
+    assert before["command"] == ["sweep", "run"]
+    folder.note(budget_total=8.0)
+    folder.note_changes(["one"])
+    folder.note_changes(["two", "three"])
+    about = folder.about()
+    assert {name: about[name] for name in before} == before
+    assert about["budget_total"] == 8.0
+    assert [each["what"] for each in about["changes"]] == [["one"], ["two", "three"]]
+    assert not folder.is_unsealed
+    folder.note(unsealed=1.0)
+    assert folder.is_unsealed
+
+
+def test_a_trial_is_found_by_the_beginning_of_its_id(folder: SweepFolder) -> None:
+    assert folder.plan_of(TRIAL.id) == folder.plan_of(TRIAL.id[:4]) == TRIAL
+    with pytest.raises(InvalidInput, match=r"the id of a trial of toy, got 'zz': no trial$"):
+        folder.plan_of("zz")
+    twin = replace(TRIAL, id=f"{TRIAL.id[:4]}twin")
+    folder.replace_plan(folder.space(), Plan(name="toy", trials=(TRIAL, twin)))
+    with pytest.raises(InvalidInput, match=r": 2 trials$"):
+        folder.plan_of(TRIAL.id[:4])
+    assert folder.plan_of(twin.id) == twin
+
+
+def test_the_clock_and_the_searchs_denial_are_kept_until_they_change(folder: SweepFolder) -> None:
+    assert (folder.seconds_run(), folder.search_denied()) == (0.0, None)
+    folder.write_seconds_run(12.5)
+    folder.deny_search("no room left")
+    again = SweepFolder(folder.path)
+    assert (again.seconds_run(), again.search_denied()) == (12.5, "no room left")
+    again.deny_search(None)
+    again.deny_search(None)
+    assert folder.search_denied() is None
+
+
+def test_earlier_trials_come_back_as_they_were(folder: SweepFolder) -> None:
+    """With an infinite epsilon and a figure that is missing."""
+    assert folder.earlier_trials() is None
+    records = [
+        TrialRecord(
+            plan=replace(TRIAL, epsilon=float("inf")),
+            status=TrialStatus.STOPPED,
+            epochs_done=2,
+            metrics={"epsilon": float("inf"), "ser": 0.5, "epsilon_paper": None},
+            seconds=3.5,
+            reason="why",
+            notes=("a", "b"),
+            ended_at=7.0,
+        ),
+        TrialRecord(
+            plan=TRIAL, status=TrialStatus.DONE, epochs_done=3, metrics={}, seconds=0, reason=None
+        ),
+    ]
+    folder.keep_earlier_trials(records)
+    assert SweepFolder(folder.path).earlier_trials() == records
+    path = folder.path / "earlier_trials.json"
+    rows = read_json(path)
+    damages: tuple[Any, ...] = (
+        [1],
+        [{}],
+        [{**rows[0], "status": "lost"}],
+        [{**rows[0], "notes": 4}],
+    )
+    for damage in damages:
+        write_json(path, damage)
+        with pytest.raises(InvalidData):
+            folder.earlier_trials()
+
+
+def test_a_removed_folder_is_said_and_not_brought_back(folder: SweepFolder) -> None:
+    """A trial that was writing has made a part of it anew."""
+
+    def removed() -> None:
+        folder.path.rename(folder.path.with_name("gone"))
+        folder.start_trial(TRIAL)
+        raise ValueError("whatever came of it")
+
+    removal = r"was removed while the sweep ran: .* the ledger keeps"
+    with pytest.raises(StorageFailed, match=removal), storage_faults(folder):
+        removed()
+    assert not folder.path.exists()
+
+
+def test_a_full_disk_is_one_sentence_and_any_other_error_itself(folder: SweepFolder) -> None:
+    with (
+        pytest.raises(StorageFailed, match=r"trials are paused; .* `sweep resume toy` continues$"),
+        storage_faults(folder),
+    ):
+        raise OSError(28, "No space left on device")
+    with pytest.raises(ZeroDivisionError), storage_faults(folder):
+        raise ZeroDivisionError
+    with storage_faults(folder):
+        pass
+    assert folder.plan() == PLAN
+
+
+def test_the_folders_of_all_sweeps_are_tried_before_a_start(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    require_storage(settings)
+    (tmp_path / "file").write_text("")
+    for name, changed in (
+        ("SWEEP_HOME", replace(settings, home=tmp_path / "file")),
+        ("SWEEP_CACHE_DIR", replace(settings, cache_dir=tmp_path / "file" / "cache")),
+    ):
+        with pytest.raises(InvalidInput, match=f"^cannot write to {name}="):
+            require_storage(changed)
+
+
+# ---- the vault, the seal, the names
+
+
+def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(
+    folder: SweepFolder, space: SearchSpace
+) -> None:
+    vault = Vault(folder)
+    assert (vault.is_sealed, vault.is_over, vault.selected()) == (False, False, None)
+    limits = space.budget.model_copy(update={"epsilon": 1.0, "total": 2.0, "trials": 1})
+    vault.seal(space.model_copy(update={"budget": limits}), PLAN)
+    assert vault.is_sealed
+    assert vault.draws.plan() == PLAN
+    budget = vault.draws.space().budget
+    assert (budget.epsilon, budget.total, budget.trials) == (None, None, None)
+    assert vault.path.stat().st_mode & 0o077 == 0
+    assert store.names(folder.path.parent) == ["toy"], "its draws are no sweep of the home"
+    vault.select(trial=None, draw=None)
+    assert vault.is_over
+    assert vault.selected() == {"trial": None, "draw": None}
+    vault.select(trial="a", draw="b")
+    assert Vault(folder).selected() == {"trial": "a", "draw": "b"}
+
+
+_LINES = st.lists(st.sampled_from(["a: 1", "budget:", "  total: 3", "# sha256 x", ""]), max_size=5)
+
+
+@given(lines=_LINES, cut=st.integers(1, 60))
+def test_a_sealed_text_is_whole_and_no_part_of_it_is(lines: list[str], cut: int) -> None:
+    text = sealed("".join(f"{line}\n" for line in lines))
+    assert is_whole(text)
+    assert not is_whole(text[:-cut])
+    assert not is_whole(f" {text}")
+    assert not is_whole(f"{text}a: 2\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("privacy.max_grad_norm", 0.5, "C=0.5"),
+        ("privacy.noise_multiplier", 1.0, "z0=1"),
+        ("privacy.noise_multiplier", {"target_epsilon": 8.0}, "ε≤8"),
+        ("privacy.noise_decay", {"kind": "none", "tau": 0.0}, "decay=none"),
+        ("privacy.noise_decay", {"kind": "linear", "tau": 0.02}, "decay=linear:0.02"),
+        ("training.expected_batch_size", 64, "B=64"),
+        ("model.name", "clc", "name=clc"),
+        ("training.seed", 3, "seed=3"),
+    ],
+)
+def test_names_of_trials_have_the_letters_of_the_paper(
+    path: str, value: Any, expected: str
+) -> None:
+    assert setting(path, value) == expected
+    assert short(value) in expected.replace("≤", " ≤ ") or label(path) in expected
