@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parse._canonical import canonical
 from trainables.models._parser_vocabulary import MAX_PIECES, Vocabulary, pieces
-from trainables.parse.lispress import canonical
 
 UTTERANCES = [
     "Book lunch with Jerri Skinner at 9 am",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.errors import InvalidInput
-from trainables.parse.lispress import LispressError, canonical, read, write
+from trainables.parse.lispress import LispressError, read, write
 
 DEPTH = 10_000
 _symbols = st.from_regex(r"[A-Za-z?=~&_.:][A-Za-z0-9?=~&_.:\[\]-]{0,8}", fullmatch=True)
@@ -38,12 +38,6 @@ def test_any_text_is_read_or_refused(text):
     assert read(write(found)) == found
 
 
-@given(_trees)
-def test_the_canonical_form_is_its_own(tree):
-    once = canonical(tree)
-    assert canonical(once) == once
-
-
 @pytest.mark.parametrize("programs", [_real.smcalflow_valid, _real.treedst])
 def test_real_programs_keep_every_character(programs):
     for program in programs():
@@ -67,12 +61,6 @@ def test_a_refusal_never_quotes_the_program():
     assert "secret" not in str(refused.value)
 
 
-def test_canonical_form_is_the_leaderboards():
-    assert canonical('(f :b 1 :a " lunch ")') == '(f :a "lunch" :b 1.0)'
-    assert canonical('(f "x" :c (g) :a 2L)') == '(f "x" :a 2L :c (g))'  # unnamed arguments first
-    assert canonical("(g 0.25)") == canonical("(g  0.2)")
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -91,7 +79,6 @@ def test_depth_costs_neither_stack_nor_time(text):
     start = time.process_time()
     try:
         assert write(read(write(read(text)))) == write(read(text))
-        canonical(text)
     except LispressError:
         pass
     assert time.process_time() - start < 20  # about 0.1 s on an idle core

@@ -10,10 +10,16 @@ from typing import Any
 from search_spaces.foreign import own_fields
 from search_spaces.space import set_path
 from trainables.config import TAGS, TrialConfig, parse
+from trainables.models.parser import ParserSizes
 from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone
+from trainables.tasks.parsing import ParserSettings
 from trainables.trial import run
 
+# Half a minute on 2,000 pairs.
+SMALL = ParserSettings(
+    sizes=ParserSizes(width=64, feed_forward=256), epochs=8, warmup_steps=50, learning_rate=2e-3
+)
 NAMES = ("Ann", "Bo", "Cy", "Di", "Eve", "Flo", "Gus", "Hal", "Ida", "Jo")
 DAYS = ("Monday", "Tuesday", "Friday", "Sunday")
 

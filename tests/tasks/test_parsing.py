@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.tasks._pairs import SMALL
 from trainables.config import data_config
 from trainables.data.pairs import Pair, corpus_of, open_pairs
 from trainables.errors import InvalidData, InvalidInput
@@ -15,7 +16,6 @@ from trainables.models.parser import ParserSizes
 from trainables.parse.graph import is_well_formed
 from trainables.parse.linearise import linearise
 from trainables.tasks.parsing import (
-    SMALL,
     ParserSettings,
     evaluate,
     gold_programs,

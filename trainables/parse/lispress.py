@@ -6,7 +6,7 @@
 A tree is plain data: an atom is a `str` (a string keeps its quotes and escapes), a list is a tuple
 of trees, `^T e` is ("^", T, e) and `#e` is ("#", e). No symbol is "^" or "#", so nothing clashes.
 Reading and writing use no recursion: depth costs memory, never the stack. Deep trees must not be
-compared with `==`, which recurses; compare what `write` or `canonical` gives.
+compared with `==`, which recurses; compare what `write` gives.
 """
 
 from __future__ import annotations
@@ -109,39 +109,6 @@ def write(tree: Tree) -> str:
     return "".join(pieces)
 
 
-def canonical(program: str | Tree) -> str:
-    """The form in which equal programs are equal texts.
-
-    Named arguments sorted by name, bare numbers with one decimal, strings without outer spaces
-    (the rule of the SMCalFlow leaderboard).
-
-    >>> canonical('(f :b 1 :a " lunch ")')
-    '(f :a "lunch" :b 1.0)'
-
-    Raises: LispressError for a text that is no program.
-    """
-    tree = read(program) if isinstance(program, str) else program
-    return write(rebuild(tree))
-
-
-def rebuild(tree: Tree) -> Tree:
-    """The tree with its atoms and named arguments in canonical form."""
-    done: list[Tree] = []
-    todo: list[tuple[Tree, bool]] = [(tree, False)]
-    while todo:
-        item, seen = todo.pop()
-        if isinstance(item, str):
-            done.append(canonical_atom(item))
-        elif not seen:
-            todo.append((item, True))
-            todo.extend((part, False) for part in reversed(item))
-        else:
-            parts = done[len(done) - len(item) :]
-            del done[len(done) - len(item) :]
-            done.append(_sorted_arguments(parts))
-    return done[0]
-
-
 def canonical_atom(atom: str) -> str:
     """One atom in canonical form.
 
@@ -199,16 +166,3 @@ def arguments(parts: Sequence[Tree]) -> list[tuple[str, Tree]]:
             found.append((str(position), part))
             position += 1
     return found
-
-
-def _sorted_arguments(parts: list[Tree]) -> Tree:
-    """Positional arguments in their order, then the named ones by name."""
-    if not any(is_key(part) for part in parts[1:]):
-        return tuple(parts)
-    try:
-        pairs = arguments(parts[1:])
-    except LispressError:
-        return tuple(parts)  # readable, though no call: left as it is
-    named = sorted((pair for pair in pairs if is_key(pair[0])), key=lambda pair: pair[0])
-    unnamed = [value for name, value in pairs if not is_key(name)]
-    return (parts[0], *unnamed, *(part for pair in named for part in pair))

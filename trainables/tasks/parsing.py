@@ -66,12 +66,6 @@ class ParserSettings:
             )
 
 
-# For tests and quick trials: half a minute on 2,000 pairs.
-SMALL = ParserSettings(
-    sizes=ParserSizes(width=64, feed_forward=256), epochs=8, warmup_steps=50, learning_rate=2e-3
-)
-
-
 @dataclass(frozen=True)
 class Parser:
     """A trained parser. `trained_on` is its provenance: the name of its pairs and a seed."""

@@ -26,8 +26,9 @@ from tests.sweep.neighbours import (
     pairs_home,
 )
 from tests.sweep.sweeps import settings_in
+from tests.tasks._pairs import SMALL
 from trainables.data.pairs import Pair, corpus_of
-from trainables.tasks.parsing import SMALL, train_parser
+from trainables.tasks.parsing import train_parser
 
 
 def leaving(folder: SweepFolder, place: Path) -> dict[str, bytes]:
