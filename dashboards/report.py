@@ -21,7 +21,7 @@ from trainables.attacks import strongest
 from trainables.cards import card as cards
 from trainables.cards import page
 from trainables.cards.card import PrivacyCard, Selection
-from trainables.figures import LEAKAGE, label
+from trainables.figures import EPSILON_REPLACE_ONE, LEAKAGE, label
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Limits that keep a page small: rows of its tables, characters of an included file.
@@ -156,7 +156,7 @@ def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
     for trial in sweep.measured_trials:
         bound = trial.metrics.get("epsilon_lower_bound")
         if bound is not None:
-            claim = trial.metrics.get("epsilon_replace_one")
+            claim = trial.metrics.get(EPSILON_REPLACE_ONE)
             if claim is None:
                 claim = trial.epsilon
             found.append((trial, bound, claim, claim is not None and bound > claim))

@@ -18,10 +18,11 @@ from search_spaces.parts import Axis, Constraint, Variant
 from search_spaces.space import SearchSpace, set_path
 from trainables.config import SHELVES, TrialConfig
 from trainables.errors import InvalidInput
+from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.frozen import first_problem
 
 # Names in constraints that only the plan knows, which checks those constraints.
-PLANNED_NAMES = frozenset({"epsilon", "epsilon_paper", "steps", "delta", "num_records"})
+PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_records"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,9 @@ _MODULES = (
 VALIDATION = "validation_"
 ATTACKS = "mia_"
 LEAKAGE = "leakage"
+EPSILON = "epsilon"
+EPSILON_PAPER = "epsilon_paper"
+EPSILON_REPLACE_ONE = "epsilon_replace_one"
 _BOUNDS = {"low": "lower bound of", "high": "upper bound of"}
 _CEILING = "human_ceiling"
 

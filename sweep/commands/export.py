@@ -10,6 +10,7 @@ import typer
 
 from sweep.commands._options import EpsilonMax, JsonFlag, Name
 from sweep.commands._output import print_json, say
+from trainables.figures import EPSILON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,7 @@ def export(
 def _what_left(chosen: Sequence[TrialRecord], places: Sequence[Path]) -> dict[str, Any]:
     from sweep.results import select
 
-    epsilons = [select.value(record, "epsilon") for record in chosen]
+    epsilons = [select.value(record, EPSILON) for record in chosen]
     return {"exported": [str(path) for path in places], "epsilons": epsilons}
 
 
@@ -112,7 +113,7 @@ def _say_what_left(
     from trainables import formats
 
     for record, path in zip(chosen, places, strict=True):
-        epsilon = formats.epsilon(select.value(record, "epsilon"))
+        epsilon = formats.epsilon(select.value(record, EPSILON))
         repeat = f"`sweep run {path}/config.yaml` repeats it"
         say(f"{path}: {record.plan.name}, epsilon {epsilon} ({repeat})")
     for sentence in sentences(folder.records(), limit=epsilon_max):

@@ -106,7 +106,7 @@ def _print_front(records: list[TrialRecord]) -> None:
     for record in select.front(records):
         main = select.headline(records)
         good, epsilon = (
-            formats.figure(key, select.value(record, key)) for key in (main, "epsilon")
+            formats.figure(key, select.value(record, key)) for key in (main, figures.EPSILON)
         )
         say(
             f"front: {record.plan.id} {figures.label(main)} {good} at epsilon {epsilon}:"

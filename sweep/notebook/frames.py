@@ -10,6 +10,7 @@ from sweep.results.export import export_trial
 from sweep.results.summary import columns
 from sweep.settings import Settings, from_environment
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.figures import EPSILON, EPSILON_PAPER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +163,7 @@ class Planned:
         """One row a trial, by id: its axes, figures, estimated seconds, and why it is refused."""
         import pandas as pd
 
-        figures = ("steps", "noise_multiplier", "delta", "epsilon", "epsilon_paper", "seconds")
+        figures = ("steps", "noise_multiplier", "delta", EPSILON, EPSILON_PAPER, "seconds")
         rows = [
             {
                 "trial": trial.id,

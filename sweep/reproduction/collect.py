@@ -18,6 +18,7 @@ from sweep.results import select
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
+from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.metrics import membership
 from trainables.seeding import generator
 
@@ -108,8 +109,8 @@ def _row(
         ),
         leakage_change=_leakage_change(folder, records, against, strongest),
         delta=first.delta,
-        epsilon=_largest(records, "epsilon"),
-        epsilon_paper=_largest(records, "epsilon_paper"),
+        epsilon=_largest(records, EPSILON),
+        epsilon_paper=_largest(records, EPSILON_PAPER),
     )
 
 

@@ -32,7 +32,7 @@ from trainables.cards.page import to_markdown
 from trainables.documents import format_yaml
 from trainables.entries import kind_for
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
-from trainables.figures import LEAKAGE, is_public
+from trainables.figures import EPSILON, LEAKAGE, is_public
 from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
 
@@ -100,7 +100,7 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | N
     if epsilon_max is None and (large := refusal([best], records)) is not None:
         return None, f"nothing is exported: {large}"
     place = export_trial(folder, best, folder.path / "best")
-    epsilon = format_epsilon(select.value(best, "epsilon"))
+    epsilon = format_epsilon(select.value(best, EPSILON))
     return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {place}/config.yaml`)"
 
 
@@ -132,7 +132,7 @@ def _card(folder: SweepFolder, record: TrialRecord) -> PrivacyCard:
                     f"expected {place} to say what the trial ran, got another mechanism.{name}"
                 )
     known = {
-        "epsilon": record.metrics.get("epsilon"),
+        "epsilon": record.metrics.get(EPSILON),
         "noise_multiplier": card.mechanism.get("noise_multiplier"),
     }
     for name, value in known.items():

@@ -87,7 +87,7 @@ class Gap:
 
     def _label(self, record: TrialRecord) -> str:
         good = formats.figure(self.figure, select.value(record, self.figure))
-        epsilon = formats.epsilon(select.value(record, "epsilon"))
+        epsilon = formats.epsilon(select.value(record, figures.EPSILON))
         plan = record.plan
         return f"{plan.id} {plan.name}, {figures.label(self.figure)} {good} at epsilon {epsilon}"
 
@@ -191,7 +191,7 @@ def _with_larger_epsilon(
         return None
     better = [
         record
-        for record in select.front(finished, (metric, "epsilon"))
+        for record in select.front(finished, (metric, figures.EPSILON))
         if _epsilon(record) > _epsilon(best)
         and (theirs := select.value(record, metric)) is not None
         and cost(metric, theirs) < cost(metric, mine)
@@ -227,5 +227,5 @@ def _of(record: TrialRecord) -> str:
 
 
 def _epsilon(record: TrialRecord) -> float:
-    value = select.value(record, "epsilon")
+    value = select.value(record, figures.EPSILON)
     return math.inf if value is None else value

@@ -23,6 +23,7 @@ from trainables import attacks, evidence
 from trainables.attacks import Signals, one_run
 from trainables.config import SPLITS_WITH_COINS
 from trainables.errors import InvalidData, InvalidInput
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.metrics import membership
 from trainables.seeding import generator
 
@@ -74,7 +75,7 @@ def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, floa
     coins of single records the add-or-remove epsilon.
     """
     bound = metrics.get("epsilon_lower_bound")
-    claim = metrics.get("epsilon_replace_one" if split == "paired" else "epsilon")
+    claim = metrics.get(EPSILON_REPLACE_ONE if split == "paired" else EPSILON)
     if bound is None or claim is None or not one_run.violates(bound, claim):
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}

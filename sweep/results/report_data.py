@@ -20,7 +20,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
-from trainables.figures import is_public
+from trainables.figures import EPSILON, EPSILON_PAPER, is_public
 from trainables.privacy.mechanism import claims_privacy
 
 _CURVE_POINTS = 100
@@ -106,8 +106,8 @@ def _trial(
         epochs_done=record.epochs_done,
         epochs=plan.epochs,
         seconds=record.seconds,
-        epsilon=select.value(record, "epsilon"),
-        epsilon_paper=select.value(record, "epsilon_paper"),
+        epsilon=select.value(record, EPSILON),
+        epsilon_paper=select.value(record, EPSILON_PAPER),
         noise_multiplier=plan.noise_multiplier if noisy else None,
         max_grad_norm=privacy.max_grad_norm if privacy else None,
         decay_tau=privacy.noise_decay.tau if privacy else None,
@@ -152,7 +152,7 @@ def _choice(
         for record in records
         if record.status.is_finished
         and not record.plan.baseline
-        and (select.value(record, "epsilon") or math.inf) <= epsilon_max
+        and (select.value(record, EPSILON) or math.inf) <= epsilon_max
     ]
     by = select.chosen_by(allowed)
     return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen

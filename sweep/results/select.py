@@ -73,7 +73,7 @@ def value(record: TrialRecord, metric: str) -> float | None:
         return record.seconds
     if metric in record.metrics:
         return record.metrics[metric]
-    if metric in ("epsilon", "epsilon_paper"):
+    if metric in (figures.EPSILON, figures.EPSILON_PAPER):
         card = record.privacy or {}
         if card.get(metric) is not None:
             return float(card[metric])
@@ -171,7 +171,7 @@ def front(
     `metrics` None: the headline figure and epsilon. Better is as `goals` has it; infinity is the
     worst value, a trial without a metric is left out.
     """
-    names = (headline(records), "epsilon") if metrics is None else metrics
+    names = (headline(records), figures.EPSILON) if metrics is None else metrics
     signs = [(metric, figures.cost(metric, 1.0)) for metric in names]
     known = []
     for record in records:
@@ -226,7 +226,7 @@ def choose(
         raise InvalidInput("expected a finished trial that is no baseline, got none")
     allowed = [r for r in finished if _within(r, epsilon_max)]
     if not allowed:
-        least = min(value(r, "epsilon") or math.inf for r in finished)
+        least = min(value(r, figures.EPSILON) or math.inf for r in finished)
         raise InvalidInput(
             f"expected a finished trial with epsilon <= {epsilon_max:g}, got none;"
             f" the smallest epsilon is {format_epsilon(least)}"
@@ -243,7 +243,7 @@ def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
     """
 
     def place(group: Group, mean: float) -> tuple[float, float]:
-        epsilon = group.spread("epsilon")
+        epsilon = group.spread(figures.EPSILON)
         return figures.cost(metric, mean), math.inf if epsilon is None else epsilon.mean
 
     known = [(spread.mean, g) for g in found if (spread := g.spread(metric)) is not None]
@@ -259,5 +259,5 @@ def _cost(record: TrialRecord, metric: str) -> float | None:
 def _within(record: TrialRecord, epsilon_max: float | None) -> bool:
     if epsilon_max is None:
         return True
-    epsilon = value(record, "epsilon")
+    epsilon = value(record, figures.EPSILON)
     return epsilon is not None and epsilon <= epsilon_max

@@ -18,6 +18,7 @@ from sweep.store.vault import Vault
 from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.privacy.rounding import format_epsilon
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
@@ -42,7 +43,7 @@ def release_best(
     )
     place = _copy(vault.draws.trial_folder(best.plan.id), folder, trial)
     result = read_json(place / "result.json")
-    metrics = {**result["metrics"], "epsilon": epsilon, "epsilon_replace_one": None}
+    metrics = {**result["metrics"], EPSILON: epsilon, EPSILON_REPLACE_ONE: None}
     write_json(
         place / "result.json",
         {**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
@@ -116,6 +117,6 @@ def _without_epsilon(path: Path) -> None:
     rows = read_lines(path)
     for row in rows:
         row["metrics"] = {
-            name: value for name, value in row["metrics"].items() if not name.startswith("epsilon")
+            name: value for name, value in row["metrics"].items() if not name.startswith(EPSILON)
         }
     write_text(path, "".join(f"{dump(row)}\n" for row in rows))

@@ -7,6 +7,7 @@ from typing import Any
 
 from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables.figures import EPSILON, EPSILON_PAPER
 
 
 def summary(folder: SweepFolder, records: Sequence[TrialRecord] | None = None) -> dict[str, Any]:
@@ -40,8 +41,8 @@ def columns(record: TrialRecord) -> dict[str, Any]:
         "epochs_done": record.epochs_done,
         "epochs": record.plan.epochs,
         "seconds": record.seconds,
-        "epsilon": select.value(record, "epsilon"),
-        "epsilon_paper": select.value(record, "epsilon_paper"),
+        "epsilon": select.value(record, EPSILON),
+        "epsilon_paper": select.value(record, EPSILON_PAPER),
     }
 
 

@@ -20,6 +20,7 @@ from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import label, setting, short
 from trainables import catalogue, formats
 from trainables.errors import InvalidInput
+from trainables.figures import EPSILON
 
 _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
 _FEWEST = 4
@@ -98,7 +99,7 @@ def _epsilons(kin: Sequence[TrialRecord], path: str) -> dict[float, float]:
     """The median epsilon at each value of an axis."""
     found: dict[float, list[float]] = {}
     for record in kin:
-        place, epsilon = rank(record.plan.values.get(path)), select.value(record, "epsilon")
+        place, epsilon = rank(record.plan.values.get(path)), select.value(record, EPSILON)
         if place is not None and epsilon is not None:
             found.setdefault(place, []).append(epsilon)
     return {place: statistics.median_low(values) for place, values in found.items()}

@@ -225,7 +225,7 @@ def objectives_of(space: SearchSpace, record: TrialRecord) -> tuple[float, ...] 
         if value is None or math.isnan(value):
             return None
         # Samplers compare epsilons by size and cannot handle infinity: a bounded logarithm.
-        if name == "epsilon":
+        if name == figures.EPSILON:
             value = min(math.log10(max(value, 1e-12)), 12.0)
         found.append(figures.cost(name, value))
     return tuple(found)

@@ -8,6 +8,7 @@ from sweep.results import select
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.sweeps import TrialRecord
 from trainables import formats
+from trainables.figures import EPSILON
 
 # Metric, its short head, and whether it has a ceiling of human text.
 COLUMNS = (
@@ -18,7 +19,7 @@ COLUMNS = (
     ("mauve", "MAUVE", True),
     ("fluency_loss", "loss", False),
     ("parse_valid_rate", "parses", False),
-    ("epsilon", "epsilon", False),
+    (EPSILON, "epsilon", False),
 )
 _LEGENDS = {
     "words": "words, functions: share of the human types that occur",
@@ -48,7 +49,7 @@ def synthesis_table(records: Sequence[TrialRecord]) -> FittedTable | None:
                 if ceiling
                 else "-",
             ],
-            worth=100 if name in ("mauve", "epsilon") else 50 - place,
+            worth=100 if name in ("mauve", EPSILON) else 50 - place,
             legend=_LEGENDS.get(head, ""),
         )
         for place, (name, head, ceiling) in enumerate(COLUMNS)

@@ -209,7 +209,7 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
     best = _best(finished)
     if best is not None:
         main = select.headline(records)
-        for name in (main, figures.LEAKAGE, "epsilon", "epsilon_paper", "seconds"):
+        for name in (main, figures.LEAKAGE, figures.EPSILON, figures.EPSILON_PAPER, "seconds"):
             found[f"best_{name}"] = select.value(best, name)
     return found
 

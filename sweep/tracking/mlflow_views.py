@@ -16,7 +16,7 @@ from typing import Any
 
 from sweep.tracking.text import NUMBER, grouped_key, metric_key
 from trainables import goals
-from trainables.figures import LEAKAGE
+from trainables.figures import EPSILON, EPSILON_PAPER, LEAKAGE
 
 TAG = "mlflow.sharedViewState."
 _SER, _AUC = (
@@ -27,7 +27,7 @@ _VALIDATED = grouped_key(goals.quality(goals.default_task())[0])
 COLUMNS = (
     f"metrics.`{_SER}`",
     f"metrics.`{_AUC}`",
-    *(f"metrics.`{grouped_key(name)}`" for name in ("epsilon", "epsilon_paper")),
+    *(f"metrics.`{grouped_key(name)}`" for name in (EPSILON, EPSILON_PAPER)),
     "params.`C`",
     "params.`z0`",
     "params.`decay`",

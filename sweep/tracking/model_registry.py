@@ -8,6 +8,7 @@ from pathlib import Path
 from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.errors import InvalidInput
+from trainables.figures import EPSILON
 
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
 
@@ -60,7 +61,7 @@ class Registry:
                 tags={
                     "sweep": folder.name,
                     "trial": record.plan.id,
-                    "epsilon": str(record.metrics.get("epsilon")),
+                    "epsilon": str(record.metrics.get(EPSILON)),
                     "ser": str(record.metrics.get("ser")),
                 },
             )

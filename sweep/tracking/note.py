@@ -20,7 +20,7 @@ EXPERIMENT = (
     " **Views** each sweep has its table of trials, its curves by epoch and its settings against"
     f" results. {_READING}"
 )
-_COLUMNS = ("epsilon", "epsilon_paper", "seconds")
+_COLUMNS = (figures.EPSILON, figures.EPSILON_PAPER, "seconds")
 
 
 def note(
@@ -70,7 +70,7 @@ def _best(finished: Sequence[TrialRecord]) -> list[str]:
     if not front:
         return []
     main = select.headline(finished)
-    ordered = sorted(front, key=lambda r: select.value(r, "epsilon") or 0.0)
+    ordered = sorted(front, key=lambda r: select.value(r, figures.EPSILON) or 0.0)
     lines = [
         f"* epsilon {formats.epsilon(select.value(r, 'epsilon'))}: **{figures.label(main)}"
         f" {formats.figure(main, select.value(r, main))}**,"

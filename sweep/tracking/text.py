@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep.store.plans import PlannedTrial
 from sweep.store.trial_names import setting
-from trainables.figures import is_public
+from trainables.figures import EPSILON, EPSILON_PAPER, is_public
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
 
@@ -155,6 +155,6 @@ def logarithms(metrics: Mapping[str, float | None]) -> dict[str, float]:
     """
     return {
         f"log10_{name}": math.log10(value)
-        for name in ("epsilon", "epsilon_paper")
+        for name in (EPSILON, EPSILON_PAPER)
         if (value := metrics.get(name)) is not None and value > 0 and math.isfinite(value)
     }

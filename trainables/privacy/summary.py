@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trainables.config import NeighboringRelation
-from trainables.figures import Figure
+from trainables.figures import EPSILON, EPSILON_PAPER, EPSILON_REPLACE_ONE, Figure
 
 # `sweep plan` knows them before anything is trained.
 FIGURES = (
@@ -18,14 +18,14 @@ FIGURES = (
             better="lower",
             audience="public",
             written="epsilon",
-            objective=name == "epsilon",
-            is_listed=name == "epsilon",
+            objective=name == EPSILON,
+            is_listed=name == EPSILON,
         )
         for name, label in (
-            ("epsilon", "epsilon"),
-            ("epsilon_paper", "epsilon of the paper's formula, no guarantee"),
+            (EPSILON, "epsilon"),
+            (EPSILON_PAPER, "epsilon of the paper's formula, no guarantee"),
             ("epsilon_rdp", "epsilon by Rényi accounting"),
-            ("epsilon_replace_one", "epsilon when a record is replaced"),
+            (EPSILON_REPLACE_ONE, "epsilon when a record is replaced"),
             ("epsilon_planned", "epsilon of all planned epochs"),
         )
     ),
@@ -38,7 +38,7 @@ FIGURES = (
             per_epoch=True,
             written="epsilon",
         )
-        for name, label in (("epsilon", "epsilon"), ("epsilon_paper", "epsilon of the paper"))
+        for name, label in ((EPSILON, "epsilon"), (EPSILON_PAPER, "epsilon of the paper"))
     ),
     Figure(name="delta", label="delta", audience="public"),
     Figure(name="noise_multiplier", label="noise multiplier", audience="public", per_epoch=True),

@@ -13,6 +13,7 @@ from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.sweeps import TrialRecord
 from trainables import formats
 from trainables.attacks import Strongest, auc_of, strongest
+from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 
 _SHORT = {"loss_threshold": "loss", "calibrated": "calibr.", "shadow": "shadow (paper)"}
 
@@ -94,7 +95,7 @@ def _certificate_columns(records: Sequence[TrialRecord]) -> list[Column]:
     claims = [
         formats.epsilon(
             record.metrics.get(
-                "epsilon_replace_one" if record.plan.config.data.split == "paired" else "epsilon"
+                EPSILON_REPLACE_ONE if record.plan.config.data.split == "paired" else EPSILON
             )
         )
         for record in records

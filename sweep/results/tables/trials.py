@@ -132,7 +132,9 @@ def _figures(
         ratio(figures.LEAKAGE, "leakage", worth=20),
         Column(head="epsilon", cells=[_epsilon(record) for record in records], worth=100),
         column(
-            "epsilon_paper", worth=45, legend="epsilon_paper: the paper's formula, no guarantee"
+            figures.EPSILON_PAPER,
+            worth=45,
+            legend="epsilon_paper: the paper's formula, no guarantee",
         ),
         Column(head="time", cells=[_time(record) for record in records], worth=40),
         ratio("seconds", "time", worth=10),
@@ -171,7 +173,9 @@ def group_table(
         found = [group for group in found if group.key in kept]
     known = {name for record in records for name in record.metrics}
     listed = (name for name in figures.listed_figures() if name in known)
-    names = tuple(dict.fromkeys((select.headline(records), figures.LEAKAGE, "epsilon", *listed)))
+    names = tuple(
+        dict.fromkeys((select.headline(records), figures.LEAKAGE, figures.EPSILON, *listed))
+    )
     plans = [group.records[0].plan for group in found]
     paths = [path for path in varied_paths(plans) if path != "training.seed"]
     apart, together = setting_columns(plans, paths)
@@ -205,7 +209,7 @@ def _times(ratio: float | None) -> str:
 
 
 def _epsilon(record: TrialRecord) -> str:
-    return _cell(record, "epsilon") + (" (prior)" if select.is_prior(record) else "")
+    return _cell(record, figures.EPSILON) + (" (prior)" if select.is_prior(record) else "")
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:

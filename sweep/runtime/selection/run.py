@@ -42,6 +42,7 @@ from sweep.store.vault import Vault
 from trainables import accountants, goals
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
+from trainables.figures import EPSILON
 
 Begin = Callable[[RunSettings], AbstractContextManager[Any]]
 _NAME = "the best of a secret number of trials"
@@ -281,5 +282,5 @@ def _progress_of(record: TrialRecord) -> Progress:
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
         validation=goals.validation_figure(record.metrics),
-        epsilon=record.metrics.get("epsilon"),
+        epsilon=record.metrics.get(EPSILON),
     )
