@@ -54,6 +54,16 @@ def test_a_trained_table_is_cut_by_the_files_order(vectors: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("trained", "words"), [("heads", "heads"), ("lora", "heads and adapters")])
+def test_vectors_of_an_encoder_that_is_trained_in_part_are_frozen(
+    vectors: str, trained: str, words: str
+) -> None:
+    fields = {"word_vectors": vectors, "word_buckets": 2, "lora_rank": 2}
+    assert build_model("clc", trained=trained, **fields).provenance == (
+        f"word vectors: vectors of a local file, frozen; trained: {words}"
+    )
+
+
 def test_the_model_does_not_depend_on_the_records_words(vectors: str) -> None:
     """What is private decides which vectors are in memory, not a single parameter."""
     for word_vectors in ("hashed", vectors):

@@ -90,7 +90,8 @@ class Clc(NluModel):
                 self.word_table = Embedding(first.shape[0] + 1, word_dim)
                 with torch.no_grad():
                     self.word_table.weight.copy_(torch.cat([first, first.new_zeros(1, word_dim)]))
-                kind = f"first {first.shape[0]} rows trained, others frozen"
+                if config.trained == "all":
+                    kind = f"first {first.shape[0]} rows trained, others frozen"
             name = "GloVe 6B 50d" if config.word_vectors == "glove" else "vectors of a local file"
             self.provenance = f"word vectors: {name}, {kind}"
         self.char_cnn = CharCnn(config.char_dim, config.char_filters, config.char_kernel)
