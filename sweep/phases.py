@@ -13,10 +13,10 @@ PLANNING = "planning"
 CALIBRATING = "calibrating noise"
 LOADING = "loading the corpus"
 STARTING_RAY = "starting Ray"
-OPENING_MLFLOW = "opening MLflow"
+OPENING_TRACKERS = "opening the trackers"
 TRAINING = ""
 COMPARING = "comparing trials"
-DELIVERING = "delivering to MLflow"
+DELIVERING = "delivering results"
 
 _LOG = logging.getLogger(__name__)
 _LOG.propagate = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -93,10 +94,15 @@ def table1(
         assignments=overrides(assignments),
     )
     pairs = description.pairs(table, corpora=data, models=model, smoke=smoke)
+    # What another command of the same settings has run stays in the files.
+    whole, every = table, description.pairs(table, corpora=list(table.corpora), smoke=smoke)
     table = description.with_methods(table, pairs, method)
     to = output or settings.home / "reproduction"
     problems: list[str] = []
-    if not show:
+    if show:
+        write_files = partial(run.write, table, pairs, settings.home, to)
+    else:
+        write_files = partial(run.write, whole, every, settings.home, to)
         pairs, missing = run.at_hand(table, pairs, settings, available=available)
         if missing:
             say(f"left out, not available: {', '.join(missing)}", stderr=True)
@@ -106,10 +112,10 @@ def table1(
             settings,
             leakage=leakage,
             execution=run.Execution(console=console(stderr=True), quiet=as_json, address=address),
-            output=to,
+            write_files=write_files,
             say=lambda text: say(text, stderr=True),
         )
-    written = run.write(table, pairs, settings.home, to)
+    written = write_files()
     if as_json:
         print_json("reproduce table1", run.summary(table, pairs, settings.home, written))
     else:

@@ -84,10 +84,10 @@ def run_table(
     *,
     leakage: bool,
     execution: Execution,
-    output: Path,
+    write_files: Callable[[], object],
     say: Say,
 ) -> list[str]:
-    """Run every stage that is not over, in order; the table is written after each full stage.
+    """Run every stage that is not over, in order; `write_files` is called after each full stage.
     Returns a sentence for each stage that has failed trials or no points.
 
     Raises: as `runner.start` and `runner.resume`.
@@ -110,7 +110,7 @@ def run_table(
         if failed:
             problems.append(f"{failed} of {len(records)} trials of {stage.name} failed")
         if step.part != stages.COARSE:
-            write(table, pairs, settings.home, output)
+            write_files()
     return problems
 
 

@@ -102,12 +102,24 @@ def coarse_rows(table: Table, pairs: Sequence[Pair], home: Path) -> list[CoarseR
 
 
 def rows(table: Table, pairs: Sequence[Pair], home: Path, *, leakage: bool = True) -> list[Row]:
-    """The rows of every full stage, and of those of leakage, that have a finished trial."""
+    """The rows of every full stage, and of those of leakage, that have a finished trial; a method
+    whose coarse pass has not ended hides no other.
+    """
     found: list[Row] = []
     for step in steps(table, pairs, leakage=leakage):
-        if step.decay is None and (stage := stage_of(table, step, home)) is not None:
-            found += collect.rows(home, stage)
+        if step.decay is None:
+            stage = stage_of(_with_points(table, step.pair, home), step, home)
+            found += [] if stage is None else collect.rows(home, stage)
     return found
+
+
+def _with_points(table: Table, pair: Pair, home: Path) -> Table:
+    """The table without the methods of the pair that have no best point yet."""
+    best, corpus = best_points(table, pair, home), table.corpora[pair.corpus]
+    names = corpus.methods or tuple(table.methods)
+    ready = tuple(n for n in names if table.methods[n].decay in (None, *best))
+    own = corpus.model_copy(update={"methods": ready})
+    return table.model_copy(update={"corpora": {**table.corpora, pair.corpus: own}})
 
 
 def _coarse_pair(table: Table, pair: Pair) -> Pair:

@@ -212,7 +212,7 @@ def _each_once(console: Console) -> Callable[[str], None]:
     """Prints a line when a phase is entered for the first time, except for phases in which a sweep
     may still be refused, so that a refusal is one line.
     """
-    seen = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_MLFLOW}
+    seen = {"", phases.PLANNING, phases.CALIBRATING, phases.LOADING, phases.OPENING_TRACKERS}
 
     def listen(words: str) -> None:
         if words not in seen:

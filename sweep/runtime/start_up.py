@@ -23,7 +23,7 @@ def tracking(settings: Settings, *, away: Away | None = None) -> Iterator[Tracke
     Where the store does not answer, `away` gets the reason, and it is opened later; without `away`
     it is refused. Raises: as `Tracker`.
     """
-    phases.enter(phases.OPENING_MLFLOW)
+    phases.enter(phases.OPENING_TRACKERS)
     with closing(open_trackers(settings, away=away)) as tracker:
         yield tracker
 

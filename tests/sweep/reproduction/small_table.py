@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def reproduce(
             settings,
             leakage=leakage,
             execution=run.Execution(console=Console(quiet=True), quiet=True, function=function),
-            output=folder / "out",
+            write_files=partial(run.write, table, [PAIR], settings.home, folder / "out"),
             say=say,
         )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sweep import cli
 from sweep.commands import _schemas
+from sweep.reproduction import description, run
+from tests.sweep.reproduction.small_table import MEASURED, small_table
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +59,23 @@ def test_a_table_that_has_not_begun_is_empty(
     assert document["rows"] == document["points"] == []
     assert cli.run(arguments) == 0
     assert "No trial of a full stage has ended." in capsys.readouterr().out
+
+
+def test_files_keep_the_rows_of_earlier_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Table 1 is run pair by pair and row by row over days; `--show` alone narrows the files."""
+    monkeypatch.setattr(description, "read", lambda _: small_table(tmp_path))
+    monkeypatch.setattr(run, "Execution", partial(run.Execution, function=MEASURED))
+    out = tmp_path / "out"
+
+    def methods(*arguments: str) -> list[str]:
+        fixed = ["--seeds", "1", "--tracking", "none", "--output", str(out), "--json"]
+        assert cli.run(["reproduce", "table1", *fixed, *arguments]) == 0
+        with (out / "table1.csv").open(encoding="utf-8", newline="") as file:
+            return [row["method"] for row in csv.DictReader(file)]
+
+    assert methods("--method", "none") == ["sgd", "none"]
+    assert methods("--method", "linear") == ["sgd", "none", "linear"]
+    assert methods("--show", "--method", "linear") == ["sgd", "linear"]
+    assert methods("--show") == ["sgd", "none", "linear"]
