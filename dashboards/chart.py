@@ -45,7 +45,7 @@ class Line:
     is_stepped: bool = False
 
     @property
-    def shown_colour(self) -> str:
+    def hex_colour(self) -> str:
         """The colour as #rrggbb, on a light background."""
         return self.colour or palette.colour(self.engine)
 

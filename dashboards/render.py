@@ -69,7 +69,7 @@ def figure(chart: Chart) -> Figure:
         dash = (0, line.dash) if line.dash else "-"
         style = "steps-post" if line.is_stepped else "default"
         (path,) = axis.plot(
-            line.x, line.y, color=line.shown_colour, ls=dash, lw=1.4, drawstyle=style, alpha=0.85
+            line.x, line.y, color=line.hex_colour, ls=dash, lw=1.4, drawstyle=style, alpha=0.85
         )
         path.set_gid(f"part-{number}-0")
     return drawn
@@ -196,7 +196,7 @@ def _legend(axis: Axes, chart: Chart) -> None:
             axis.plot([], [], shape, color=palette.colour(thing.engine), label=words)
         else:
             dash = (0, thing.dash) if thing.dash else "-"
-            axis.plot([], [], color=thing.shown_colour, ls=dash, label=words)
+            axis.plot([], [], color=thing.hex_colour, ls=dash, label=words)
     axis.legend(frameon=False, fontsize=8, loc="best")
 
 

@@ -160,7 +160,7 @@ def _judge(
         return replace(point, reason=first_problem(error), rule="config")
     point = replace(point, config=config, values=_read(config, point.values))
     mine = [c for c in space.constraints if not constraints.names(c.require) & PLANNED_NAMES]
-    broken = broken_of(mine, config.model_dump(mode="json"))
+    broken = broken_constraints(mine, config.model_dump(mode="json"))
     if not broken:
         return point
     reasons = tuple(constraint.why for constraint in broken)
@@ -174,7 +174,7 @@ def _read(config: TrialConfig, values: dict[str, Any]) -> dict[str, Any]:
     return {path: value for path, value in values.items() if not path.startswith("training.")}
 
 
-def broken_of(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:
+def broken_constraints(rules: Iterable[Constraint], names: dict[str, Any]) -> list[Constraint]:
     """The constraints that do not hold for `names`, in order. One over a field that this config's
     entries lack, such as the noise of an engine without any, does not apply.
 

@@ -11,7 +11,7 @@ from trainables.documents import quote, read_yaml
 from trainables.errors import InvalidInput
 
 
-def shipped() -> tuple[str, ...]:
+def shipped_spaces() -> tuple[str, ...]:
     """Names of the spaces that come with the project, sorted."""
     files = resources.files("search_spaces").iterdir()
     return tuple(sorted(f.name.removesuffix(".yaml") for f in files if f.name.endswith(".yaml")))
@@ -28,9 +28,9 @@ def locate(source: str | Path) -> Path:
             return path
     except OSError as error:  # a name that no file can have
         raise InvalidInput(f"cannot read SPACE {quote(str(path))}: {error.strerror}") from None
-    if isinstance(source, str) and source in shipped():
+    if isinstance(source, str) and source in shipped_spaces():
         return Path(str(resources.files("search_spaces").joinpath(f"{source}.yaml")))
-    names = ", ".join(shipped()) or "none"
+    names = ", ".join(shipped_spaces()) or "none"
     raise InvalidInput(
         f"expected SPACE to be a file or a shipped space ({names}), got {quote(str(source))}"
     )

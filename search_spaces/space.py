@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from search_spaces.extension import document_in, is_bare_config
-from search_spaces.files import locate, shipped
+from search_spaces.files import locate, shipped_spaces
 from search_spaces.independent_draws import require_independent_draws
 from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
@@ -48,7 +48,7 @@ __all__ = [
     "read",
     "rename",
     "set_path",
-    "shipped",
+    "shipped_spaces",
     "with_fallback",
 ]
 

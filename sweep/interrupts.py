@@ -50,7 +50,7 @@ class Interrupts:
         os.set_blocking(self._write, False)
 
     @property
-    def is_asked(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether this process was asked to end."""
         return self._asked
 
@@ -188,7 +188,7 @@ class Interrupts:
             self._explanations.pop()
 
     @contextmanager
-    def stopped_by(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    def stop_when(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
         """Interrupt as by SIGTERM once `asked`, called often in the block, returns True. Yields
         a function for whether an interrupt has come.
         """
@@ -233,9 +233,9 @@ def reinstall() -> None:
         _installed.reinstall()
 
 
-def is_asked() -> bool:
+def is_stopping() -> bool:
     """Whether this process was asked to end, and is about to; never in a library."""
-    return _installed is not None and _installed.is_asked
+    return _installed is not None and _installed.is_stopping
 
 
 @contextmanager
@@ -249,12 +249,12 @@ def explain(message: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def stopped_by(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    """As `Interrupts.stopped_by`; in a library the block must poll `asked`."""
+def stop_when(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """As `Interrupts.stop_when`; in a library the block must poll `asked`."""
     if _installed is None:
         yield asked
         return
-    with _installed.stopped_by(asked) as stop_requested:
+    with _installed.stop_when(asked) as stop_requested:
         yield stop_requested
 
 

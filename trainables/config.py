@@ -285,7 +285,7 @@ class TrialConfig(Frozen):
         digest = self._digest()
         return self._planned[1] if self._planned and self._planned[0] == digest else digest
 
-    def planned_as(self, trial_id: str) -> TrialConfig:
+    def with_planned_id(self, trial_id: str) -> TrialConfig:
         """The same config under the id of its sweep, which names its files, its split and its noise
         streams. A copy with a changed field has the id of its fields again.
         """

@@ -20,7 +20,7 @@ def sweeps(incomplete: str) -> list[str]:
 
 def spaces(incomplete: str) -> list[str]:
     """Names of the shipped spaces, and YAML files and folders where a path leads."""
-    from search_spaces.files import shipped
+    from search_spaces.files import shipped_spaces
 
     folder, _, beginning = incomplete.rpartition("/")
     with suppress(OSError):
@@ -31,8 +31,8 @@ def spaces(incomplete: str) -> list[str]:
             if each.suffix in (".yaml", ".yml")
         ]
         inner = [] if "/" in incomplete or not beginning else _folders(here, beginning)
-        return _beginning([*shipped(), *sorted(found), *inner], incomplete)
-    return _beginning(shipped(), incomplete)
+        return _beginning([*shipped_spaces(), *sorted(found), *inner], incomplete)
+    return _beginning(shipped_spaces(), incomplete)
 
 
 def fields(incomplete: str) -> list[str]:

@@ -61,7 +61,7 @@ def resume(
     with (
         interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
         starting(settings.home, name) as stop_requested,
-        interrupts.stopped_by(stop_requested),
+        interrupts.stop_when(stop_requested),
     ):
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)

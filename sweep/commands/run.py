@@ -70,7 +70,7 @@ def run(
     with (
         interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
         starting(settings.home, name) as stop_requested,
-        interrupts.stopped_by(stop_requested),
+        interrupts.stop_when(stop_requested),
     ):
         with preparing(screen, quiet=as_json):
             prepared = prepare_space(asked, settings=settings)

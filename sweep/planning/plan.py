@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from search_spaces import constraints
-from search_spaces.expansion import PLANNED_NAMES, Point, broken_of, expand
+from search_spaces.expansion import PLANNED_NAMES, Point, broken_constraints, expand
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account, Accounted
 from sweep.store.plans import Plan, PlannedTrial, RefusedBy, group_of
@@ -166,7 +166,7 @@ def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:
     """The reasons of broken constraints over values that only the plan has."""
     mine = [c for c in space.constraints if constraints.names(c.require) & PLANNED_NAMES]
     known = {name: getattr(trial, name) for name in PLANNED_NAMES}
-    return [constraint.why for constraint in broken_of(mine, {**trial.fields, **known})]
+    return [constraint.why for constraint in broken_constraints(mine, {**trial.fields, **known})]
 
 
 def _over_epsilon(space: SearchSpace, trial: PlannedTrial) -> str | None:

@@ -123,7 +123,7 @@ def run_space(space: SearchSpace, settings: Settings, *, execution: Execution, s
     with (
         interrupts.explain(lambda: _GOES_ON),
         starting(settings.home, name) as stop_requested,
-        interrupts.stopped_by(stop_requested),
+        interrupts.stop_when(stop_requested),
     ):
         if (settings.home / name / "sweep.json").exists():
             _resume(space, settings, execution, say)

@@ -133,12 +133,12 @@ def run(
     for number, (key, spec) in enumerate(wanted.items(), start=1):
         corpus, model, workers = key
         head = f"row {number} of {len(wanted)}: {corpus}, {model}, N = {workers}"
-        if digest(spec) in read_kept(folder):
+        if digest(spec) in read_rows(folder):
             say(f"{head}: measured before")
             continue
         say(head)
         found = measure(spec)
-        kept = read_kept(folder)  # another run may have written to it meanwhile
+        kept = read_rows(folder)  # another run may have written to it meanwhile
         kept[digest(spec)] = {
             "corpus": corpus,
             "model": model,
@@ -153,7 +153,7 @@ def run(
 
 def rows(wanted: dict[tuple[str, str, int], Spec], folder: Path) -> list[TimedRow]:
     """The rows of the table that have been measured, in its order."""
-    kept = read_kept(folder)
+    kept = read_rows(folder)
     found = []
     for spec in wanted.values():
         row = kept.get(digest(spec))
@@ -177,7 +177,7 @@ def rows(wanted: dict[tuple[str, str, int], Spec], folder: Path) -> list[TimedRo
     return found
 
 
-def read_kept(folder: Path) -> dict[str, dict[str, Any]]:
+def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
     """The rows of the file, by their digests; empty without one."""
     found: dict[str, dict[str, Any]] = read_json(folder / FILE) if exists(folder / FILE) else {}
     return found

@@ -32,7 +32,7 @@ def write_encoder(model_folder: Path) -> Path | None:
     from safetensors.torch import load_file, save_file
 
     from trainables.models._bert_weights import source_of, to_transformers, transformers_config
-    from trainables.models._lora import merged
+    from trainables.models._lora import merge
     from trainables.models.bert import Config
     from trainables.old_configs import migrate_part
 
@@ -40,7 +40,7 @@ def write_encoder(model_folder: Path) -> Path | None:
     source = source_of(config)
     sizes = source.sizes
     state = load_file(str(model_folder / "weights.safetensors"))
-    state = merged(state, scale=config.lora_alpha / config.lora_rank)
+    state = merge(state, scale=config.lora_alpha / config.lora_rank)
     target = model_folder / FOLDER
     target.mkdir(mode=0o700)
     transformers_config(sizes).save_pretrained(target)

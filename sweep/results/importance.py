@@ -48,7 +48,7 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
     groups = select.groups(finished)
     if len(groups) < FEWEST:
         return None
-    name = metric or select.chosen_by(finished)
+    name = metric or select.metric_of_choice(finished)
     rows = [(g, s.mean) for g in groups if (s := g.spread(name)) and math.isfinite(s.mean)]
     if len(rows) > _MOST:
         chosen = np.random.default_rng(0).choice(len(rows), _MOST, replace=False)

@@ -154,7 +154,7 @@ def _choice(
         and not record.plan.baseline
         and (select.value(record, EPSILON) or math.inf) <= epsilon_max
     ]
-    by = select.chosen_by(allowed)
+    by = select.metric_of_choice(allowed)
     return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen
 
 

@@ -189,7 +189,7 @@ def front(
     return [record for record, mine in known if mine in best]
 
 
-def chosen_by(records: Sequence[TrialRecord], best: str | None = None) -> str:
+def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) -> str:
     """The metric of a choice: the first in order that every candidate has.
 
     `best`: one of `WAYS` or a metric; None: the headline figure.
@@ -216,7 +216,7 @@ def choose(
 ) -> list[TrialRecord]:
     """The best trial (the front for `pareto`) among finished ones that are no baseline.
 
-    `best` as in `chosen_by`; `rank_groups` says which of several. With `epsilon_max` only
+    `best` as in `metric_of_choice`; `rank_groups` says which of several. With `epsilon_max` only
     trials whose sound epsilon is at most that.
 
     Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
@@ -233,7 +233,7 @@ def choose(
         )
     if best == "pareto":
         return front(allowed)
-    metric = chosen_by(allowed, best)
+    metric = metric_of_choice(allowed, best)
     return [rank_groups(groups(allowed), metric)[0].middle(metric)]
 
 

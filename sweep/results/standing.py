@@ -63,12 +63,12 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
 
     `pair` None for two trials: they were not tested on the same records.
 
-    Raises: InvalidInput where there is no figure that all have (`select.chosen_by`).
+    Raises: InvalidInput where there is no figure that all have (`select.metric_of_choice`).
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
         return None
-    metric, main = select.chosen_by(finished), select.headline(finished)
+    metric, main = select.metric_of_choice(finished), select.headline(finished)
     best, *others = select.rank_groups(select.groups(finished), metric)
     ways: list[str] = []
     indistinguishable: list[Group] = []

@@ -206,7 +206,7 @@ class Broker:
         serial = trial.serial
         if self._scheduled:
             await self._notify()
-            await self._heard_by_scheduler(trial, serial)
+            await self._wait_for_scheduler(trial, serial)
         verdict = await self._ask("epoch", trial, report=report, reason=trial.stop)
         if not verdict.go_on:
             trial.stop = trial.stop or verdict.reason or "stopped by the driver"
@@ -243,7 +243,7 @@ class Broker:
         """Events that wait for a verdict, oldest first; empty when `wait` seconds passed, or when
         a gang waits for a job that is still to be added.
         """
-        await self._until(lambda: bool(self._unasked) or self._num_wanted() > 0, wait)
+        await self._until(lambda: bool(self._unasked) or self._num_missing() > 0, wait)
         asked, self._unasked = self._unasked, []
         return [(number, self._questions[number].event) for number in asked]
 
@@ -253,7 +253,7 @@ class Broker:
 
     async def num_waiting(self) -> int:
         """Number of gangs that wait for a job that is still to be added."""
-        return self._num_wanted()
+        return self._num_missing()
 
     async def add(self, job: TrialJob) -> None:
         """Add a job with a new id."""
@@ -293,7 +293,7 @@ class Broker:
     def _all_over(self) -> bool:
         return not self._more and all(trial.state == "over" for trial in self._trials.values())
 
-    def _num_wanted(self) -> int:
+    def _num_missing(self) -> int:
         return len(self._waiting) - len(self._queue) if self._more else 0
 
     async def _notify(self) -> None:
@@ -338,7 +338,7 @@ class Broker:
         trial.serial += 1  # so that reports of an older attempt are not taken for this one's
         return Assignment(trial.job, trial.attempt, verdict.epochs_done)
 
-    async def _heard_by_scheduler(self, trial: _Trial, serial: int) -> None:
+    async def _wait_for_scheduler(self, trial: _Trial, serial: int) -> None:
         def has_reported() -> bool:
             return trial.acknowledged >= serial or bool(trial.stop)
 

@@ -14,7 +14,7 @@ from typing import Any
 from sweep.results.tables.progress import Progress
 from sweep.runtime.events import TrialEvent
 from sweep.runtime.journal import Journal
-from sweep.spending.budget import spent_after
+from sweep.spending.budget import bounds_after
 from sweep.spending.gate import SpendGate
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.verdict import GO_ON, Verdict
@@ -99,7 +99,7 @@ class Driver:
         return Verdict(False, reason)
 
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
-        spent = spent_after(priced.mechanism, report.epochs_done)
+        spent = bounds_after(priced.mechanism, report.epochs_done)
         report = replace(report, metrics={**report.metrics, **spent})
         if self._journal.add_epoch(event.trial_id, report, when=event.time):
             self._gate.time.add(event.trial_id, report.seconds)

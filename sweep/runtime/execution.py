@@ -61,7 +61,7 @@ def execute(
     with (
         storage_faults(folder),
         folder.hold_lock(),
-        interrupts.stopped_by(lambda: folder.is_stop_requested) as is_stopped,
+        interrupts.stop_when(lambda: folder.is_stop_requested) as is_stopped,
     ):
         records = folder.records(running=False)
         ledger = Ledger(settings.home / FILE)
@@ -94,7 +94,7 @@ def execute(
         finally:
             journal.close(gate.time)
             phases.enter(phases.DELIVERING)
-            patience = _PATIENCE_WHEN_ASKED if interrupts.is_asked() else _PATIENCE_SECONDS
+            patience = _PATIENCE_WHEN_ASKED if interrupts.is_stopping() else _PATIENCE_SECONDS
             problem = delivery.close(timeout=patience) or deliver_all(tracker, folder)
     return problem
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sweep.results import leakage
 from sweep.results.privacy_cards import write_card
-from sweep.spending.budget import spent_after
+from sweep.spending.budget import bounds_after
 from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.store.plans import PlannedTrial
@@ -67,7 +67,7 @@ class Journal:
 
     def _foresee(self, priced: PricedTrial, epochs_done: int) -> None:
         for epochs in range(epochs_done + 1, priced.mechanism.epochs + 1):
-            spent_after(priced.mechanism, epochs)
+            bounds_after(priced.mechanism, epochs)
         accountant = priced.trial.config.privacy.accountant
         self._figures.account(priced.mechanism, accountant=accountant)
 

@@ -169,11 +169,11 @@ class _Round:
             self._say_goodbye(self._tuner)
             raise _broke_down(type(error).__name__, self._sweep) from None
         # Workers in the middle of an epoch end with their cluster. Tune must have ended before.
-        if not interrupts.is_asked():  # this process is about to end, and its Ray with it
+        if not interrupts.is_stopping():  # this process is about to end, and its Ray with it
             self._say_goodbye(self._tuner)
 
     def _remove(self) -> None:
-        if ray_session.lost_daemon() is None:
+        if ray_session.dead_daemon() is None:
             with suppress(ray.exceptions.RayError):
                 ray.kill(self._broker)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -315,7 +315,7 @@ def _broke_down(what: str, sweep: str) -> SweepError:
 
 def _require_daemons(sweep: str) -> None:
     """Raises: _RayIsLost where a daemon of the local cluster has died."""
-    lost = ray_session.lost_daemon()
+    lost = ray_session.dead_daemon()
     if lost is not None:
         raise _RayIsLost(str(_broke_down(f"its {lost} died", sweep)))
 
@@ -326,7 +326,7 @@ def _get(answer: Any) -> Any:
         try:
             return ray.get(answer, timeout=_PATIENCE_SECONDS)
         except ray.exceptions.GetTimeoutError:
-            if ray_session.lost_daemon() is not None:
+            if ray_session.dead_daemon() is not None:
                 raise
 
 

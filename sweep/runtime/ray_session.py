@@ -77,7 +77,7 @@ def session(settings: RunSettings) -> Iterator[None]:
     import ray  # after the environment: Ray reads it when imported
 
     if ray.is_initialized():
-        if lost_daemon() is not None:
+        if dead_daemon() is not None:
             raise SweepError("Ray in this process has failed: start a new process")
         yield
         return
@@ -142,16 +142,16 @@ def caller(target: Callable[..., object], *args: Any) -> threading.Thread:
 def _end(ray: Any, *, code: int) -> None:
     """Shut Ray down, or leave it to the end of this process, which ends with `code` then."""
     global _last_acts
-    if interrupts.is_asked():
+    if interrupts.is_stopping():
         # What is left of it ends with this process; threads of Tune and Train that ask a Ray which
         # was shut down would end it before.
         return
-    if lost_daemon() is None:
+    if dead_daemon() is None:
         with interrupts.postpone():
             finish_acts()
         _last_acts = None
         _callers[:] = [thread for thread in _callers if thread.is_alive()]
-        if interrupts.is_asked():
+        if interrupts.is_stopping():
             return
         if not _callers:
             _daemons.clear()
@@ -249,7 +249,7 @@ def _start_local(**options: Any) -> None:
             return
 
 
-def lost_daemon() -> str | None:
+def dead_daemon() -> str | None:
     """The name of a daemon of the local cluster that has died; None where all live, or where the
     cluster was not started by this process.
 

@@ -121,7 +121,7 @@ def resume(
         raise store.running_already(folder.name)
     if settings.tracking:  # `none` leaves out earlier trackers, too
         settings = with_traces(settings, folder.name)
-    away = partial(_say_away, say)
+    away = partial(_report_unreachable, say)
     stopped = continuation.require_stopped(folder, take_up)
     waiting = preflight.with_their_encoders(folder, stopped)
     if folder.space().search.is_private_selection:
@@ -163,7 +163,7 @@ def resume(
     return Run(folder=folder, tracking_problem=problem)
 
 
-def _say_away(say: Callable[[str], None], reason: str) -> None:
+def _report_unreachable(say: Callable[[str], None], reason: str) -> None:
     say(f"MLflow does not answer ({reason}): results are kept on disk and delivered when it does.")
 
 

@@ -95,7 +95,7 @@ def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = N
     with suppress(InvalidInput):  # each trial will say so
         load_function(place.function)
     done = 0
-    with _kept_objects() as keep:
+    with _freeze_objects() as keep:
         while num_trials is None or done < num_trials:
             taken = desk.take() if team.control.rank == 0 else None
             assignment: Assignment | None = team.control.broadcast(taken)
@@ -109,7 +109,7 @@ def work(desk: Desk, team: Team, place: Workplace, *, num_trials: int | None = N
 
 
 @contextmanager
-def _kept_objects() -> Iterator[Callable[[], None]]:
+def _freeze_objects() -> Iterator[Callable[[], None]]:
     """Exclude the objects that exist now, and at each call of the result, from garbage collection:
     modules and the plan are permanent, and scanning them after each trial costs tenths of a second.
     """

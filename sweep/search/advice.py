@@ -44,7 +44,7 @@ def advice(
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
         return []
-    metric = select.chosen_by(finished)
+    metric = select.metric_of_choice(finished)
     groups = select.rank_groups(select.groups(finished), metric)
     said = [
         *_edges(groups),

@@ -116,7 +116,7 @@ class SweepBudget:
         return GO_ON
 
 
-def spent_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
+def bounds_after(mechanism: Mechanism, epochs: int) -> dict[str, float]:
     """Upper bounds of the epsilon of `epochs` epochs, quick enough for use between epochs."""
     stopped = mechanism.first(epochs)
     if mechanism.sampling == "shuffle" or mechanism.decay_kind == "none":

@@ -89,7 +89,7 @@ class PlannedTrial:
         """
         if isinstance(self.origin, TrialConfig):
             return self.origin
-        return parse(self.fields).planned_as(self.config_id)
+        return parse(self.fields).with_planned_id(self.config_id)
 
     @cached_property
     def fields(self) -> dict[str, Any]:

@@ -227,7 +227,7 @@ def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:
     """The best one as everywhere: by what was found on validation records, where that is known."""
     candidates = [record for record in finished if not record.plan.baseline] or finished
     try:
-        metric = select.chosen_by(candidates)
+        metric = select.metric_of_choice(candidates)
     except InvalidInput:  # no figure that all have, or no trial
         return None
     return select.rank_groups(select.groups(candidates), metric)[0].middle(metric)

@@ -20,7 +20,7 @@ from tests.models._builds import (
 )
 from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
-from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported
+from trainables.layers.bookkeeping import clipped_sum, gradient, supports, unsupported_modules
 from trainables.layers.crf.statistics import within_range
 from trainables.layers.embedding import Embedding
 from trainables.layers.gram import gram_norms
@@ -230,7 +230,7 @@ def test_what_is_not_known_is_refused_by_name() -> None:
     }
     model = Strange(leak=False)
     assert not supports(model)
-    assert unsupported(model) == ("filter (Conv1d)",)
+    assert unsupported_modules(model) == ("filter (Conv1d)",)
     with pytest.raises(InvalidInput, match="no book-keeping for filter \\(Conv1d\\)"):
         clipped_sum(
             model, torch.ones(2, 3), out=torch.zeros(6), group_scale=torch.ones(4), **arguments

@@ -68,12 +68,12 @@ def test_a_rate_of_one_is_refused() -> None:
 def test_compiled_or_not_the_factors_are_the_same_bit_for_bit(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if dropout._compiled() is None:
+    if dropout._native_factors() is None:
         pytest.skip("no C compiler (cc) on this machine")
     ours = masks(0.3, torch.arange(21))
     found = []
-    for compiled in (dropout._compiled(), None):
-        monkeypatch.setattr(dropout, "_compiled", lambda compiled=compiled: compiled)
+    for compiled in (dropout._native_factors(), None):
+        monkeypatch.setattr(dropout, "_native_factors", lambda compiled=compiled: compiled)
         found.append((ours.factors(width, 4), ours.attention(width, 3, 2)))
     for one, other in zip(*found, strict=True):
         assert one.dtype == torch.float32
@@ -86,7 +86,7 @@ def test_wrong_bits_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     source = tmp_path / "other.c"
     source.write_text(dropout._SOURCE.read_text().replace("b >> 15", "b >> 14"))
     monkeypatch.setattr(dropout, "_SOURCE", source)
-    assert dropout._compiled.__wrapped__() is None
+    assert dropout._native_factors.__wrapped__() is None
 
 
 def test_a_seed_gives_the_same_masks_in_every_version() -> None:

@@ -21,8 +21,8 @@ from trainables.system import native
 @pytest.fixture(params=["compiled", "torch"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "torch":
-        monkeypatch.setattr(gram, "_compiled", lambda: None)
-    elif gram._compiled() is None:
+        monkeypatch.setattr(gram, "_native_norms", lambda: None)
+    elif gram._native_norms() is None:
         pytest.skip("no C compiler (cc) on this machine")
     return request.param
 
@@ -92,7 +92,7 @@ def test_wrong_numbers_are_not_used(
     source = tmp_path / "other.c"
     source.write_text(gram._SOURCE.read_text().replace("2 * row", "row"))
     monkeypatch.setattr(gram, "_SOURCE", source)
-    assert gram._compiled.__wrapped__() is None
+    assert gram._native_norms.__wrapped__() is None
 
 
 class TestFixedRows:

@@ -197,8 +197,8 @@ def released(
 @pytest.fixture(params=["compiled", "torch"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "torch":
-        monkeypatch.setattr(gram, "_compiled", lambda: None)
-    elif gram._compiled() is None:
+        monkeypatch.setattr(gram, "_native_norms", lambda: None)
+    elif gram._native_norms() is None:
         pytest.skip("no C compiler (cc) on this machine")
     return request.param
 
@@ -233,7 +233,7 @@ def test_no_unit_adds_more_than_the_bound(
     for is_compiled in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not is_compiled:
-                patch.setattr(gram, "_compiled", lambda: None)
+                patch.setattr(gram, "_native_norms", lambda: None)
             draw = Cancelling(seed=seed, size=size, apart=apart, bf16=bf16)
             entries = KINDS[kind](rows, draw)
             units = Units(torch.zeros(len(lengths), dtype=torch.int64), 1)
@@ -366,7 +366,7 @@ def test_squares_are_as_near_as_they_say(
     for way in ("compiled", "batched in float64", "batched in float32, as on a GPU"):
         with pytest.MonkeyPatch.context() as patch:
             if way != "compiled":
-                patch.setattr(gram, "_compiled", lambda: None)
+                patch.setattr(gram, "_native_norms", lambda: None)
             if way.endswith("GPU"):
                 patch.setattr(gram, "_is_double", lambda g: False)
             rows = Units(units, len(lengths)).of(Rows(record, len(lengths)))

@@ -11,7 +11,7 @@ from tests.models._builds import assert_bounds
 from tests.models._texts import EVERY, Letters, encoded
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
-from trainables.layers.bookkeeping import clipped_sum, unsupported
+from trainables.layers.bookkeeping import clipped_sum, unsupported_modules
 from trainables.models._hub_lm import HubLm, refuse_mixing_records
 from trainables.models._lm_folder import load_lm, save_lm
 from trainables.models._lm_source import source_of
@@ -46,7 +46,7 @@ def llama(*, adapted: bool) -> HubLm:
 @pytest.mark.parametrize("prompted", [False, True], ids=["plain", "prompted"])
 def test_adapters_norms_equal_single_record_passes(prompted: bool) -> None:
     model = llama(adapted=True)
-    assert unsupported(model) == ()
+    assert unsupported_modules(model) == ()
     trained = [p for p in model.parameters() if p.requires_grad]
     assert len(trained) == 2 * 7 * 2  # two thin matrices beside seven maps of two layers
     batch = encoded(prompted=prompted).batch(EVERY)

@@ -16,7 +16,7 @@ from trainables.errors import InvalidInput, TrialFailed
 from trainables.layers.bookkeeping import clipped_sum
 from trainables.layers.tape import Entry, Tape
 from trainables.models._clc import Clc
-from trainables.models._lora import LowRank, merged
+from trainables.models._lora import LowRank, merge
 from trainables.models._nlu import NluModel
 from trainables.system.communication import Alone
 from trainables.tasks._setup import prepare
@@ -127,7 +127,7 @@ def test_adapters_begin_as_the_model_without_them_and_merge_into_it(name: str) -
         merge_clc(model, plain)
     else:
         scale = next(layer.scale for layer in model.modules() if isinstance(layer, LowRank))
-        plain.load_state_dict(merged(model.state_dict(), scale=scale))
+        plain.load_state_dict(merge(model.state_dict(), scale=scale))
     torch.testing.assert_close(model.losses(batch), plain.losses(batch), rtol=1e-4, atol=1e-5)
 
 
@@ -144,7 +144,7 @@ def merge_clc(model: nn.Module, plain: nn.Module) -> None:
 
 def test_a_state_without_adapters_is_merged_already() -> None:
     state = build_model("bert").state_dict()
-    same = merged(state, scale=2.0)
+    same = merge(state, scale=2.0)
     assert list(same) == list(state)
     assert all(torch.equal(same[name], value) for name, value in state.items())
 

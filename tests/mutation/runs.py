@@ -210,9 +210,9 @@ def _is_used(mutant: CMutant) -> bool:
     from trainables.privacy import _native
 
     if "dropout" in mutant.file:
-        return dropout._compiled() is not None
+        return dropout._native_factors() is not None
     if "gram" in mutant.file:
-        return gram._compiled() is not None
+        return gram._native_norms() is not None
     made = (_native.add_normals(), _native.add_noise(), _native.adam())
     return all(function is not None for function in made)
 

@@ -97,7 +97,7 @@ def test_an_axis_over_models_brings_each_its_own_fields() -> None:
 
 
 def test_every_shipped_space_uses_all_that_it_sets() -> None:
-    for name in spaces.shipped():
+    for name in spaces.shipped_spaces():
         space = spaces.read(name)
         for each in (space, spaces.with_fallback(space)):
             assert expand(each).points or each.search.is_adaptive  # which chooses its own

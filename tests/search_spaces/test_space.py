@@ -28,7 +28,7 @@ def test_a_space_survives_being_written_and_read() -> None:
     assert spaces.parse(yaml.safe_load(yaml.safe_dump(space.document()))) == space
 
 
-@pytest.mark.parametrize("name", spaces.shipped())
+@pytest.mark.parametrize("name", spaces.shipped_spaces())
 def test_every_shipped_space_can_be_read_and_names_its_source(name: str) -> None:
     assert read(name).source
 

@@ -166,7 +166,7 @@ def test_what_is_postponed_is_raised_when_the_block_ends() -> None:
 def test_a_request_in_a_file_counts_as_sigterm(tmp_path: Path) -> None:
     process = start(
         f"""
-        with interrupts.stopped_by(lambda: os.path.exists({str(tmp_path / "stop")!r})):
+        with interrupts.stop_when(lambda: os.path.exists({str(tmp_path / "stop")!r})):
             threading.Event().wait()
         """
     )

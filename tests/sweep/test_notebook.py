@@ -150,7 +150,7 @@ def test_a_notebook_shows_the_tables_of_the_terminal(tmp_path: Path) -> None:
     planned = notebook.plan(document, settings=settings)
     table = plan_table(planned.plan)
     shown = Page(planned._repr_html_())
-    heads = [column.head for column in table.shown_at(10_000)[0]]
+    heads = [column.head for column in table.columns_at(10_000)[0]]
     assert shown.rows[0] == heads
     assert "epsilon" in heads
     assert len(shown.rows) == 1 + len(planned.plan.trials)

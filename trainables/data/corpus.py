@@ -143,7 +143,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     def encode(folder: Path) -> None:
         storage.write(folder, entry.read(path, config=config), schema=schema)
 
-    folder = made_once(cache_dir, f"{config.name}-{key}", encode)
+    folder = make_once(cache_dir, f"{config.name}-{key}", encode)
     columns = storage.read(folder)
     if config.max_records is not None and config.max_records != columns.meta["num_records"]:
         columns = _subset(config, columns, folder)
@@ -197,11 +197,11 @@ def _subset(config: DataConfig, columns: storage.Columns, folder: Path) -> stora
     refuse_too_many(wanted, n, public=catalogue.entry("datasets", config.name).PUBLIC)
     ids = np.sort(generator(config.split_seed, "subset").permutation(n)[:wanted])
     name = f"{folder.name}-{wanted}-{config.split_seed}"
-    made = made_once(folder.parent, name, lambda target: storage.write_subset(target, columns, ids))
+    made = make_once(folder.parent, name, lambda target: storage.write_subset(target, columns, ids))
     return storage.read(made)
 
 
-def made_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
+def make_once(cache_dir: Path, name: str, make: Callable[[Path], None]) -> Path:
     """The folder `name`, made atomically by one process while the others wait."""
     folder = cache_dir / name
     if folder.exists():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ABOUT, WEIGHTS = "encoder.json", "weights.safetensors"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
 _FORMAT = 2
-_SHIPPED = Path(__file__).with_name("shipped")
+_SHIPPED = Path(__file__).with_name("shipped_encoders")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class About:
         return tuple(dict.fromkeys((*own, *map(str, self.card.get("corpora_of_start", ())))))
 
 
-def shipped() -> tuple[str, ...]:
+def shipped_encoders() -> tuple[str, ...]:
     """Names of the encoders that ship with the package."""
     return tuple(sorted(place.parent.name for place in _SHIPPED.glob(f"*/{ABOUT}")))
 
@@ -51,7 +51,7 @@ def read_about(name: str) -> About:
     places = (Path(name).expanduser(), _SHIPPED / name)
     place = next((place for place in places if (place / ABOUT).is_file()), None)
     if place is None:
-        allowed = ", ".join((*shipped(), "a folder that `sweep pretrain` made"))
+        allowed = ", ".join((*shipped_encoders(), "a folder that `sweep pretrain` made"))
         raise InvalidInput(f"expected model.encoder to be one of {allowed}, got {name!r}")
     try:
         fields = read_written_json(place / ABOUT)
@@ -79,7 +79,7 @@ def about_of(encoder: str) -> About | None:
     """The description of an encoder that ships or of a folder of `sweep pretrain`; None for any
     other place.
     """
-    is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped()
+    is_one = (Path(encoder).expanduser() / ABOUT).is_file() or encoder in shipped_encoders()
     return read_about(encoder) if is_one else None
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.data.batches import Loader, PackedBatch
-from trainables.data.corpus import Corpus, made_once
+from trainables.data.corpus import Corpus, make_once
 from trainables.data.storage import token_places
 from trainables.errors import InvalidData
 
@@ -58,7 +58,7 @@ def rows_of(
     def make(folder: Path) -> None:
         _write(folder, corpus, loader, compute)
 
-    return _read(made_once(cache_dir, name, make), corpus)
+    return _read(make_once(cache_dir, name, make), corpus)
 
 
 def _write(

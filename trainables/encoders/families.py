@@ -17,7 +17,7 @@ from typing import Any
 
 from trainables.documents import read_written_json
 from trainables.encoders import hub
-from trainables.encoders.about import read_about, shipped
+from trainables.encoders.about import read_about, shipped_encoders
 from trainables.errors import InvalidData, InvalidInput
 
 _TOKENIZERS = (
@@ -194,7 +194,7 @@ def public_encoder(encoder: str) -> PublicEncoder:
 
     Raises: InvalidData where it cannot be found or used.
     """
-    if encoder in shipped():
+    if encoder in shipped_encoders():
         return read_public(str(read_about(encoder).place))
     if encoder != _MINILM:
         return read_public(encoder)

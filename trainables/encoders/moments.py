@@ -19,7 +19,7 @@ from torch import Tensor
 from trainables import catalogue
 from trainables.config import data_config
 from trainables.data.batches import PackedBatch
-from trainables.data.corpus import made_once
+from trainables.data.corpus import make_once
 from trainables.encoders.about import MOMENTS
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.errors import InvalidData
@@ -71,7 +71,7 @@ def public_moments(
         def make(folder: Path) -> None:
             save_moments(_made_moments(encoder, layers), folder / MOMENTS, layers=layers)
 
-        kept = made_once(cache_dir, name, make) / MOMENTS
+        kept = make_once(cache_dir, name, make) / MOMENTS
         return load_moments(kept)
     except (OSError, ValueError, KeyError, SafetensorError):
         raise InvalidData(

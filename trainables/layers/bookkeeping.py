@@ -39,14 +39,14 @@ class LossModel(Protocol):
     def named_modules(self) -> Iterator[tuple[str, nn.Module]]: ...
 
 
-def unsupported(model: LossModel) -> tuple[str, ...]:
+def unsupported_modules(model: LossModel) -> tuple[str, ...]:
     """Names of the modules with direct trainable parameters that do not support book-keeping.
 
     >>> class Net(nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
     ...         self.conv, self.out = nn.Conv1d(2, 2, 1), Linear(2, 2)
-    >>> unsupported(Net())
+    >>> unsupported_modules(Net())
     ('conv (Conv1d)',)
     """
     return tuple(
@@ -59,7 +59,7 @@ def unsupported(model: LossModel) -> tuple[str, ...]:
 
 def supports(model: LossModel) -> bool:
     """Whether `clipped_sum` and `gradient` know every layer of `model`."""
-    return not unsupported(model)
+    return not unsupported_modules(model)
 
 
 def clipped_sum(
@@ -178,7 +178,7 @@ def _run(
     model: LossModel, batch: Any, weights: Tensor, tape: Tape, parameters: list[nn.Parameter]
 ) -> None:
     """One forward and backward pass under `tape`."""
-    unknown = unsupported(model)
+    unknown = unsupported_modules(model)
     if unknown:
         raise InvalidInput(f"no book-keeping for {', '.join(unknown)}")
     with _no_gradients_of_their_own(model, parameters), recording(tape):
@@ -208,4 +208,4 @@ def _no_gradients_of_their_own(model: LossModel, parameters: list[nn.Parameter])
         raise InvalidInput(f"no book-keeping for {', '.join(leaked)}: used outside its layer")
 
 
-__all__ = ["Entry", "clipped_sum", "flat_views", "gradient", "supports", "unsupported"]
+__all__ = ["Entry", "clipped_sum", "flat_views", "gradient", "supports", "unsupported_modules"]

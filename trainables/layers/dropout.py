@@ -24,7 +24,7 @@ _SOURCE = Path(__file__).with_name("_dropout.c")
 _LEVELS = 1 << 16
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
@@ -32,9 +32,9 @@ def _signed(value: int) -> int:
 def _mix(values: Tensor) -> Tensor:
     """A fixed mixing of int32 (the rounds of MurmurHash3's finaliser), in place."""
     values ^= (values >> 16) & 0xFFFF
-    values *= _signed(0x85EBCA6B)
+    values *= _to_signed(0x85EBCA6B)
     values ^= (values >> 13) & 0x7FFFF
-    values *= _signed(0xC2B2AE35)
+    values *= _to_signed(0xC2B2AE35)
     values ^= (values >> 16) & 0xFFFF
     return values
 
@@ -50,8 +50,10 @@ class Masks:
             raise ValueError(f"expected 0 <= dropout < 1, got dropout={rate}")
         self.dropped = round(rate * _LEVELS)
         self.scale = _LEVELS / (_LEVELS - self.dropped)
-        keys = record.to(torch.int32) * _signed(0x9E3779B1) + _signed(seed)
-        keys = _mix(keys) ^ (position.to(torch.int32) * _signed(0x7FEB352D) + _signed(seed >> 32))
+        keys = record.to(torch.int32) * _to_signed(0x9E3779B1) + _to_signed(seed)
+        keys = _mix(keys) ^ (
+            position.to(torch.int32) * _to_signed(0x7FEB352D) + _to_signed(seed >> 32)
+        )
         self.rows = _mix(keys)
 
     def drop(self, x: Tensor, site: int) -> Tensor:
@@ -82,7 +84,7 @@ class Masks:
 
     def _factors(self, columns: Tensor, width: int) -> Tensor:
         """float32[n, groups, width] for the pairs of `columns` [groups, (width + 1) // 2]."""
-        compiled = _compiled() if self.rows.device.type == "cpu" else None
+        compiled = _native_factors() if self.rows.device.type == "cpu" else None
         if compiled is None:
             kept = self._is_kept(self.rows.view(-1, 1, 1), columns)[..., :width]
             return kept.to(torch.float32).mul_(self.scale)
@@ -99,14 +101,14 @@ class Masks:
         return out
 
     def _column_hashes(self, columns: Tensor, site: int) -> Tensor:
-        return _mix(columns * _signed(0x9E3779B1) + _signed(0x632BE59B * (site + 1)))
+        return _mix(columns * _to_signed(0x9E3779B1) + _to_signed(0x632BE59B * (site + 1)))
 
     def _is_kept(self, rows: Tensor, columns: Tensor) -> Tensor:
         """bool: two bits from the hash of each row and pair of columns."""
-        bits = (rows ^ columns).mul_(_signed(0xC2B2AE35))
+        bits = (rows ^ columns).mul_(_to_signed(0xC2B2AE35))
         # Shifts must be logical: xor with an arithmetic one would always clear the sign.
         bits ^= (bits >> 15).bitwise_and_(0x1FFFF)
-        bits *= _signed(0x2C1B3C6D)
+        bits *= _to_signed(0x2C1B3C6D)
         bits ^= (bits >> 16).bitwise_and_(0xFFFF)
         return bits.view(torch.int16) >= self.dropped - _LEVELS // 2
 
@@ -115,7 +117,7 @@ _Compiled = Callable[[int, int, int, int, int, int, float, int], None]
 
 
 @functools.cache
-def _compiled() -> _Compiled | None:
+def _native_factors() -> _Compiled | None:
     """`dropout_factors` of the C source; None where it is unavailable or gives other bits."""
     library = native.library(_SOURCE)
     if library is None:

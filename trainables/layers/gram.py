@@ -100,7 +100,7 @@ def gram_norms(
     g = rows.regroup(g)
     terms = [(rows.regroup(a), weight) for a, weight in terms]
     inner, width = sum(a.shape[1] for a, _ in terms), g.shape[1]
-    compiled = _compiled() if _is_plain((g, *(a for a, _ in terms))) else None
+    compiled = _native_norms() if _is_plain((g, *(a for a, _ in terms))) else None
     most = _longest(inner, width, g, compiled=compiled is not None)
     # Groups come by falling size: those that are too long for a Gram are the first ones.
     long = sum(size > most for _, _, size in rows.groups)
@@ -227,7 +227,7 @@ def _unit_grams(rows: UnitRows, first_group: int, x: Tensor) -> Tensor:
 
 
 @functools.cache
-def _compiled() -> _Compiled | None:
+def _native_norms() -> _Compiled | None:
     """`gram_norms` of the C source; None where it is unavailable or gives other numbers."""
     library = native.library(_SOURCE)
     if library is None:

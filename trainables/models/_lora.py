@@ -104,7 +104,7 @@ class AdaptedBiLstm(nn.Module):
     def maps(self) -> tuple[Tensor, Tensor, Tensor]:
         """Those of the base, each with its change."""
         w_ih, w_hh, bias = self.base.maps()
-        return _changed(w_ih, self.input), _changed(w_hh, self.recurrent), bias
+        return _adapted_weight(w_ih, self.input), _adapted_weight(w_hh, self.recurrent), bias
 
     def entries(
         self, x: tuple[Tensor, Tensor], h: Tensor, dz: Tensor, layout: TimeMajor
@@ -122,7 +122,7 @@ class AdaptedBiLstm(nn.Module):
         return both_directions(self, x, layout)
 
 
-def _changed(weight: Tensor, adapters: nn.ModuleList) -> Tensor:
+def _adapted_weight(weight: Tensor, adapters: nn.ModuleList) -> Tensor:
     """W + (alpha / rank) B A of both directions, [2, out, width]."""
     near, far = _each(adapters)
     ups, downs = (
@@ -136,7 +136,7 @@ def _each(adapters: nn.ModuleList) -> list[LowRank]:
     return [cast(LowRank, adapter) for adapter in adapters]
 
 
-def merged(state: Mapping[str, Tensor], *, scale: float) -> dict[str, Tensor]:
+def merge(state: Mapping[str, Tensor], *, scale: float) -> dict[str, Tensor]:
     """The state of the same model without adapters: W + scale up down instead of each W."""
     found: dict[str, Tensor] = {}
     for name, value in state.items():

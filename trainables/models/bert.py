@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped, words
+from trainables.encoders.about import about_of, refuse_learnt, require_kind, shipped_encoders, words
 from trainables.encoders.families import covered_encoder, public_encoder
 from trainables.errors import InvalidInput
 from trainables.frozen import MAX_ROWS, MAX_WIDTH
@@ -91,7 +91,7 @@ def _layers_of(encoder: Any) -> int | None:
     `require_usable` refuses.
     """
     if not isinstance(encoder, str) or not (
-        encoder in shipped() or Path(encoder).expanduser().is_dir()
+        encoder in shipped_encoders() or Path(encoder).expanduser().is_dir()
     ):
         return None
     try:

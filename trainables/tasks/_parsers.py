@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainables.data.corpus import made_once
+from trainables.data.corpus import make_once
 from trainables.data.pairs import PairCorpus
 from trainables.tasks.parsing import Parser, ParserSettings, load_parser, train_parser
 
@@ -21,7 +21,7 @@ def parser_of(pairs: PairCorpus, *, epochs: int, seed: int, cache_dir: Path) -> 
     """
     settings = ParserSettings(epochs=epochs)
     name = _name("parser", pairs.fingerprint, repr(settings), str(seed))
-    folder = made_once(
+    folder = make_once(
         cache_dir, name, lambda place: train_parser(pairs, settings=settings, seed=seed).save(place)
     )
     return load_parser(folder)
@@ -35,7 +35,7 @@ def programs_of(parser: Parser, utterances: Sequence[str], *, cache_dir: Path) -
         found = parser.parse(utterances)
         (folder / _FILE).write_text(json.dumps(found), encoding="utf-8")
 
-    folder = made_once(cache_dir, name, make)
+    folder = make_once(cache_dir, name, make)
     return tuple(json.loads((folder / _FILE).read_text(encoding="utf-8")))
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from trainables import catalogue
 from trainables.config import SynthesisConfig, data_config
-from trainables.data.corpus import data_path, made_once
+from trainables.data.corpus import data_path, make_once
 from trainables.data.texts import EncodedTexts
 from trainables.errors import InvalidData
 from trainables.models._lm_source import LmSource
@@ -82,7 +82,7 @@ def pretrain(
         state = {name: t.detach().contiguous().clone() for name, t in model.state_dict().items()}
         save_file(state, str(folder / "weights.safetensors"))
 
-    folder = made_once(cache_dir, f"lm-{digest.hexdigest()[:16]}", make)
+    folder = make_once(cache_dir, f"lm-{digest.hexdigest()[:16]}", make)
     model.load_state_dict(load_file(str(folder / "weights.safetensors")))
     return model
 

@@ -53,7 +53,7 @@ class Setup:
     key: SecretKey
 
     @cached_property
-    def made_of(self) -> dict[str, str]:
+    def encoder_files(self) -> dict[str, str]:
         """The digest of the encoder's files, for the checkpoint and the saved model."""
         return {ENCODER: encoder_digest(getattr(self.config.model, "encoder", "scratch"))}
 

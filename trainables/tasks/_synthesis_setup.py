@@ -80,7 +80,7 @@ def prepare(
     config, mechanism = FigureCache(cache_dir).resolve(
         config, num_records=number, undeclared=undeclared
     )
-    with _first_alone(comm):
+    with _first_rank_first(comm):
         records = materials(config, corpus, split, method, cache_dir=cache_dir)
     private, public, held_out = (records[name] for name in ("private", "public", "validation"))
     pair_seed = config.data.split_seed if synthesis.shuffle_pairs else None
@@ -92,7 +92,7 @@ def prepare(
     public_text = {
         stage: _public_text(stage, method.texts(stage, public), corpora) for stage in stages
     }
-    with _first_alone(comm):
+    with _first_rank_first(comm):
         models = {
             stage: _model(config, source, stage, public_text[stage], cache_dir=cache_dir)
             for stage in stages
@@ -167,7 +167,7 @@ def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tup
 
 
 @contextmanager
-def _first_alone(comm: Communicator) -> Iterator[None]:
+def _first_rank_first(comm: Communicator) -> Iterator[None]:
     """Run the work on rank 0 first, so that the others read it from the cache."""
     if comm.rank != 0:
         comm.broadcast(None)

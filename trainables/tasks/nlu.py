@@ -60,7 +60,7 @@ def run(
         folder=folder,
         comm=comm,
         report=report,
-        facts=setup.made_of,
+        facts=setup.encoder_files,
     )
     setup.refuse_unmoved(epochs=trained.best_epoch)
     clock.end("train", then=phase.EVALUATING)
@@ -224,6 +224,6 @@ def save_model(setup: Setup, folder: Path) -> None:
         "tokenize": schema.tokenize,
         "intent_separator": schema.intent_separator,
         "provenance": setup.model.provenance,
-        **setup.made_of,
+        **setup.encoder_files,
     }
     (folder / "model.json").write_text(json.dumps(about, indent=2), encoding="utf-8")

@@ -78,7 +78,7 @@ class FittedTable:
     settings: Column | None = None
     says_what_is_left_out: bool = True
 
-    def shown_at(self, width: int) -> tuple[list[Column], list[str]]:
+    def columns_at(self, width: int) -> tuple[list[Column], list[str]]:
         """The columns that fit into `width` cells, and the names of those left out."""
         present = [column for column in self.columns if _says_something(column)]
         found = _fitting(present, width, below=_WORDS_WHOLE, whole=True)
@@ -101,7 +101,7 @@ class FittedTable:
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         width = options.max_width
-        columns, missing = self.shown_at(width)
+        columns, missing = self.columns_at(width)
         if self.title:
             yield Text(break_lines(self.title, width), style="bold")
         if columns:

@@ -17,7 +17,7 @@ _WIDE = 10_000  # characters: a page scrolls
 
 def to_html(table: FittedTable, *, sentences: Sequence[str] = ()) -> str:
     """One `<table>`, and a paragraph for each legend, note and sentence below it."""
-    columns, _ = table.shown_at(_WIDE)
+    columns, _ = table.columns_at(_WIDE)
     rows = zip(*(column.cells for column in columns), strict=True) if columns else ()
     head = "".join(_head(column) for column in columns)
     named = next((n for n, column in enumerate(columns) if column.is_left), None)

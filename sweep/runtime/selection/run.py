@@ -163,7 +163,7 @@ def _execute(folder: SweepFolder, means: _Means, *, prepared: Prepared) -> str |
     with (
         storage_faults(folder),
         folder.hold_lock(),
-        interrupts.stopped_by(lambda: folder.is_stop_requested) as stop_requested,
+        interrupts.stop_when(lambda: folder.is_stop_requested) as stop_requested,
     ):
         if not vault.is_sealed:
             _draw(folder, vault, prepared, means.settings)

@@ -102,7 +102,7 @@ def test_no_number_is_cut_at_any_width(records: list[TrialRecord], width: int) -
         whole |= set(NUMBER.findall(" ".join(str(c) for c in table.settings.cells)))  # type: ignore[union-attr]
         assert all(cell_len(line) <= width for line in narrow.splitlines())
         assert set(NUMBER.findall(narrow.replace(":", " "))) <= whole
-        shown, _ = table.shown_at(width)
+        shown, _ = table.columns_at(width)
         for column in (c for c in table.columns if c.head.startswith("epsilon") and c.worth == 100):
             assert column in shown
             assert set(column.cells) - {"-"} <= set(narrow.split())  # an exponent is whole
@@ -135,7 +135,7 @@ def a_sweep() -> list[TrialRecord]:
 
 def test_a_column_for_each_axis_that_varies_and_none_for_what_is_constant_or_empty() -> None:
     table = results_table("s", a_sweep())
-    shown, missing = table.shown_at(200)
+    shown, missing = table.columns_at(200)
     assert [column.head for column in shown] == ["", "id", "C", "z0", "SER", "epsilon", "time"]
     assert missing == []
     text = printed(table, 80)
@@ -148,7 +148,7 @@ def test_the_live_table_keeps_its_columns_while_trials_come() -> None:
     rows = as_progress(a_sweep())
     waiting = {k: replace(v, status=TrialStatus.PLANNED) for k, v in list(rows.items())[1:]}
     first = live_table("s", {**rows, **waiting}, summary="")
-    heads = [column.head for column in first.shown_at(120)[0]]
+    heads = [column.head for column in first.columns_at(120)[0]]
     assert heads[:4] == ["id", "trial", "C", "z0"]
     assert "learning_rate" not in heads
 
@@ -180,7 +180,7 @@ def test_repeats_are_distinguished_by_their_settings() -> None:
             records.append(replace(r, plan=plan))
     table = group_table(records)
     assert table is not None
-    assert [c.head for c in table.shown_at(100)[0]][:3] == ["C", "z0", "SER"]
+    assert [c.head for c in table.columns_at(100)[0]][:3] == ["C", "z0", "SER"]
 
 
 def test_an_id_is_the_shortest_unique_prefix() -> None:

@@ -74,8 +74,8 @@ def test_validation_decides_where_every_candidate_has_it() -> None:
         record("validated", ser=0.2, validation_ser=0.4),
     ]
     assert select.choose(records, best="ser")[0].plan.id == "validated"
-    assert select.chosen_by(records, "ser") == "validation_ser"
-    assert select.chosen_by([*records, record("old", ser=0.3)], "ser") == "ser"
+    assert select.metric_of_choice(records, "ser") == "validation_ser"
+    assert select.metric_of_choice([*records, record("old", ser=0.3)], "ser") == "ser"
 
 
 def test_baselines_and_unfinished_trials_are_never_the_best() -> None:

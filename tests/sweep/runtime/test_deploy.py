@@ -88,5 +88,5 @@ def test_the_rayjob_runs_a_shipped_space_and_resumes_it() -> None:
     resumed, run = (shlex.split(part) for part in script.split("||"))
     assert resumed[:2] == ["sweep", "resume"]
     assert run[:2] == ["sweep", "run"]
-    assert run[2] in spaces.shipped()
+    assert run[2] in spaces.shipped_spaces()
     assert run[run.index("--name") + 1] == resumed[2]

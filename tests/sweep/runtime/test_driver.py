@@ -17,7 +17,7 @@ from sweep.results.privacy_cards import read_card
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
 from sweep.runtime.journal import Journal
-from sweep.spending.budget import spent_after
+from sweep.spending.budget import bounds_after
 from sweep.spending.entries import Entry, furthest
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
@@ -316,7 +316,7 @@ def test_the_reported_spend_is_an_upper_bound() -> None:
     mechanism = build(config, num_records=1_000)
     for epochs in (1, 6):
         exact = accountants.account(mechanism.first(epochs)).epsilon
-        assert exact <= spent_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
+        assert exact <= bounds_after(mechanism, epochs)["epsilon_spent"] < 2 * exact
 
 
 def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_ray_that_lost_a_daemon_is_neither_shut_down_nor_used_again(
     try:
         with ray_session.session(RunSettings()):
             monkeypatch.setitem(ray_session._daemons, "raylet", psutil.Process(daemon.pid))
-            assert ray_session.lost_daemon() is None
+            assert ray_session.dead_daemon() is None
             daemon.kill()
             daemon.wait()
         assert ended == ["left alone"]

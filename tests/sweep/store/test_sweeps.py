@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search_spaces.space import SearchSpace, renamed
+from search_spaces.space import SearchSpace, rename
 from sweep.store import sweeps as store
 from sweep.store.files import read_json, write_json
 from sweep.store.plans import Plan
-from sweep.store.seal import is_whole, sealed
+from sweep.store.seal import add_seal, is_whole
 from sweep.store.status import TrialStatus
 from sweep.store.storage_faults import require_storage, storage_faults
 from sweep.store.sweeps import SweepFolder
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def create(home: Path, space: SearchSpace, name: str = "toy", **about: Any) -> SweepFolder:
-    return store.create(home, renamed(space, name), PLAN, about=about)
+    return store.create(home, rename(space, name), PLAN, about=about)
 
 
 def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(
@@ -275,7 +275,7 @@ _LINES = st.lists(st.sampled_from(["a: 1", "budget:", "  total: 3", "# sha256 x"
 
 @given(lines=_LINES, cut=st.integers(1, 60))
 def test_a_sealed_text_is_whole_and_no_part_of_it_is(lines: list[str], cut: int) -> None:
-    text = sealed("".join(f"{line}\n" for line in lines))
+    text = add_seal("".join(f"{line}\n" for line in lines))
     assert is_whole(text)
     assert not is_whole(text[:-cut])
     assert not is_whole(f" {text}")

@@ -364,7 +364,7 @@ def test_sweep_epsilon_counts_stages_and_histogram(
     assert found[0] > found[1] + 1
 
 
-SHIPPED = [name for name in spaces.shipped() if name.startswith("synthesis")]
+SHIPPED = [name for name in spaces.shipped_spaces() if name.startswith("synthesis")]
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -18,9 +18,9 @@ from sweep.tracking.text import (
     NUMBER,
     OF_A_SWEEP,
     epoch_table,
-    escaped,
+    escape,
     flat,
-    grouped,
+    grouped_key,
     logarithms,
     metric_key,
     params_of,
@@ -60,10 +60,10 @@ def test_figures_of_private_records_without_noise_are_the_curators(name: str) ->
 def test_a_group_keeps_the_audience_and_loses_no_name(name: str) -> None:
     """Two figures never share a key, and a curator's figure stays under its prefix."""
     key = metric_key(name)
-    shown = grouped(key)
+    shown = grouped_key(key)
     assert shown.startswith(CURATOR_PREFIX) == key.startswith(CURATOR_PREFIX)
     assert shown.endswith(key.removeprefix("best_").removeprefix("validation_"))
-    assert grouped(shown) == shown or "/" not in shown
+    assert grouped_key(shown) == shown or "/" not in shown
 
 
 _SIGNS = "\\`*_[]#!~|<>&"
@@ -71,7 +71,7 @@ _SIGNS = "\\`*_[]#!~|<>&"
 
 @given(text=st.text(st.sampled_from(f"{_SIGNS}ab \n\t"), max_size=30))
 def test_what_a_person_wrote_is_neither_markdown_nor_html_nor_a_new_line(text: str) -> None:
-    found = escaped(text)
+    found = escape(text)
     assert not {"|", "<", ">", "\n", "\t"} & set(found)
     plain = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     place = 0

@@ -124,7 +124,7 @@ def _require_by_record(model: OwnModel, inputs: tuple[Tensor, Tensor, Tensor]) -
                 model,
                 "that torch.func can differentiate record by record (no in-place change of its own"
                 " tensors, no .item(), no nn.LSTM or nn.GRU: see docs/guides/own_model.md)",
-                factories.said(error),
+                factories.one_line_of(error),
             ) from error
     with _in_mode(model, training=False):
         found, _ = per_record.gradients(model, inputs)
@@ -160,7 +160,7 @@ def _try(model: OwnModel, call: Callable[[], Any]) -> Any:
         return call()
     except Exception as error:
         raise _refusal(
-            model, "whose forward(words) takes [records, words]", factories.said(error)
+            model, "whose forward(words) takes [records, words]", factories.one_line_of(error)
         ) from error
 
 

@@ -62,7 +62,7 @@ def load(factory: str) -> Callable[..., Any]:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:
         raise InvalidInput(
-            f"expected model.factory={factory} that can be imported, got {said(error)}"
+            f"expected model.factory={factory} that can be imported, got {one_line_of(error)}"
         ) from error
     if not callable(found):
         raise InvalidInput(
@@ -72,7 +72,7 @@ def load(factory: str) -> Callable[..., Any]:
     return call
 
 
-def said(error: BaseException) -> str:
+def one_line_of(error: BaseException) -> str:
     """An error of the user's code, in one line."""
     return one_line(f"{type(error).__name__}: {error}", characters=200)
 

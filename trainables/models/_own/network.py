@@ -43,7 +43,7 @@ def build_module(config: Config, schema: LabelSchema, *, seed: int) -> nn.Module
         except Exception as error:
             raise InvalidInput(
                 f"expected model.factory={config.factory} to make a module with model.options="
-                f"{sorted(config.options)}, got {factories.said(error)}"
+                f"{sorted(config.options)}, got {factories.one_line_of(error)}"
             ) from error
     if not isinstance(found, nn.Module):
         raise InvalidInput(
