@@ -34,8 +34,8 @@ def place_of(encoder: str) -> Path:
         return place
     if not _NAME.fullmatch(encoder) or encoder.startswith("."):
         raise InvalidData(
-            f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a hub"
-            f" name, got {encoder!r}: no such folder"
+            f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a"
+            f" hub name, got {encoder!r}: no such folder"
         )
     return _cached_folder(encoder) or _fetch(encoder, weights=False)
 
@@ -112,7 +112,7 @@ def _choose_files(names: Sequence[str]) -> list[str]:
 
 def _not_here(encoder: str, why: str) -> InvalidData:
     return InvalidData(
-        f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a hub name"
-        f" that can be loaded, got {encoder!r}: no such folder, nothing of it in the hub's cache, and"
-        f" {why}; with a network, `hf download {encoder}` keeps it"
+        f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a hub"
+        f" name that can be loaded, got {encoder!r}: no such folder, nothing of it in the hub's"
+        f" cache, and {why}; with a network, `hf download {encoder}` keeps it"
     )

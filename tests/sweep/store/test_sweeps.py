@@ -138,7 +138,7 @@ def folder(home: Path, space: SearchSpace) -> SweepFolder:
 
 
 def test_facts_are_added_and_none_is_lost(folder: SweepFolder) -> None:
-    before = folder.made()
+    before = folder.command_facts()
     assert before["command"] == ["sweep", "run"]
     folder.note(budget_total=8.0)
     folder.note_changes(["one"])
@@ -254,7 +254,7 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(
     folder: SweepFolder, space: SearchSpace
 ) -> None:
     vault = Vault(folder)
-    assert (vault.is_sealed, vault.is_over, vault.selected()) == (False, False, None)
+    assert (vault.is_sealed, vault.is_over, vault.selection()) == (False, False, None)
     limits = space.budget.model_copy(update={"epsilon": 1.0, "total": 2.0, "trials": 1})
     vault.seal(space.model_copy(update={"budget": limits}), PLAN)
     assert vault.is_sealed
@@ -265,9 +265,9 @@ def test_a_vault_releases_one_trial_and_holds_the_others_without_budgets(
     assert store.names(folder.path.parent) == ["toy"], "its draws are no sweep of the home"
     vault.select(trial=None, draw=None)
     assert vault.is_over
-    assert vault.selected() == {"trial": None, "draw": None}
+    assert vault.selection() == {"trial": None, "draw": None}
     vault.select(trial="a", draw="b")
-    assert Vault(folder).selected() == {"trial": "a", "draw": "b"}
+    assert Vault(folder).selection() == {"trial": "a", "draw": "b"}
 
 
 _LINES = st.lists(st.sampled_from(["a: 1", "budget:", "  total: 3", "# sha256 x", ""]), max_size=5)
