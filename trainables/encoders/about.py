@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ABOUT, WEIGHTS = "encoder.json", "weights.safetensors"
 MOMENTS, NAMES = "moments.safetensors", "names.safetensors"
 _FORMAT = 2
-_SHIPPED = Path(__file__).with_name("shipped_encoders")
+_SHIPPED = Path(__file__).with_name("shipped")
 
 
 @dataclass(frozen=True, eq=False)
