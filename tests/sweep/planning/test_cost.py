@@ -162,7 +162,7 @@ def test_every_slot_has_room_for_the_largest_measured_kind(settings: Settings) -
     assert found is not None
     assert found.memory_bytes == 70
     write_json(kept._path(large), footprint(70, of_another_version=1))
-    assert kept.largest([small, large]) == kept.known(small)
+    assert kept.largest([small, large]) == kept.footprint_of(small)
 
 
 def test_a_measurement_is_of_one_machine(
@@ -172,6 +172,6 @@ def test_a_measurement_is_of_one_machine(
     kept = Footprints(settings)
     kept._folder.mkdir(parents=True)
     write_json(kept._path(parse({})), footprint(10))
-    assert kept.known(parse({"training": {"seed": 3}})) is not None
+    assert kept.footprint_of(parse({"training": {"seed": 3}})) is not None
     monkeypatch.setattr("platform.node", lambda: "another")
-    assert kept.known(parse({})) is None
+    assert kept.footprint_of(parse({})) is None
