@@ -193,6 +193,17 @@ def test_a_plan_that_is_written_anew_holds_its_choices_itself(folder: Path) -> N
     assert ids(reader) == ["z", "y"], "a shorter file of choices is a new one"
 
 
+def test_a_restored_copy_of_the_choices_is_read_anew(folder: Path) -> None:
+    """It is shorter than what was read, and the plan beside it is the same."""
+    reader = PlanReader(folder)
+    add_choice(folder, [trial("c")])
+    copy = (folder / "chosen.jsonl").read_bytes()
+    add_choice(folder, [trial("d")])
+    assert ids(reader) == ["a", "b", "c", "d"]
+    (folder / "chosen.jsonl").write_bytes(copy)
+    assert ids(reader) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("line", ["{}", '{"trials": 3}', '{"trials": [4]}', "[]", "no json"])
 def test_a_damaged_choice_is_noticed_by_both_readers(folder: Path, line: str) -> None:
     (folder / "chosen.jsonl").write_text(f"{line}\n")

@@ -1,0 +1,108 @@
+"""Two sides beside each other: the second against the first, over what both have run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces.space import rename
+from sweep.results.comparison import compare, side
+from sweep.store import sweeps as store
+from sweep.store.plans import Plan
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.store.test_trial_files import TRIAL, result
+from tests.sweep.sweeps import space_in
+from trainables.errors import InvalidInput
+
+
+def sweep_of(home: Path, name: str, sers: dict[str, float | None], **fields: Any) -> SweepFolder:
+    """A sweep whose trials have these test SERs by group; None: it has not run."""
+    trials = tuple(replace(TRIAL, id=f"{group}-{name}", group=group, **fields) for group in sers)
+    space = rename(space_in(home.parent), name)
+    folder = store.create(home, space, Plan(name=name, trials=trials), about={})
+    for trial, ser in zip(trials, sers.values(), strict=True):
+        if ser is not None:
+            folder.start_trial(trial)
+            metrics = {"ser": ser, "validation_ser": ser, "epsilon": 10 * ser}
+            folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_a_sweep_is_represented_by_its_best_trial_and_a_trial_by_itself(home: Path) -> None:
+    sweep_of(home, "one", {"a": 0.3, "b": 0.2, "c": 0.4})
+    assert side(home, "one").name == "one:b-one"
+    assert side(home, "one:c").name == "one:c-one"
+    assert side(home, "one", epsilon_max=3.5).name == "one:b-one"
+    assert len(side(home, "one:c").records) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "line"),
+    [
+        ("other", None, "no sweep named other"),
+        ("one:zz", None, "the id of a trial of one, got 'zz'"),
+        ("one:open", None, r"expected a finished trial, got open-one \(planned\)"),
+        ("one:a", 3.0, "the name of a sweep with epsilon-max=3, .* got the trial one:a"),
+        ("one", 1e-6, "epsilon"),
+    ],
+)
+def test_what_stands_for_no_side_is_refused(
+    home: Path, text: str, limit: float | None, line: str
+) -> None:
+    sweep_of(home, "one", {"a": 0.3, "open": None})
+    with pytest.raises(InvalidInput, match=line):
+        side(home, text, epsilon_max=limit)
+
+
+def test_the_mean_difference_is_of_configurations_that_both_ran(home: Path) -> None:
+    """With the interval of Student's t; what one alone has run does not count."""
+    sweep_of(home, "one", {"a": 0.3, "b": 0.2, "c": 0.4, "mine": 0.9, "open": None})
+    sweep_of(home, "two", {"a": 0.35, "b": 0.3, "c": 0.43, "theirs": 0.1, "open": 0.2})
+    found = compare(side(home, "one"), side(home, "two"))
+    differences = [0.05, 0.1, 0.03]
+    assert found.num_matched == 3
+    assert found.matched is not None
+    mean, low, high = found.matched
+    assert mean == pytest.approx(statistics.fmean(differences))
+    half = 4.302652729911275 * statistics.stdev(differences) / math.sqrt(3)
+    assert (low, high) == pytest.approx((mean - half, mean + half))
+    back = compare(side(home, "two"), side(home, "one"))
+    assert back.matched == pytest.approx((-mean, -high, -low))
+
+
+def test_one_common_configuration_has_no_interval_and_a_sweep_none_with_itself(
+    home: Path,
+) -> None:
+    sweep_of(home, "one", {"a": 0.3, "b": 0.2})
+    sweep_of(home, "two", {"a": 0.4})
+    found = compare(side(home, "one"), side(home, "two"))
+    assert (found.matched, found.num_matched) == (None, 1)
+    own = compare(side(home, "one:a"), side(home, "one:b"))
+    assert (own.matched, own.num_matched) == (None, 0)
+
+
+def test_every_figure_of_either_side_is_beside_the_other(home: Path) -> None:
+    one = sweep_of(home, "one", {"a": 0.3})
+    sweep_of(home, "two", {"a": 0.2})
+    panel = {"metrics": {"mia_loss_threshold_auc": 0.6}, "notes": [], "violation": None}
+    one.write_panel("a-one", panel)
+    found = compare(side(home, "one"), side(home, "two"))
+    assert found.figures["ser"] == (0.3, 0.2)
+    assert found.figures["epsilon"] == (3.0, 2.0)
+    assert found.figures["mia_loss_threshold_auc"] == (0.6, None)
+    frame = found.frame()
+    assert list(frame.columns) == ["one:a-one", "two:a-two"]
+    assert list(frame.index) == list(found.figures)
+    assert math.isnan(frame.loc["mia_loss_threshold_auc"].iloc[1])
+    assert found.paired is None, "no test counts were stored"
+    assert "one:a-one" in found._repr_html_()

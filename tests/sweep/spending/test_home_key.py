@@ -1,0 +1,155 @@
+"""Names of data sets reveal none, and every shared record between data sets is found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sweep.spending.home_key import HomeKey
+from sweep.spending.record_hashes import RecordHashes
+from trainables.errors import InvalidData, InvalidInput
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> HomeKey:
+    return HomeKey(tmp_path / "ledger.key")
+
+
+def test_a_name_is_the_same_each_time_and_another_under_another_key(
+    key: HomeKey, tmp_path: Path
+) -> None:
+    """So that two homes cannot be compared, and no fingerprint can be tested without the key."""
+    name = key.name_of("abc")
+    assert re.fullmatch(r"[0-9a-f]{64}\.[0-9a-f]{32}", name)
+    assert HomeKey(key.file).name_of("abc") == name
+    assert key.name_of(name) == name, "a name is its own"
+    assert key.name_of("abd") != name
+    other = HomeKey(tmp_path / "other.key")
+    assert other.name_of("abc").split(".")[0] != name.split(".")[0]
+    assert other.tag() != key.tag()
+
+
+def test_the_key_is_drawn_once_and_its_owners_alone(key: HomeKey) -> None:
+    secret = key.read()
+    assert len(set(secret)) > 8
+    assert key.file.stat().st_mode & 0o777 == 0o600
+    assert HomeKey(key.file).read() == secret
+    assert [path.name for path in key.file.parent.iterdir()] == ["ledger.key"]
+    assert secret not in key.tag() + key.name_of("abc").encode()
+
+
+def test_a_process_that_comes_second_takes_the_key_of_the_first(key: HomeKey) -> None:
+    """It has seen no file, and drawn a key of its own meanwhile."""
+    first = key.read()
+    HomeKey(key.file)._draw()
+    assert key.read() == first
+    assert [path.name for path in key.file.parent.iterdir()] == ["ledger.key"]
+
+
+def test_a_key_that_others_may_read_is_refused_with_its_mode(key: HomeKey) -> None:
+    key.read()
+    key.file.chmod(0o640)
+    with pytest.raises(InvalidInput, match=r"readable by its owner only, got mode 640$"):
+        HomeKey(key.file).name_of("abc")
+
+
+@pytest.mark.parametrize("content", [b"", b"short", 33 * b"x"])
+def test_a_damaged_key_is_no_new_one(key: HomeKey, content: bytes) -> None:
+    key.read()
+    key.file.write_bytes(content)
+    with pytest.raises(InvalidData, match=f"expected 32 bytes in .*, got {len(content)}$"):
+        HomeKey(key.file).read()
+    assert key.file.read_bytes() == content
+
+
+def test_a_name_under_a_lost_key_is_damage_and_no_fingerprint(key: HomeKey) -> None:
+    name = key.name_of("abc")
+    key.file.unlink()
+    with pytest.raises(InvalidData, match="restore it from a copy"):
+        HomeKey(key.file).name_of(name)
+
+
+@pytest.mark.parametrize("text", ["", "../x", ".hidden", "a/b", "a b", "ä", "x" * 129])
+def test_what_is_no_fingerprint_names_no_file(key: HomeKey, text: str) -> None:
+    with pytest.raises(InvalidInput, match="expected a data set's fingerprint"):
+        key.name_of(text)
+
+
+_RECORDS = st.sets(st.integers(0, 30).map(lambda n: b"record %d" % n), max_size=12)
+
+
+@settings(max_examples=25)
+@given(sets=st.lists(_RECORDS, min_size=1, max_size=3), doubled=st.booleans())
+def test_overlaps_are_exactly_the_shared_records(
+    tmp_path_factory: pytest.TempPathFactory, sets: list[set[bytes]], doubled: bool
+) -> None:
+    """In both directions, however often a data set has each, and also in another process."""
+    folder = tmp_path_factory.mktemp("hashes")
+    key = HomeKey(folder / "ledger.key")
+    hashes = RecordHashes(folder / "records", key=key)
+    for number, records in enumerate(sets):
+        given_records = sorted(records) * (2 if doubled else 1)
+        assert hashes.register(f"d{number}", given_records) == len(records)
+    again = RecordHashes(folder / "records", key=HomeKey(key.file))
+    for one, records in enumerate(sets):
+        expected = {
+            key.name_of(f"d{other}"): len(records & theirs)
+            for other, theirs in enumerate(sets)
+            if other != one and records & theirs
+        }
+        assert hashes.overlaps(f"d{one}") == again.overlaps(f"d{one}") == expected
+
+
+def test_a_later_data_set_is_seen_by_one_that_was_asked_before(
+    key: HomeKey, tmp_path: Path
+) -> None:
+    hashes = RecordHashes(tmp_path / "records", key=key)
+    hashes.register("a", [b"x", b"y"])
+    assert hashes.overlaps("a") == {}
+    RecordHashes(tmp_path / "records", key=key).register("b", [b"y", b"z"])
+    assert hashes.overlaps("a") == {key.name_of("b"): 1}
+    found = hashes.overlaps("a")
+    found.clear()
+    assert hashes.overlaps("a") == {key.name_of("b"): 1}, "an answer is the caller's own"
+
+
+def test_a_registered_data_set_is_not_read_again(key: HomeKey, tmp_path: Path) -> None:
+    """A million records are hashed once."""
+
+    def never() -> object:
+        raise AssertionError("read again")
+        yield
+
+    hashes = RecordHashes(tmp_path / "records", key=key)
+    assert not hashes.is_registered("a")
+    hashes.register("a", [b"x", b"y"])
+    assert hashes.is_registered("a")
+    assert hashes.register("a", never()) == 2  # type: ignore[arg-type]
+    assert hashes.overlaps("unknown") == {}
+
+
+def test_no_record_and_no_fingerprint_is_in_any_file(key: HomeKey, tmp_path: Path) -> None:
+    RecordHashes(tmp_path / "records", key=key).register("fingerprint", [b"a private text"])
+    for path in tmp_path.rglob("*"):
+        assert "fingerprint" not in path.name
+        if path.is_file():
+            assert b"private" not in path.read_bytes()
+            assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "of another key"])
+def test_a_damaged_list_is_refused_and_counts_as_no_small_one(
+    key: HomeKey, tmp_path: Path, damage: str
+) -> None:
+    hashes = RecordHashes(tmp_path / "records", key=key)
+    hashes.register("a", [b"x", b"y"])
+    hashes.register("b", [b"y"])
+    path = tmp_path / "records" / f"{key.name_of('b')}.u64"
+    content = path.read_bytes()
+    path.write_bytes(content[:-3] if damage == "cut" else bytes(16) + content[16:])
+    with pytest.raises(InvalidData, match=r"restore the key or the file from a copy"):
+        RecordHashes(tmp_path / "records", key=key).overlaps("a")
