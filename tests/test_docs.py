@@ -21,7 +21,7 @@ def headings(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def broken(page: Path) -> list[str]:
+def broken_links(page: Path) -> list[str]:
     """Links of a page that lead nowhere; addresses on the network are not tried."""
     found = []
     for link in _LINK.findall(page.read_text(encoding="utf-8")):
@@ -37,7 +37,7 @@ def broken(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    assert broken(page) == []
+    assert broken_links(page) == []
 
 
 def test_the_index_lists_every_page() -> None:
@@ -82,4 +82,4 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
         "[a](there.md) [b](gone.md) [c](there.md#what-is-there) [d](there.md#gone) [e](#here)\n"
         "[f](https://example.org/x)\n## Here\n"
     )
-    assert broken(page) == ["gone.md", "there.md#gone"]
+    assert broken_links(page) == ["gone.md", "there.md#gone"]

@@ -32,7 +32,7 @@ def paper(z0: float, kind: str = "none", tau: float = 0.0) -> float:
     return paper_zcdp.epsilon(mechanism(noise_multiplier=z0, decay=kind, tau=tau), delta=5e-4)
 
 
-def selected(mean: float, shape: float) -> float:
+def best_of(mean: float, shape: float) -> float:
     search = Search(kind="random", mean=mean, shape=shape)
     return selection.of_releases([poisson()], delta=5e-4, search=search)
 
@@ -76,8 +76,8 @@ VALUES: list[tuple[str, float, float, str, Callable[[], float]]] = [
         *("Algorithm 1, z / sigma_eff", 5.66, 1e-2, "2 sqrt(8)"),
         lambda: 1 / mechanism().effective_noise_multiplier_at(0),
     ),
-    ("best of 10, geometric", 8.973, 1e-3, "Papernot & Steinke 2022", lambda: selected(10, 1)),
-    ("best of 48, logarithmic", 9.115, 1e-3, "Papernot & Steinke 2022", lambda: selected(48, 0)),
+    ("best of 10, geometric", 8.973, 1e-3, "Papernot & Steinke 2022", lambda: best_of(10, 1)),
+    ("best of 48, logarithmic", 9.115, 1e-3, "Papernot & Steinke 2022", lambda: best_of(48, 0)),
     (
         *("ceiling of an audit, delta 1e-5", 6.04, 1e-2, "Steinke, Nasr & Jagielski 2023"),
         lambda: epsilon_lower_bound(1_300, 1_300, 1_300, delta=1e-5),

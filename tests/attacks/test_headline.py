@@ -9,7 +9,7 @@ from trainables.attacks import auc_of, oriented_attacks, strongest
 from trainables.metrics import membership
 
 
-def measured(**aucs: tuple[float, float, float]) -> dict[str, float | None]:
+def aucs(**aucs: tuple[float, float, float]) -> dict[str, float | None]:
     return {
         f"{auc_of(attack)}{end}": value
         for attack, values in aucs.items()
@@ -19,30 +19,28 @@ def measured(**aucs: tuple[float, float, float]) -> dict[str, float | None]:
 
 def test_the_papers_attack_upside_down_is_not_the_headline() -> None:
     """SGD leaked most and looked best: its shadow AUC was 0.132, DP-SGD's 0.508."""
-    sgd = strongest(measured(shadow=(0.132, 0.12, 0.144), loss_threshold=(0.930, 0.92, 0.94)))
-    dp = strongest(measured(shadow=(0.508, 0.48, 0.536), loss_threshold=(0.588, 0.56, 0.616)))
+    sgd = strongest(aucs(shadow=(0.132, 0.12, 0.144), loss_threshold=(0.930, 0.92, 0.94)))
+    dp = strongest(aucs(shadow=(0.508, 0.48, 0.536), loss_threshold=(0.588, 0.56, 0.616)))
     assert sgd is not None
     assert dp is not None
     assert (sgd.attack, dp.attack) == ("loss_threshold", "loss_threshold")
     assert sgd.value > dp.value
     assert [
-        one.attack
-        for one in oriented_attacks(measured(shadow=(0.132, 0.12, 0.144)))
-        if one.inverted
+        one.attack for one in oriented_attacks(aucs(shadow=(0.132, 0.12, 0.144))) if one.inverted
     ]
 
 
 def test_an_auc_below_one_half_by_chance_is_not_turned_around() -> None:
-    found = strongest(measured(shadow=(0.48, 0.45, 0.51)))
+    found = strongest(aucs(shadow=(0.48, 0.45, 0.51)))
     assert found is not None
     assert (found.value, found.inverted) == (0.48, False)
 
 
 def test_a_control_is_no_attack() -> None:
-    found = strongest(measured(shadow=(0.5, 0.45, 0.55), blind=(0.9, 0.85, 0.95)))
+    found = strongest(aucs(shadow=(0.5, 0.45, 0.55), blind=(0.9, 0.85, 0.95)))
     assert found is not None
     assert (found.attack, found.num_attacks) == ("shadow", 1)
-    assert strongest(measured(blind=(0.9, 0.85, 0.95))) is None
+    assert strongest(aucs(blind=(0.9, 0.85, 0.95))) is None
 
 
 def test_the_interval_is_that_of_scores_at_the_shared_level() -> None:
@@ -51,13 +49,13 @@ def test_the_interval_is_that_of_scores_at_the_shared_level() -> None:
     scores = rng.normal(size=400) + 0.3 * member
     area = membership.auc(scores, member)
     paid = membership.auc(scores, member, confidence=1 - 0.05 / 2)
-    found = strongest(measured(shadow=(area.value, area.low, area.high), lira=(0.5, 0.45, 0.55)))
+    found = strongest(aucs(shadow=(area.value, area.low, area.high), lira=(0.5, 0.45, 0.55)))
     assert found is not None
     assert (found.low, found.high) == pytest.approx((paid.low, paid.high))
     perfect = membership.auc(member.astype(float), member)
     paid = membership.auc(member.astype(float), member, confidence=1 - 0.05 / 2)
     found = strongest(
-        measured(shadow=(perfect.value, perfect.low, perfect.high), lira=(0.5, 0.45, 0.55))
+        aucs(shadow=(perfect.value, perfect.low, perfect.high), lira=(0.5, 0.45, 0.55))
     )
     assert found is not None
     assert (found.low, found.high) == pytest.approx((paid.low, paid.high))
@@ -76,7 +74,7 @@ def test_the_best_of_many_attacks_on_nothing_covers_one_half() -> None:
             name: membership.auc(rng.normal(size=200), member)
             for name in ("shadow", "lira", "rmia", "loss_threshold", "quantile")
         }
-        found = strongest(measured(**{name: (a.value, a.low, a.high) for name, a in areas.items()}))
+        found = strongest(aucs(**{name: (a.value, a.low, a.high) for name, a in areas.items()}))
         assert found is not None
         missed += not found.low <= 0.5 <= found.high
         best = max(areas.values(), key=lambda a: abs(a.value - 0.5))

@@ -27,7 +27,7 @@ _FACTS = Facts(
 )
 
 
-def built(
+def build(
     engine: Engine = "edp_sgd", *, undeclared: tuple[str, ...] = (), **privacy: Any
 ) -> Mechanism:
     return build_from(
@@ -44,7 +44,7 @@ def card(mechanism: Mechanism, facts: Facts = _FACTS) -> PrivacyCard:
 
 
 def test_the_card_is_json_and_keeps_every_figure() -> None:
-    mechanism = built()
+    mechanism = build()
     made = json.loads(json.dumps(card(mechanism).to_dict(), allow_nan=False))
     assert read(made, where="a test") == card(mechanism)
     assert made["epsilon"] == pytest.approx(581.0, rel=1e-4)
@@ -59,7 +59,7 @@ def test_the_card_is_json_and_keeps_every_figure() -> None:
 
 
 def test_the_page_says_what_is_not_covered() -> None:
-    page = to_markdown(card(built()))
+    page = to_markdown(card(build()))
     for words in (
         *("replaced", "delta * n = 2.5", "no guarantee", "validation", "floating-point"),
         *("choice of this trial", "secret key", "2 C", "atis", "measured 0.177"),
@@ -74,24 +74,24 @@ def test_the_page_says_what_is_not_covered() -> None:
 )
 def test_the_card_says_that_participation_is_kept_secret(sampling: str, kept: bool) -> None:
     """Amplification by sampling holds against those alone who do not see who was in a step."""
-    found = card(built("dp_sgd", sampling=sampling)).adversary
+    found = card(build("dp_sgd", sampling=sampling)).adversary
     assert ("which records took part in a step" in found) is kept
 
 
 @pytest.mark.parametrize(("engine", "kept"), [("edp_sgd", True), ("dp_sgd", False)])
 def test_with_full_batches_micro_batches_are_secret(engine: str, kept: bool) -> None:
-    mechanism = built(engine, sampling="full", noise_calibration="central")
+    mechanism = build(engine, sampling="full", noise_calibration="central")
     assert ("shared a micro-batch" in card(mechanism).adversary) is kept
 
 
 def test_workers_that_were_played_are_called_logical() -> None:
-    assert "8 workers were logical, played by 1 process:" in to_markdown(card(built()))
-    real = card(built(), replace(_FACTS, processes=8))
+    assert "8 workers were logical, played by 1 process:" in to_markdown(card(build()))
+    real = card(build(), replace(_FACTS, processes=8))
     assert real.workers == "8 workers, each a process of its own"
 
 
 def test_an_infinite_epsilon_comes_with_its_reasons() -> None:
-    made = card(built(group_scale="first_step", reproducible_noise=True))
+    made = card(build(group_scale="first_step", reproducible_noise=True))
     page = to_markdown(made)
     assert made.epsilon == math.inf
     assert "**No finite epsilon holds**" in page
@@ -102,14 +102,14 @@ def test_an_infinite_epsilon_comes_with_its_reasons() -> None:
 
 def test_the_stated_epsilon_is_never_rounded_down() -> None:
     for z in (0.3, 0.77, 1.0, 3.1):
-        mechanism = built(noise_multiplier=z)
+        mechanism = build(noise_multiplier=z)
         summary = account(mechanism)
         stated = float(card(mechanism).guarantee.split("(")[1].split(",")[0])
         assert summary.epsilon <= stated <= summary.epsilon * 1.002
 
 
 def test_the_sweep_around_the_trial() -> None:
-    mechanism = built()
+    mechanism = build()
     alone = card(mechanism)
     assert "no total was given" in to_markdown(alone)
     total = epsilon_sweep([release(mechanism)] * 4, delta=5e-4)
@@ -119,7 +119,7 @@ def test_the_sweep_around_the_trial() -> None:
     assert "a grid run whole" in page
     selected = with_sweep(alone, total=asdict(total), epsilon_selected=9.1)
     assert "epsilon 9.1" in to_markdown(selected)
-    infinite = epsilon_sweep([release(built("sgd"))], delta=5e-4)
+    infinite = epsilon_sweep([release(build("sgd"))], delta=5e-4)
     assert math.isinf(infinite.epsilon)
     shown = with_sweep(alone, total=asdict(infinite))
     assert shown.to_dict()["sweep_total"]["epsilon"] == "inf"
@@ -128,14 +128,14 @@ def test_the_sweep_around_the_trial() -> None:
 
 
 def test_groups_and_records_are_distinguished() -> None:
-    grouped = card(built(unit="group", max_records_per_group=5))
+    grouped = card(build(unit="group", max_records_per_group=5))
     assert "group of records" in grouped.guarantee
     assert not any("a person with several records" in line for line in grouped.not_covered)
-    assert any("a person with several records" in line for line in card(built()).not_covered)
+    assert any("a person with several records" in line for line in card(build()).not_covered)
 
 
 def test_what_an_older_card_says_too_much_is_dropped() -> None:
-    made = card(built()).to_dict()
+    made = card(build()).to_dict()
     made["datasets"]["training"]["fingerprint"] = "f" * 64
     older = {**made, "num_duplicates": 3, "mechanism": {**made["mechanism"], "records": 7}}
     found = json.dumps(read(older, where="a test").to_dict())
@@ -145,7 +145,7 @@ def test_what_an_older_card_says_too_much_is_dropped() -> None:
 
 
 def test_a_counted_number_of_records_is_not_shown() -> None:
-    counted = built("dp_sgd", undeclared=("n was counted",))
+    counted = build("dp_sgd", undeclared=("n was counted",))
     page = to_markdown(card(counted, replace(_FACTS, n_is_declared=False)))
     assert "counted on private data, for the curator alone" in page
     shown = card(counted, replace(_FACTS, n_is_declared=False)).to_dict()
@@ -156,7 +156,7 @@ def test_a_counted_number_of_records_is_not_shown() -> None:
 
 
 def test_the_claim_says_what_it_allows_an_attacker() -> None:
-    mechanism = built(noise_multiplier=40.0)
+    mechanism = build(noise_multiplier=40.0)
     page = to_markdown(card(mechanism))
     summary = account(mechanism)
     assert f"| mu | {format_epsilon(summary.gaussian_mu)} |" in page

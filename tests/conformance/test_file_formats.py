@@ -52,14 +52,14 @@ def corpora(draw: st.DrawFn) -> tuple[list[Utterance], bool]:
     return draw(st.lists(one, min_size=1, max_size=6)), slots
 
 
-def kept(utterance: Utterance, name: str) -> Utterance:
+def as_stored(utterance: Utterance, name: str) -> Utterance:
     """What the form can hold of an utterance."""
     lacks = catalogue.entry("file_formats", name).LACKS
     without = {"part": "train", "group": None}
     return replace(utterance, **{field: without[field] for field in lacks})
 
 
-def written(folder: Path, name: str, corpus: list[Utterance], *, slots: bool) -> Path:
+def write_corpus(folder: Path, name: str, corpus: list[Utterance], *, slots: bool) -> Path:
     path = folder / f"corpus{catalogue.entry('file_formats', name).SUFFIX}"
     catalogue.entry("file_formats", name).write(path, corpus, slots=slots)
     return path
@@ -90,7 +90,7 @@ def test_what_is_written_is_read_again(name: str, made: tuple[list[Utterance], b
     corpus, slots = made
     with tempfile.TemporaryDirectory() as folder:
         try:
-            path = written(Path(folder), name, corpus, slots=slots)
+            path = write_corpus(Path(folder), name, corpus, slots=slots)
         except InvalidData:
             no_intent = any(utterance.intent == NO_INTENT for utterance in corpus)
             marks = {sign for utterance in corpus for token in utterance.tokens for sign in token}
@@ -98,13 +98,13 @@ def test_what_is_written_is_read_again(name: str, made: tuple[list[Utterance], b
             return
         source = open_source(path, options=Options())
         assert source.form == name
-        assert by_part(list(source.utterances())) == by_part([kept(u, name) for u in corpus])
+        assert by_part(list(source.utterances())) == by_part([as_stored(u, name) for u in corpus])
         assert source.has_intents == (corpus[0].intent != NO_INTENT)
 
 
 def test_no_other_form_claims_what_it_writes(name: str, tmp_path: Path) -> None:
     corpus = [Utterance(("call", "ann"), ("O", "B-who"), "call")]
-    path = written(tmp_path, name, corpus, slots=True)
+    path = write_corpus(tmp_path, name, corpus, slots=True)
     claims = [n for n in NAMES if catalogue.entry("file_formats", n).recognizes(path)]
     assert claims == [name]
 
@@ -118,9 +118,9 @@ def test_nothing_there_is_not_recognized(name: str, tmp_path: Path) -> None:
 
 def test_an_existing_file_is_not_overwritten(name: str, tmp_path: Path) -> None:
     corpus = [Utterance(("call", "ann"), ("O", "B-who"), "call")]
-    written(tmp_path, name, corpus, slots=True)
+    write_corpus(tmp_path, name, corpus, slots=True)
     with pytest.raises(FileExistsError):
-        written(tmp_path, name, corpus, slots=True)
+        write_corpus(tmp_path, name, corpus, slots=True)
 
 
 @settings(max_examples=25, deadline=None)

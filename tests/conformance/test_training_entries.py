@@ -113,7 +113,7 @@ def test_it_is_shown_among_the_fields(
     assert name in row.allowed.split(" | ")
 
 
-def _trained(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _train(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights after an epoch of two steps of plain training, and their average."""
     fields = {"expected_batch_size": 4, "epochs": 1, "learning_rate": 0.25, **training}
     engine = catalogue.marked_entry("engines", "BASELINE")
@@ -141,20 +141,20 @@ def _trained(**training: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_a_new_optimiser_takes_the_steps(drop_in: DropIn) -> None:
     drop_in("optimizers", "signs", OPTIMIZER)
-    weights, _ = _trained(optimizer="signs")
+    weights, _ = _train(optimizer="signs")
     torch.testing.assert_close(weights, torch.full((3,), -2 * 0.25))
 
 
 def test_a_new_course_sets_the_learning_rate(drop_in: DropIn) -> None:
     drop_in("optimizers", "signs", OPTIMIZER)
     drop_in("learning_rates", "halved", COURSE)
-    weights, _ = _trained(optimizer="signs", learning_rate_decay="halved")
+    weights, _ = _train(optimizer="signs", learning_rate_decay="halved")
     torch.testing.assert_close(weights, torch.full((3,), -2 * 0.125))
 
 
 def test_a_new_average_is_what_is_validated(drop_in: DropIn) -> None:
     drop_in("optimizers", "signs", OPTIMIZER)
     drop_in("averages", "first", AVERAGE)
-    last, average = _trained(optimizer="signs", iterate_average="first")
+    last, average = _train(optimizer="signs", iterate_average="first")
     torch.testing.assert_close(last, torch.full((3,), -2 * 0.25))
     torch.testing.assert_close(average, torch.full((3,), -0.25))

@@ -29,7 +29,7 @@ def write_lines(path, utterances):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def made(n, *, seed=0):
+def make_utterances(n, *, seed=0):
     """n distinct utterances of 1 to 12 tokens."""
     rng = np.random.default_rng(seed)
     for number in range(n):
@@ -55,7 +55,7 @@ def place(tmp_path):
 
 
 def test_what_is_stored_is_what_was_read(place):
-    utterances = list(made(300))
+    utterances = list(make_utterances(300))
     corpus = place(utterances)
     ids = np.arange(300)
     assert corpus.num_records == len(corpus) == 300
@@ -73,7 +73,7 @@ def test_what_is_stored_is_what_was_read(place):
 def test_equal_texts_stay_once_and_are_counted(place):
     one = Utterance(("Call", "ann"), ("O", "B-who"), "call")
     other = Utterance(("call", "ANN"), ("O", "O"), "play")
-    corpus = place([one, other, *made(5), one])
+    corpus = place([one, other, *make_utterances(5), one])
     assert (corpus.num_records, corpus.num_duplicates) == (6, 2)
     assert corpus.intent_names(np.array([0])) == ["call"]  # the first stays
 
@@ -100,7 +100,7 @@ def test_groups_are_numbered(place):
 
 
 def test_a_second_opening_maps_the_same_files(place, monkeypatch):
-    first = place(made(50))
+    first = place(make_utterances(50))
     monkeypatch.setattr(storage, "write", None)  # nothing is encoded again
     again = place()
     assert again.fingerprint == first.fingerprint
@@ -110,13 +110,13 @@ def test_a_second_opening_maps_the_same_files(place, monkeypatch):
 
 
 def test_a_changed_file_is_another_corpus(place):
-    first = place(made(50))
-    assert place(made(51)).fingerprint != first.fingerprint
-    assert place(made(50)).fingerprint == first.fingerprint
+    first = place(make_utterances(50))
+    assert place(make_utterances(51)).fingerprint != first.fingerprint
+    assert place(make_utterances(50)).fingerprint == first.fingerprint
 
 
 def test_the_cache_is_for_its_owner_alone(place):
-    place(made(5))
+    place(make_utterances(5))
     folders = [place.cache, *(p for p in place.cache.iterdir() if p.is_dir())]
     assert len(folders) == 2
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
@@ -131,7 +131,7 @@ def test_a_failed_encoding_leaves_nothing(place):
 
 
 def test_a_damaged_cache_is_named(place):
-    place(made(5))
+    place(make_utterances(5))
     (folder,) = (p for p in place.cache.iterdir() if p.is_dir())
     np.save(folder / "tags.npy", np.zeros(3, dtype=np.int16))
     with pytest.raises(InvalidData, match="delete it"):
@@ -144,7 +144,7 @@ def _open(data, cache, queue):
 
 
 def test_processes_that_open_at_once_get_one_corpus(place):
-    write_lines(place.data / "utterances.jsonl", made(3_000))
+    write_lines(place.data / "utterances.jsonl", make_utterances(3_000))
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     openers = [
@@ -160,7 +160,7 @@ def test_processes_that_open_at_once_get_one_corpus(place):
 
 
 def test_a_subset_is_drawn_by_the_split_seed(place):
-    whole = place(made(200))
+    whole = place(make_utterances(200))
     texts = dict.fromkeys(whole.token_sequences(np.arange(200)))
     one, same, other = (place(max_records=40, split_seed=seed) for seed in (1, 1, 2))
     assert one.num_records == 40
@@ -172,7 +172,7 @@ def test_a_subset_is_drawn_by_the_split_seed(place):
 
 
 def test_hashes_know_texts_and_need_the_key(place):
-    corpus = place([Utterance(("Call", "ann"), ("O", "O"), "call"), *made(5)])
+    corpus = place([Utterance(("Call", "ann"), ("O", "O"), "call"), *make_utterances(5)])
     hashes = corpus.record_hashes(b"key")
     assert hashes[0] == storage.text_hash(("call", "ANN"), key=b"key")
     assert len(set(hashes.tolist())) == 6
@@ -186,7 +186,7 @@ def test_chunks_do_not_show(tmp_path, monkeypatch):
         monkeypatch.setattr(storage, "_CHUNK", chunk)
         folder = tmp_path / str(chunk)
         folder.mkdir()
-        storage.write(folder, [*made(100), *made(30)], schema=SCHEMA)
+        storage.write(folder, [*make_utterances(100), *make_utterances(30)], schema=SCHEMA)
         folders.append(storage.read(folder))
     one, other = folders
     for name, column in one.arrays.items():
@@ -196,7 +196,7 @@ def test_chunks_do_not_show(tmp_path, monkeypatch):
 
 
 def test_values_read_from_private_records_are_listed(place):
-    assert place(made(20), num_records=9).undeclared == ()
+    assert place(make_utterances(20), num_records=9).undeclared == ()
     (size,) = place().undeclared
     assert "data.num_records" in size
     labels, _ = place(schema_file=None).undeclared

@@ -39,7 +39,7 @@ TINY = Domain(
 )
 
 
-def made(name, *, size, seed=0):
+def make(name, *, size, seed=0):
     entry = catalogue.entry("datasets", name)
     config = data_config(name=name, num_utterances=max(size, 1_000), seed=seed)
     return list(itertools.islice(entry.read(None, config=config), size))
@@ -52,29 +52,29 @@ def as_bytes(utterances):
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_seed_makes_the_same_bytes_on_every_machine(name):
-    found = hashlib.sha256(as_bytes(made(name, size=1_000))).hexdigest()
+    found = hashlib.sha256(as_bytes(make(name, size=1_000))).hexdigest()
     assert found == FIRST_THOUSAND[name]
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_another_seed_makes_another_corpus(name):
-    texts = [{u.tokens for u in made(name, size=2_000, seed=seed)} for seed in (0, 1)]
+    texts = [{u.tokens for u in make(name, size=2_000, seed=seed)} for seed in (0, 1)]
     assert len(texts[0] & texts[1]) < 1_000  # short sentences without a name are common to both
 
 
 def test_a_smaller_corpus_is_the_beginning_of_a_larger_one():
-    assert made("video", size=1_500) == made("video", size=4_000)[:1_500]
+    assert make("video", size=1_500) == make("video", size=4_000)[:1_500]
 
 
 def test_how_much_is_drawn_at_a_time_changes_nothing(monkeypatch):
-    whole = made("communication", size=3_000)
+    whole = make("communication", size=3_000)
     monkeypatch.setattr(drawing, "_CHUNK", 700)
-    assert made("communication", size=3_000) == whole
+    assert make("communication", size=3_000) == whole
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_no_text_is_made_twice_so_that_the_size_is_known_before(name):
-    found = made(name, size=20_000)
+    found = make(name, size=20_000)
     assert len(found) == 20_000
     assert len({normalise(u.tokens) for u in found}) == 20_000
     config = data_config(name=name, num_utterances=20_000)
@@ -87,7 +87,7 @@ def test_labels_are_those_of_the_grammar_and_all_of_them_occur(name):
     assert schema.public
     assert 8 <= len(schema.intents) <= 12
     assert 10 <= len(schema.slots) <= 20
-    found = made(name, size=5_000)
+    found = make(name, size=5_000)
     assert {u.intent for u in found} == set(schema.intents)
     assert {tag[2:] for u in found for tag in u.tags if tag != "O"} == set(schema.slots)
     assert all(len(u.tokens) == len(u.tags) for u in found)
@@ -111,7 +111,7 @@ def test_a_grammar_is_whole(name):
 
 @pytest.mark.parametrize("name", MADE)
 def test_values_have_a_long_tail_and_a_heavy_head(name):
-    found = made(name, size=20_000)
+    found = make(name, size=20_000)
     values = Counter(
         (tag[2:], word)
         for u in found
@@ -157,7 +157,7 @@ def test_a_grammar_that_has_not_so_many_texts_is_refused():
 
 
 def test_a_repeated_slot_is_drawn_twice():
-    found = [u for u in made("health", size=20_000) if u.tags.count("B-drug") == 2]
+    found = [u for u in make("health", size=20_000) if u.tags.count("B-drug") == 2]
     drugs = [[w for w, t in zip(u.tokens, u.tags, strict=True) if t == "B-drug"] for u in found]
     assert len(drugs) > 100
     assert sum(first == second for first, second in drugs) < len(drugs) / 2
@@ -175,7 +175,7 @@ def test_an_opened_corpus_has_the_requested_size(tmp_path):
     assert not corpus.outside.any()
     assert corpus.groups is not None
     assert Counter(corpus.groups.tolist()).most_common(1)[0][1] <= 25
-    expected = made("health", size=2_000)
+    expected = make("health", size=2_000)
     ids = np.array([0, 7, 1_999])
     assert corpus.token_sequences(ids) == [expected[i].tokens for i in ids]
     assert corpus.tag_sequences(ids) == [expected[i].tags for i in ids]

@@ -50,7 +50,7 @@ def dialogues(path, *turns, name="valid.jsonl"):
     return path
 
 
-def opened(path, name="pair_lines", **fields):
+def open_file(path, name="pair_lines", **fields):
     return open_pairs(data_config(name=name, path=str(path), **fields), data_dir=Path("nowhere"))
 
 
@@ -80,7 +80,7 @@ def test_official_dialogues_are_read_before_pairs_of_the_same_part(tmp_path):
     packed = tmp_path / "valid.dataflow_dialogues.jsonl.zip"
     dialogues(packed, ("a b", "(f)", "done ."), ("c", "(g)", ""))
     assert [file.name for file in pair_files(tmp_path)] == ["pairs_train_part.jsonl", packed.name]
-    found = opened(tmp_path, "smcalflow")
+    found = open_file(tmp_path, "smcalflow")
     assert found.utterances == ("hello there", "a b", "c")
     assert found.parts == ("train", "validation", "validation")
     assert found.of_part("validation").programs == ("(f)", "(g)")
@@ -91,7 +91,7 @@ def test_packing_changes_nothing(tmp_path):
     plain = lines(tmp_path / "a.jsonl", PAIR, PAIR)
     packed = tmp_path / "b.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert opened(plain).fingerprint == opened(packed).fingerprint
+    assert open_file(plain).fingerprint == open_file(packed).fingerprint
 
 
 def test_the_fingerprint_sees_every_field(tmp_path):
@@ -103,12 +103,12 @@ def test_the_fingerprint_sees_every_field(tmp_path):
         {**PAIR, "part": "test"},
         {**PAIR, "domain": "hotel"},
     ]
-    marks = {opened(lines(tmp_path / "x.jsonl", row)).fingerprint for row in variants}
+    marks = {open_file(lines(tmp_path / "x.jsonl", row)).fingerprint for row in variants}
     assert len(marks) == len(variants)
 
 
 def test_a_corpus_without_programs_says_so(tmp_path):
-    found = opened(lines(tmp_path / "x.jsonl", {"utterance": "only words"}))
+    found = open_file(lines(tmp_path / "x.jsonl", {"utterance": "only words"}))
     assert found.programs == ("",)
     assert not found.has_programs
     assert not found.public
@@ -117,12 +117,12 @@ def test_a_corpus_without_programs_says_so(tmp_path):
 def test_a_subset_is_the_seeds(tmp_path):
     rows = [{**PAIR, "utterance": f"word {index}"} for index in range(60)]
     path = lines(tmp_path / "x.jsonl", *rows)
-    first = opened(path, max_records=20)
+    first = open_file(path, max_records=20)
     assert len(first) == 20
-    assert first.fingerprint == opened(path, max_records=20).fingerprint
-    assert first.fingerprint != opened(path, max_records=20, split_seed=1).fingerprint
+    assert first.fingerprint == open_file(path, max_records=20).fingerprint
+    assert first.fingerprint != open_file(path, max_records=20, split_seed=1).fingerprint
     with pytest.raises(InvalidInput, match="at most the number of records, got 61") as refusal:
-        opened(path, max_records=61)
+        open_file(path, max_records=61)
     assert "60" not in str(refusal.value), "plans and reports keep it"
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_line_is_named_and_not_quoted(tmp_path, line, problem):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(PAIR) + "\n" + line + "\n")
     with pytest.raises(InvalidData, match=problem) as refused:
-        opened(path)
+        open_file(path)
     assert "line 2" in str(refused.value)
     assert SECRET not in str(refused.value)
 
@@ -167,11 +167,11 @@ def test_damaged_files_are_named(tmp_path):
         else:
             path.write_bytes(content)
         with pytest.raises(InvalidData, match=name):
-            opened(path)
+            open_file(path)
     with pytest.raises(InvalidData, match="nothing there"):
-        opened(tmp_path / "nope")
+        open_file(tmp_path / "nope")
     with pytest.raises(InvalidData, match="expected files named"):
-        opened(tmp_path)
+        open_file(tmp_path)
 
 
 def test_each_kind_of_corpus_is_refused_where_the_other_is_needed():

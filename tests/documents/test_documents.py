@@ -97,7 +97,7 @@ BAD_JSON = {
 }
 
 
-def refused(tmp_path: Path, text: str, reader) -> str:
+def refusal(tmp_path: Path, text: str, reader) -> str:
     """The one line of what is wrong, which came at once and in little memory."""
     path = tmp_path / "document"
     path.write_text(text, encoding="utf-8")
@@ -119,14 +119,14 @@ def refused(tmp_path: Path, text: str, reader) -> str:
 @pytest.mark.parametrize("case", BAD_YAML)
 def test_bad_yaml_is_one_line_at_once(case: str, tmp_path: Path) -> None:
     text, words = BAD_YAML[case]
-    message = refused(tmp_path, text, read_yaml)
+    message = refusal(tmp_path, text, read_yaml)
     assert any(each in message for each in words.split("|")), message
 
 
 @pytest.mark.parametrize("case", BAD_JSON)
 def test_bad_json_is_one_line_at_once(case: str, tmp_path: Path) -> None:
     text, words = BAD_JSON[case]
-    assert words in refused(tmp_path, text, read_json)
+    assert words in refusal(tmp_path, text, read_json)
 
 
 def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:

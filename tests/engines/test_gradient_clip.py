@@ -14,7 +14,7 @@ from trainables.errors import InvalidInput
 RATE = 1e-3  # of `engine_on`
 
 
-def moved(table: torch.Tensor, records: list[int], **setup: Any) -> torch.Tensor:
+def distance(table: torch.Tensor, records: list[int], **setup: Any) -> torch.Tensor:
     """How far one step of momentum SGD moves the weights, by the learning rate."""
     made = engine_on(mechanism("sgd"), table, [records], optimizer="momentum", **setup)
     made.step(0, 0)
@@ -25,15 +25,15 @@ def moved(table: torch.Tensor, records: list[int], **setup: Any) -> torch.Tensor
 def test_a_large_mean_gradient_is_scaled_down() -> None:
     table = gradients(4, scale=10)
     mean = table[:3].mean(0)
-    found = moved(table, [0, 1, 2], gradient_clip_norm=2.0)
+    found = distance(table, [0, 1, 2], gradient_clip_norm=2.0)
     torch.testing.assert_close(found, mean * 2 / mean.norm(), rtol=1e-4, atol=1e-6)
 
 
 def test_a_small_one_stays() -> None:
     table = gradients(4, scale=10)
     bound = float(table.norm(dim=1).max()) + 1
-    same = moved(table, [0, 1, 2])
-    assert torch.equal(moved(table, [0, 1, 2], gradient_clip_norm=bound), same)
+    same = distance(table, [0, 1, 2])
+    assert torch.equal(distance(table, [0, 1, 2], gradient_clip_norm=bound), same)
 
 
 def test_processes_scale_by_the_norm_of_the_sum() -> None:

@@ -84,7 +84,7 @@ def test_poisson_coins_come_from_the_key_and_not_from_the_seed() -> None:
     assert first_records() != first_records(attempt=1)
 
 
-def allocated(mech: Mechanism, epochs: int, **how: object) -> np.ndarray:
+def steps_of(mech: Mechanism, epochs: int, **how: object) -> np.ndarray:
     """int[epochs, n]: the step of each record; fails unless each is in exactly one."""
     given = {"seed": 0, "key": KEY, **how}
     drawn = sampler(np.arange(mech.num_records), mech, **given)  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size: int) -
     )
     epochs, num_steps = 400, mech.steps_in(0)
     assert num_steps == 13
-    steps = allocated(mech, epochs)
+    steps = steps_of(mech, epochs)
     for step in range(num_steps):
         checks._binomial(int((steps == step).sum()), steps.size, 1 / num_steps)
     for same in (
@@ -119,7 +119,7 @@ def test_random_allocation_is_a_fair_die_for_each_record(microbatch_size: int) -
         checks._binomial(int(same.sum()), same.size, 1 / num_steps)
     # A permutation would put at most ceil(n / steps) records in a step: dice do not.
     assert max(np.bincount(row, minlength=num_steps).max() for row in steps) > 200 // 13 + 5
-    shuffled = allocated(replace(mech, sampling="shuffle", neighboring_relation="replace_one"), 400)
+    shuffled = steps_of(replace(mech, sampling="shuffle", neighboring_relation="replace_one"), 400)
     with pytest.raises(AssertionError):  # it rejects a permutation, whose records avoid each other
         checks._binomial(
             int((shuffled[:, :, None] == shuffled[:, None, :]).sum() - shuffled.size),
@@ -141,11 +141,11 @@ def test_a_record_less_moves_no_other_one() -> None:
 
 def test_allocation_comes_from_the_key_and_changes_by_the_epoch() -> None:
     mech = mechanism("dp_sgd", sampling="random_allocation")
-    first = allocated(mech, 2)
-    assert (first == allocated(mech, 2, seed=1)).all()
+    first = steps_of(mech, 2)
+    assert (first == steps_of(mech, 2, seed=1)).all()
     assert (first[0] != first[1]).any()
     for other in ({"key": public_key(1, "sampling")}, {"trial_id": "u"}, {"attempt": 1}):
-        assert (first != allocated(mech, 2, **other)).any()
+        assert (first != steps_of(mech, 2, **other)).any()
 
 
 def test_poisson_batches_change_by_the_step_and_by_the_epoch() -> None:

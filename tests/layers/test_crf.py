@@ -31,7 +31,7 @@ def reference(crf: LinearChainCrf) -> CRF:
     return other
 
 
-def padded(packed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def pad(packed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence(packed.split(lengths.tolist()), batch_first=True)
 
 
@@ -54,8 +54,8 @@ def test_loss_and_every_gradient_equal_pytorch_crf(lengths: list[int]) -> None:
     weights = torch.rand(len(lengths))
     ours, theirs = emissions.clone().requires_grad_(), emissions.clone().requires_grad_()
     loss = crf(ours[layout.source], tags[layout.source], layout)
-    mask = padded(torch.ones_like(tags), sizes).bool()
-    expected = -other(padded(theirs, sizes), padded(tags, sizes), mask, reduction="none")
+    mask = pad(torch.ones_like(tags), sizes).bool()
+    expected = -other(pad(theirs, sizes), pad(tags, sizes), mask, reduction="none")
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     (loss * weights).sum().backward()
     (expected * weights).sum().backward()
@@ -78,8 +78,8 @@ def test_viterbi_equals_pytorch_crf(lengths: list[int]) -> None:
     sizes, layout, emissions, _ = packed_batch(6, lengths)
     crf = random_crf(6)
     tags, scores = crf.best_paths(emissions[layout.source], layout)
-    mask = padded(torch.ones(int(sizes.sum())), sizes).bool()
-    expected = reference(crf).decode(padded(emissions, sizes), mask)
+    mask = pad(torch.ones(int(sizes.sum())), sizes).bool()
+    expected = reference(crf).decode(pad(emissions, sizes), mask)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
     path = -crf(emissions[layout.source], tags, layout)
     found = forward_backward(emissions[layout.source], crf.scores, layout)
@@ -94,8 +94,8 @@ def test_viterbi_with_many_tags_tries_few_of_them_and_misses_none(spread: float)
     emissions = emissions * spread
     crf = random_crf(60)
     tags, _ = crf.best_paths(emissions[layout.source], layout)
-    mask = padded(torch.ones(int(sizes.sum())), sizes).bool()
-    expected = reference(crf).decode(padded(emissions, sizes), mask)
+    mask = pad(torch.ones(int(sizes.sum())), sizes).bool()
+    expected = reference(crf).decode(pad(emissions, sizes), mask)
     assert [t.tolist() for t in tags[layout.place].split(lengths)] == expected
 
 

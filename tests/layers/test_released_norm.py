@@ -72,7 +72,7 @@ def wide_linear(rows: Rows, draw: Cancelling) -> list[Entry]:
     return [LinearEntry(layer.weight, layer.bias, x, g, rows)]
 
 
-def factored(rows: Rows, draw: Cancelling) -> list[Entry]:
+def factored_entries(rows: Rows, draw: Cancelling) -> list[Entry]:
     """Rows of the shared weights cancel too: the shares of two outputs are nearly opposite."""
     shares = draw.opposite(20, 30) / draw.size
     layer, number = FactoredLinear(24, shares), len(rows.record)
@@ -176,13 +176,13 @@ def norm_used_twice(rows: Rows, draw: Cancelling) -> list[Entry]:
 KINDS = {
     f.__name__: f
     for f in (
-        linear, wide_linear, factored, adapters, lstm, embedding, layer_norm, char_cnn, crf,
+        linear, wide_linear, factored_entries, adapters, lstm, embedding, layer_norm, char_cnn, crf,
         crf_in_logs, tied_table, used_twice, norm_used_twice,
     )
 }  # fmt: skip
 
 
-def released(
+def release_norm(
     entries: list[Entry], units: Units, *, clip: float, scale: float
 ) -> tuple[float, Tensor]:
     """Norm of the clipped sum in scaled space, in float64; the norms found."""
@@ -237,9 +237,9 @@ def test_no_unit_adds_more_than_the_bound(
             draw = Cancelling(seed=seed, size=size, apart=apart, bf16=bf16)
             entries = KINDS[kind](rows, draw)
             units = Units(torch.zeros(len(lengths), dtype=torch.int64), 1)
-            found, norms = released(entries, units, clip=clip, scale=scale)
+            found, norms = release_norm(entries, units, clip=clip, scale=scale)
             assert found <= clip * (1 + TOLERANCE)
-            whole, _ = released(entries, units, clip=1e30, scale=scale)
+            whole, _ = release_norm(entries, units, clip=1e30, scale=scale)
             assert float(norms) >= whole * (1 - 1e-6)
 
 
@@ -290,10 +290,10 @@ def test_rows_that_do_not_cancel_are_clipped_to_the_bound(kind: str, way: str) -
     for seed in range(5):
         draw = Cancelling(seed=seed, size=1.0, apart=1.0)
         entries = KINDS[kind](rows, draw)
-        whole, norms = released(entries, units, clip=1e30, scale=1.0)
+        whole, norms = release_norm(entries, units, clip=1e30, scale=1.0)
         assert whole <= float(norms) * (1 + 1e-6)
         assert float(norms) <= whole * (1 + slack)
-        found, _ = released(entries, units, clip=whole / 3, scale=1.0)
+        found, _ = release_norm(entries, units, clip=whole / 3, scale=1.0)
         assert found >= whole / 3 * (1 - slack)
 
 

@@ -35,7 +35,7 @@ def small_lm(*, dropout: float = 0.0, seed: int = 0) -> CausalLm:
     return CausalLm(SIZES, dropout=dropout, seed=seed)
 
 
-def encoded(*, prompted: bool) -> EncodedTexts:
+def encode_texts(*, prompted: bool) -> EncodedTexts:
     """TEXTS, behind PROMPTS or not."""
     return EncodedTexts(TEXTS, Letters(), max_tokens=40, prompts=PROMPTS if prompted else None)
 

@@ -58,7 +58,7 @@ class Weighed(nn.Module):
         return torch.stack(found)
 
 
-def adapted(
+def adapted_layer(
     lengths: list[int], *, width: int, hidden: int, rank: int, alpha: float, seed: int
 ) -> Weighed:
     """A random layer whose adapters have left their start."""
@@ -74,7 +74,7 @@ def adapted(
 def models(draw: st.DrawFn, lengths: st.SearchStrategy[list[int]] = LENGTHS) -> Weighed:
     """Any sizes, and any rank that fits."""
     width, hidden = draw(st.integers(1, 6)), draw(st.integers(1, 5))
-    return adapted(
+    return adapted_layer(
         draw(lengths),
         width=width,
         hidden=hidden,
@@ -141,7 +141,7 @@ def test_norms_and_clipped_sums_are_those_of_the_definition(
 
 @pytest.mark.parametrize("bound", [1e-2, 1e9])
 def test_the_same_of_one_layer(bound: float) -> None:
-    model = adapted([4, 1, 3], width=3, hidden=4, rank=2, alpha=4.0, seed=0)
+    model = adapted_layer([4, 1, 3], width=3, hidden=4, rank=2, alpha=4.0, seed=0)
     scale = torch.ones(len(trained(model)), dtype=torch.float64)
     assert_books_are_right(model, bound=bound, scale=scale)
 

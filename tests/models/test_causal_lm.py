@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.models._builds import TOLERANCE, assert_bounds
-from tests.models._texts import EVERY, SIZES, TEXTS, Letters, encoded, small_lm
+from tests.models._texts import EVERY, SIZES, TEXTS, Letters, encode_texts, small_lm
 from trainables import engines
 from trainables.config import PrivacyConfig, TrainingConfig
 from trainables.data.texts import EncodedTexts
@@ -57,7 +57,7 @@ def test_norms_and_clipped_sum_equal_single_record_passes(
             if name.endswith("up.weight"):
                 nn.init.normal_(parameter)
     model.begin_step("a", 1)
-    batch = encoded(prompted=prompted).batch(EVERY)
+    batch = encode_texts(prompted=prompted).batch(EVERY)
     of_record, number = UNITS[units]
     size = sum(p.numel() for p in trained(model))
     arguments = {
@@ -85,7 +85,7 @@ def test_the_tied_table_never_takes_the_slow_way(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(TiedEntry, "squared_norms", refuse)
     monkeypatch.setattr(tied_table, "_CELLS", 50)  # several pieces
-    model, batch = small_lm(), encoded(prompted=True).batch(EVERY)
+    model, batch = small_lm(), encode_texts(prompted=True).batch(EVERY)
     size = sum(p.numel() for p in trained(model))
     scale = torch.ones(len(trained(model)))
     found = clipped_sum(
@@ -99,7 +99,7 @@ def test_the_tied_table_never_takes_the_slow_way(monkeypatch: pytest.MonkeyPatch
         out=torch.zeros(size),
     )
     for place in range(7):
-        alone = model.losses(encoded(prompted=True).batch(EVERY[place : place + 1]))
+        alone = model.losses(encode_texts(prompted=True).batch(EVERY[place : place + 1]))
         parts = torch.autograd.grad(alone.sum(), trained(model))
         norm = torch.cat([part.flatten() for part in parts]).norm()
         assert_bounds(found[place], norm)
@@ -107,7 +107,7 @@ def test_the_tied_table_never_takes_the_slow_way(monkeypatch: pytest.MonkeyPatch
 
 def test_a_tied_norm_needs_its_cross_term() -> None:
     """Without it the norm is off by far more than the tolerance above."""
-    model, batch = small_lm(), encoded(prompted=False).batch(EVERY)
+    model, batch = small_lm(), encode_texts(prompted=False).batch(EVERY)
     loss = model.losses(batch)[0]
     below = torch.zeros_like(model.word.weight)
     (whole,) = torch.autograd.grad(loss, [model.word.weight], retain_graph=True)
@@ -123,7 +123,7 @@ def test_a_tied_norm_needs_its_cross_term() -> None:
 
 
 def test_the_plain_gradient_is_autograds() -> None:
-    model, batch, weights = small_lm(), encoded(prompted=True).batch(EVERY), torch.rand(7)
+    model, batch, weights = small_lm(), encode_texts(prompted=True).batch(EVERY), torch.rand(7)
     truth = torch.autograd.grad((model.losses(batch) * weights).sum(), trained(model))
     ours = torch.zeros(sum(p.numel() for p in trained(model)))
     gradient(model, batch, weights, ours)
@@ -131,7 +131,7 @@ def test_the_plain_gradient_is_autograds() -> None:
 
 
 def test_an_engine_step_releases_the_clipped_sum(subtests: pytest.Subtests) -> None:
-    texts = encoded(prompted=False)
+    texts = encode_texts(prompted=False)
     for physical in (None, 3):
         with subtests.test(physical=physical):
             model = small_lm()
@@ -172,7 +172,7 @@ def test_an_engine_step_releases_the_clipped_sum(subtests: pytest.Subtests) -> N
 def test_losses_do_not_depend_on_the_batch(training: bool) -> None:
     model = small_lm(dropout=0.2).train(training)
     model.begin_step(0, 0)
-    texts = encoded(prompted=True)
+    texts = encode_texts(prompted=True)
     whole = model.losses(texts.batch(EVERY))
     part = model.losses(texts.batch(np.array([5, 2])))
     torch.testing.assert_close(part, whole[[5, 2]], rtol=1e-5, atol=1e-5)
@@ -190,14 +190,14 @@ def test_a_row_sees_no_later_token() -> None:
 
 
 def test_only_the_text_behind_a_prompt_counts() -> None:
-    batch = encoded(prompted=True).batch(EVERY)
+    batch = encode_texts(prompted=True).batch(EVERY)
     record, _ = small_lm().token_losses(batch)
     counts = torch.bincount(record).tolist()
     assert counts == [len(text) + 1 for text in TEXTS]  # and the end
 
 
 def test_reading_token_by_token_gives_the_scores_of_a_whole_pass() -> None:
-    model, texts = small_lm().eval(), encoded(prompted=False)
+    model, texts = small_lm().eval(), encode_texts(prompted=False)
     batch = texts.batch(np.array([4]))
     continued = model.begin(2, 40)
     losses = []

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests.models._builds import assert_bounds
-from tests.models._texts import EVERY, Letters, encoded
+from tests.models._texts import EVERY, Letters, encode_texts
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.layers.bookkeeping import clipped_sum, unsupported_modules
@@ -49,7 +49,7 @@ def test_adapters_norms_equal_single_record_passes(prompted: bool) -> None:
     assert unsupported_modules(model) == ()
     trained = [p for p in model.parameters() if p.requires_grad]
     assert len(trained) == 2 * 7 * 2  # two thin matrices beside seven maps of two layers
-    batch = encoded(prompted=prompted).batch(EVERY)
+    batch = encode_texts(prompted=prompted).batch(EVERY)
     size = sum(p.numel() for p in trained)
     arguments = {
         "unit_of_record": torch.arange(7),
@@ -65,7 +65,7 @@ def test_adapters_norms_equal_single_record_passes(prompted: bool) -> None:
 
 
 def test_adapters_change_nothing_at_first() -> None:
-    batch = encoded(prompted=True).batch(EVERY)
+    batch = encode_texts(prompted=True).batch(EVERY)
     plain, adapted = llama(adapted=False), llama(adapted=False)
     adapted.adapt(rank=2, alpha=8.0)
     torch.testing.assert_close(adapted.losses(batch), plain.losses(batch))
@@ -78,21 +78,21 @@ def test_a_state_holds_what_is_trained_and_loads() -> None:
     assert len(state) == 28
     assert all(name.endswith((".up.weight", ".down.weight")) for name in state)
     other.load_state_dict(state)
-    batch = encoded(prompted=True).batch(EVERY)
+    batch = encode_texts(prompted=True).batch(EVERY)
     torch.testing.assert_close(other.losses(batch), one.losses(batch))
     whole = llama(adapted=False).state_dict()
     assert "inner.lm_head.weight" not in whole  # tied to the embedding, which is there
 
 
 def test_losses_do_not_depend_on_the_batch() -> None:
-    model, texts = llama(adapted=True), encoded(prompted=True)
+    model, texts = llama(adapted=True), encode_texts(prompted=True)
     whole = model.losses(texts.batch(EVERY))
     part = model.losses(texts.batch(np.array([5, 2])))
     torch.testing.assert_close(part, whole[[5, 2]], rtol=1e-4, atol=1e-5)
 
 
 def test_reading_token_by_token_gives_the_scores_of_a_whole_pass() -> None:
-    model, texts = llama(adapted=True).eval(), encoded(prompted=False)
+    model, texts = llama(adapted=True).eval(), encode_texts(prompted=False)
     batch = texts.batch(np.array([4]))
     going = model.begin(2, 40)
     losses = []
@@ -131,7 +131,7 @@ def test_a_model_that_is_no_gpt2_needs_adapters(tmp_path) -> None:  # type: igno
     save_lm({"utterances": model}, source.tokenizer, tmp_path / "kept")
     assert (tmp_path / "kept" / "weights.safetensors").stat().st_size < 20_000
     again, _ = load_lm(tmp_path / "kept", ("utterances",), config, adapted)
-    batch = encoded(prompted=False).batch(EVERY)
+    batch = encode_texts(prompted=False).batch(EVERY)
     torch.testing.assert_close(again["utterances"].losses(batch), model.losses(batch))
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from tests.models._texts import EVERY, encoded
+from tests.models._texts import EVERY, encode_texts
 from tests.models.test_hub_lm import llama
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
@@ -150,7 +150,7 @@ def test_a_trained_gpt2_needs_nothing_but_its_folder(rank: int | None, tmp_path:
     config = model_part(name="causal_lm", encoder=str(base))
     models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
-    batch = encoded(prompted=False).batch(EVERY)
+    batch = encode_texts(prompted=False).batch(EVERY)
     found: nn.Module = models["utterances"]
     torch.testing.assert_close(found.losses(batch), model.eval().losses(batch))  # type: ignore[operator]  # LmModule
 
@@ -167,7 +167,7 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "elsewhere", kept / "base")  # the folder may carry them
     models, tokenizer = load_lm(kept, ("utterances",), config, synthesis)
     assert (tokenizer.end, tokenizer.separator) == (0, 1)
-    batch = encoded(prompted=False).batch(EVERY)
+    batch = encode_texts(prompted=False).batch(EVERY)
     found: nn.Module = models["utterances"]
     torch.testing.assert_close(found.losses(batch), model.losses(batch))  # type: ignore[operator]  # LmModule
     shutil.rmtree(kept / "base")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.models._builds import MODELS, SCHEMA, TYPES, build_model, trained
-from tests.models._texts import EVERY, Letters, encoded, small_lm
+from tests.models._texts import EVERY, Letters, encode_texts, small_lm
 from trainables.config import model_part
 from trainables.data.batches import PackedBatch
 from trainables.engines._gradient import GradientSource
@@ -162,7 +162,7 @@ def of(name: str) -> Trained:
         return nlu(features(), tolerance=1e-3)
     if name in MODELS:
         return nlu(build_model(name, dropout=0.3))
-    model, texts = TEXT_MODELS[name](), encoded(prompted=True)
+    model, texts = TEXT_MODELS[name](), encode_texts(prompted=True)
     return Trained(model, texts.batch)
 
 

@@ -37,7 +37,7 @@ def model(**fields: object) -> Features:
     return found
 
 
-def stacked(found: Features, count: int) -> tuple[PackedBatch, list[PackedBatch]]:
+def stack(found: Features, count: int) -> tuple[PackedBatch, list[PackedBatch]]:
     """Views of the same records with other rows: all in one batch, and each by itself."""
     first = random_batch(found, 6, seed=0)
     alone = [first]
@@ -73,7 +73,7 @@ def test_one_view_is_the_record_itself_to_the_bit() -> None:
 def test_a_record_s_gradient_is_the_mean_of_its_views_and_is_clipped_once(count: int) -> None:
     """Against autograd, view by view: the same sum of clipped means, and the same norms."""
     found = model()
-    batch, alone = stacked(found, count)
+    batch, alone = stack(found, count)
     number, bound = batch.num_records, 0.4
     trained = [p for p in found.parameters() if p.requires_grad]
     means = []

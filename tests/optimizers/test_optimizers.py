@@ -38,7 +38,7 @@ def walk(
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def made(name: str, model: nn.Module) -> Optimizer:
+def make(name: str, model: nn.Module) -> Optimizer:
     return catalogue.entry("optimizers", name).make(Layout.of(model), learning_rate=RATE)
 
 
@@ -46,11 +46,11 @@ def made(name: str, model: nn.Module) -> Optimizer:
 def test_an_interruption_changes_nothing(name: str) -> None:
     model = start()
     noise = (0.3, 0.1)
-    whole = walk(model, made(name, model), range(6), noise=noise)
+    whole = walk(model, make(name, model), range(6), noise=noise)
     model = start()
-    first = made(name, model)
+    first = make(name, model)
     walk(model, first, range(3), noise=noise)
-    later = made(name, model)
+    later = make(name, model)
     later.load_state_dict(first.state_dict())
     assert torch.equal(walk(model, later, range(3, 6), noise=noise), whole)
 
@@ -63,7 +63,7 @@ def test_a_weight_may_lie_in_memory_in_any_order(name: str) -> None:
         model = start()
         if transposed:
             model.weight = nn.Parameter(model.weight.detach().t().contiguous().t())
-        found.append(walk(model, made(name, model), range(3), noise=(0.3, 0.1)))
+        found.append(walk(model, make(name, model), range(3), noise=(0.3, 0.1)))
     torch.testing.assert_close(*found)
 
 
@@ -74,7 +74,7 @@ def test_each_is_the_published_one(name: str) -> None:
     theirs: torch.optim.Optimizer = torch.optim.Adam(reference.parameters(), lr=RATE)
     if name == "momentum":
         theirs = torch.optim.SGD(reference.parameters(), lr=RATE, momentum=0.9)
-    ours = made(name, model)
+    ours = make(name, model)
     for step in range(6):
         torch.manual_seed(step)
         numbers = torch.randn(8) * 0.5
@@ -106,9 +106,9 @@ def test_adam_bc_is_algorithm_1_of_its_paper() -> None:
         floor = np.sqrt(2 * (share**2).sum()) * std**2
         second = np.maximum(v / (1 - 0.999**t) - std**2, floor)
         w = w - RATE / (1 + step) * m / (1 - 0.9**t) / (np.sqrt(second) + 1e-8)
-    found = walk(start(), made("adam_bc", start()), range(0))  # nothing moves without a step
+    found = walk(start(), make("adam_bc", start()), range(0))  # nothing moves without a step
     assert torch.equal(found, torch.cat([p.detach().flatten() for p in start().parameters()]))
-    found = walk(model, made("adam_bc", model), range(6), noise=(0.6, 0.1))
+    found = walk(model, make("adam_bc", model), range(6), noise=(0.6, 0.1))
     np.testing.assert_allclose(found.numpy(), w, rtol=1e-5, atol=1e-6)
 
 
@@ -117,7 +117,7 @@ def test_adam_bc_steps_by_the_signal_where_adam_steps_by_the_noise() -> None:
     moved = {}
     for name in ("adam", "adam_bc"):
         model = start()
-        optimizer = made(name, model)
+        optimizer = make(name, model)
         optimizer.learning_rate = 1e-3
         optimizer.noise_stds = (1.0, 1.0)
         gradient = FlatGradient(Layout.of(model))

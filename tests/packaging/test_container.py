@@ -35,7 +35,7 @@ def instructions(text: str) -> list[tuple[str, str]]:
 FOUND = instructions((DEPLOY / "Dockerfile").read_text())
 
 
-def copied() -> list[str]:
+def copy_sources() -> list[str]:
     """Sources of COPY from the repository."""
     words = [shlex.split(rest) for keyword, rest in FOUND if keyword == "COPY"]
     return [source for each in words if not each[0].startswith("--") for source in each[:-1]]
@@ -51,15 +51,15 @@ def test_every_source_of_a_copy_is_there_and_is_sent_to_the_build() -> None:
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     kept = {line[1:] for line in ignored if line.startswith("!")}
     assert "*" in ignored
-    assert set(copied()) == kept
-    assert [source for source in copied() if not (ROOT / source).exists()] == []
+    assert set(copy_sources()) == kept
+    assert [source for source in copy_sources() if not (ROOT / source).exists()] == []
 
 
 def test_what_it_copies_makes_the_wheel(tmp_path: Path) -> None:
     """The first stage, without Docker."""
     source = tmp_path / "source"
     source.mkdir()
-    for name in copied():
+    for name in copy_sources():
         place = ROOT / name
         if place.is_dir():
             shutil.copytree(place, source / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -38,7 +38,7 @@ def config(**fields: object) -> PretrainingConfig:
     return parse(_FIELDS | fields)
 
 
-def trained(folder: Path, **fields: object) -> tuple[loop.Pretrained, list[loop.Progress]]:
+def train(folder: Path, **fields: object) -> tuple[loop.Pretrained, list[loop.Progress]]:
     reports: list[loop.Progress] = []
     done = pretrain(
         config(**fields),
@@ -51,7 +51,7 @@ def trained(folder: Path, **fields: object) -> tuple[loop.Pretrained, list[loop.
 
 
 def test_it_learns_and_reports_how_far_it_is(tmp_path: Path) -> None:
-    done, reports = trained(tmp_path, epochs=4)
+    done, reports = train(tmp_path, epochs=4)
     assert [each.corpus.name for each in done.corpora] == ["health", "video"]
     assert reports[-1].step == reports[-1].steps
     assert reports[-1].loss < 0.85 * reports[0].loss
@@ -63,7 +63,7 @@ def test_it_learns_and_reports_how_far_it_is(tmp_path: Path) -> None:
 def test_a_resumed_one_gives_the_same_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, _ = trained(tmp_path / "whole")
+    whole, _ = train(tmp_path / "whole")
     monkeypatch.setattr(loop, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
 
     class Stop(Exception):
@@ -81,13 +81,13 @@ def test_a_resumed_one_gives_the_same_encoder(
             cache_dir=tmp_path / "cut" / "cache",
             report=stop,
         )
-    later, _ = trained(tmp_path / "cut")
+    later, _ = train(tmp_path / "cut")
     for name, tensor in whole.encoder.state_dict().items():
         assert torch.equal(later.encoder.state_dict()[name], tensor), name
 
 
 def test_the_folder_is_read_back_with_its_card_and_heads_read_it(tmp_path: Path) -> None:
-    done, _ = trained(tmp_path)
+    done, _ = train(tmp_path)
     write(done, config(), tmp_path / "encoder")
     found = read(str(tmp_path / "encoder"))
     assert [each["name"] for each in found.card["corpora"]] == ["health", "video"]
@@ -110,7 +110,7 @@ def test_an_encoder_started_from_another_lists_its_corpora(tmp_path: Path) -> No
     start: dict[str, Any] = {"name": "clc", "word_buckets": 200, "word_dim": 8, "hidden_size": 8}
     for number, corpus in enumerate(("health", "video", "communication")):
         fields = {"encoder": start, "corpora": [{"name": corpus, "num_utterances": 1_000}]}
-        done, _ = trained(tmp_path / f"run {number}", **fields)
+        done, _ = train(tmp_path / f"run {number}", **fields)
         write(done, config(**fields), tmp_path / str(number))
         start = {"name": "clc", "encoder": str(tmp_path / str(number))}
     assert read_about(str(tmp_path / "2")).corpora == ("communication", "video", "health")
@@ -140,10 +140,10 @@ def test_what_is_refused(fields: dict[str, Any], match: str) -> None:
 
 def test_a_vocabulary_is_one_of_vectors_or_pieces(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="vocabulary with a file of word vectors"):
-        trained(tmp_path, vocabulary=100)
+        train(tmp_path, vocabulary=100)
     scratch = {"name": "bert", "hidden_size": 24, "num_layers": 1, "intermediate_size": 24}
     with pytest.raises(InvalidInput, match="word pieces"):
-        trained(tmp_path, encoder=scratch, vocabulary=100)
+        train(tmp_path, encoder=scratch, vocabulary=100)
 
 
 def test_texts_that_are_listed_are_left_out(
@@ -156,7 +156,7 @@ def test_texts_that_are_listed_are_left_out(
     health = data_config(name="health", num_utterances=1_000)
     corpus = open_corpus(health, data_dir=tmp_path, cache_dir=made)
     expected = int(np.isin(corpus.record_hashes(b""), left_out.hashes_of_texts(["mine"])).sum())
-    done, _ = trained(tmp_path, leave_out=["mine"], corpora=[health])
+    done, _ = train(tmp_path, leave_out=["mine"], corpora=[health])
     assert done.corpora[0].left_out == expected > 0
     with pytest.raises(InvalidInput, match="leave_out from mine"):
         left_out.hashes_of_texts(["nothing"])

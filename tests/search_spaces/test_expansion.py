@@ -17,12 +17,12 @@ TINY = Path(__file__).with_name("tiny.yaml")
 LR = "training.learning_rate"
 
 
-def expanded(**fields: Any) -> Expansion:
+def expansion(**fields: Any) -> Expansion:
     return expand(spaces.parse({"name": "s", **fields}))
 
 
 def random_points(strategy: str, num_samples: int, seed: int = 0) -> np.ndarray:
-    found = expanded(
+    found = expansion(
         axes={
             LR: {"range": {"low": 1e-4, "high": 1, "log": True}},
             "privacy.max_grad_norm": {"range": {"low": 0.001, "high": 1.0}},
@@ -52,17 +52,17 @@ def test_a_constraint_refuses_a_point_with_its_reason() -> None:
 
 
 def test_equal_points_are_run_once() -> None:
-    found = expanded(axes={LR: [0.1, 0.1, 1e-1]}, repeats=[3, 3])
+    found = expansion(axes={LR: [0.1, 0.1, 1e-1]}, repeats=[3, 3])
     assert (len(found.points), found.merged) == (1, 5)
 
 
 def test_a_point_that_any_variant_calls_a_baseline_is_one() -> None:
-    found = expanded(variants=[{"name": "a"}, {"name": "b", "baseline": True}])
+    found = expansion(variants=[{"name": "a"}, {"name": "b", "baseline": True}])
     assert (len(found.points), found.points[0].baseline) == (1, True)
 
 
 def test_a_variant_drops_fixes_and_replaces_axes() -> None:
-    found = expanded(
+    found = expansion(
         axes={LR: [0.1, 0.2], "privacy.max_grad_norm": [1, 2]},
         variants=[
             {"name": "fixes", "set": {LR: 0.5}},
@@ -79,26 +79,26 @@ def test_a_variant_drops_fixes_and_replaces_axes() -> None:
 
 
 def test_an_override_is_in_every_trial_and_its_axis_is_gone() -> None:
-    found = expanded(axes={LR: [0.1, 0.2]}, override={LR: 0.3}, repeats=2)
+    found = expansion(axes={LR: [0.1, 0.2]}, override={LR: 0.3}, repeats=2)
     assert [p.config.training.learning_rate for p in found.points if p.config] == [0.3, 0.3]
     assert found.merged == 0
 
 
 def test_an_override_of_the_seed_ends_the_repeats() -> None:
-    found = expanded(override={"training.seed": 9}, repeats=3)
+    found = expansion(override={"training.seed": 9}, repeats=3)
     assert [p.config.training.seed for p in found.points if p.config] == [9]
 
 
 def test_a_combination_that_cannot_be_is_data_and_a_value_that_cannot_be_is_an_error() -> None:
     decay = "privacy.noise_decay"
-    found = expanded(axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]})
+    found = expansion(axes={f"{decay}.kind": ["none", "linear"], f"{decay}.tau": [0, 0.1]})
     refused = [p for p in found.points if p.reason]
     assert [(p.values[f"{decay}.kind"], p.values[f"{decay}.tau"]) for p in refused] == [
         ("none", 0.1)
     ]
     assert refused[0].config is None
     with pytest.raises(InvalidInput, match="expected kind to be one of"):
-        expanded(axes={f"{decay}.kind": ["none", "lineer"], f"{decay}.tau": [0, 0.1]})
+        expansion(axes={f"{decay}.kind": ["none", "lineer"], f"{decay}.tau": [0, 0.1]})
 
 
 @pytest.mark.parametrize(
@@ -117,25 +117,25 @@ def test_a_wrong_base_names_field_value_and_what_is_allowed(
     base: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        expanded(base=base)
+        expansion(base=base)
 
 
 def test_a_constraint_over_an_unknown_name_is_an_error() -> None:
     with pytest.raises(InvalidInput, match=r"unknown name privacy\.clip"):
-        expanded(constraints=["privacy.clip < 1"])
+        expansion(constraints=["privacy.clip < 1"])
 
 
 def test_a_grid_over_a_range_needs_a_number_of_points() -> None:
     with pytest.raises(InvalidInput, match=f"axes.{LR}: expected num"):
-        expanded(axes={LR: {"range": {"low": 0.1, "high": 1}}})
-    found = expanded(axes={LR: {"range": {"low": 0.1, "high": 1, "num": 4}}})
+        expansion(axes={LR: {"range": {"low": 0.1, "high": 1}}})
+    found = expansion(axes={LR: {"range": {"low": 0.1, "high": 1, "num": 4}}})
     assert [p.values[LR] for p in found.points] == [0.1, 0.4, 0.7, 1.0]
 
 
 def test_a_huge_grid_is_refused_before_it_is_built() -> None:
     many = list(range(1, 400))
     with pytest.raises(InvalidInput, match="at most 100000 points"):
-        expanded(axes={"training.epochs": many, "training.seed": many, "data.split_seed": many})
+        expansion(axes={"training.epochs": many, "training.seed": many, "data.split_seed": many})
 
 
 @pytest.mark.parametrize("strategy", ["random", "quasi_random"])
@@ -147,7 +147,7 @@ def test_draws_follow_the_seed_and_never_repeat(strategy: str) -> None:
 
 
 def test_a_small_space_is_exhausted_and_never_drawn_twice() -> None:
-    found = expanded(
+    found = expansion(
         axes={LR: {"choice": [0.1, 0.2, 0.3]}, "privacy.max_grad_norm": {"choice": [1, 2]}},
         search={"strategy": "random", "num_samples": 50},
     )
@@ -155,7 +155,7 @@ def test_a_small_space_is_exhausted_and_never_drawn_twice() -> None:
 
 
 def test_a_grid_axis_is_crossed_with_every_draw() -> None:
-    found = expanded(
+    found = expansion(
         axes={
             LR: {"range": {"low": 0.1, "high": 1}},
             "privacy.max_grad_norm": {"grid": [1, 2]},

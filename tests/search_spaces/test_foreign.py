@@ -12,7 +12,7 @@ from search_spaces.parts import Constraint
 from trainables.errors import InvalidInput
 
 
-def expanded(**fields: Any) -> Expansion:
+def expansion(**fields: Any) -> Expansion:
     return expand(spaces.parse({"name": "s", **fields}))
 
 
@@ -20,7 +20,7 @@ BERT = {"name": "bert", "set": {"model.name": "bert"}}
 
 
 def test_shared_fields_that_a_variant_s_model_lacks_are_dropped_with_the_change() -> None:
-    found = expanded(
+    found = expansion(
         base={"model": {"char_dim": 8, "num_layers": 3}}, variants=[{"name": "clc"}, BERT]
     )
     clc, bert = (point.config.model.model_dump() for point in found.points if point.config)
@@ -31,7 +31,7 @@ def test_shared_fields_that_a_variant_s_model_lacks_are_dropped_with_the_change(
 
 def test_a_shared_axis_that_a_model_lacks_gives_it_one_trial() -> None:
     """Equal trials are not run once for each value of a field that they never read."""
-    found = expanded(axes={"model.char_dim": [8, 16]}, variants=[{"name": "clc"}, BERT])
+    found = expansion(axes={"model.char_dim": [8, 16]}, variants=[{"name": "clc"}, BERT])
     assert [dict(point.values) for point in found.points] == [
         {"model.char_dim": 8},
         {"model.char_dim": 16},
@@ -41,7 +41,7 @@ def test_a_shared_axis_that_a_model_lacks_gives_it_one_trial() -> None:
 
 
 def test_an_override_reaches_the_variants_that_have_the_field() -> None:
-    found = expanded(override={"model.num_heads": 6}, variants=[{"name": "clc"}, BERT])
+    found = expansion(override={"model.num_heads": 6}, variants=[{"name": "clc"}, BERT])
     assert [getattr(p.config.model, "num_heads", None) for p in found.points if p.config] == [
         None,
         6,
@@ -83,12 +83,12 @@ def test_an_override_reaches_the_variants_that_have_the_field() -> None:
 )
 def test_a_field_of_no_entry_is_refused(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(InvalidInput) as found:
-        expanded(**fields)
+        expansion(**fields)
     assert str(found.value).startswith(line)
 
 
 def test_an_axis_over_models_brings_each_its_own_fields() -> None:
-    found = expanded(
+    found = expansion(
         base={"model": {"num_layers": 1}},
         axes={"model.name": ["clc", "bert"], "model.num_heads": [2, 3]},
     )

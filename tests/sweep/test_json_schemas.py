@@ -19,7 +19,7 @@ from tests.sweep.untracked import run_untracked
 Answer = Callable[..., dict[str, Any]]
 
 
-def printed() -> set[str]:
+def printed_names() -> set[str]:
     """Names that commands print documents under, read from their source."""
     found = set()
     for path in Path(commands.__path__[0]).glob("*.py"):
@@ -31,7 +31,7 @@ def printed() -> set[str]:
 
 
 def test_every_document_has_a_schema() -> None:
-    assert printed() == set(_schemas.names())
+    assert printed_names() == set(_schemas.names())
     for name in _schemas.names():
         each = _schemas.schema(name)
         assert each.version >= 1

@@ -12,7 +12,7 @@ from trainables.system import checkpoint
 from trainables.system.checkpoint import Checkpoint
 
 
-def saved(folder: Path, epoch: int) -> None:
+def save(folder: Path, epoch: int) -> None:
     checkpoint.save(folder, Checkpoint(tensors={"model.w": torch.ones(2)}, state={"epoch": epoch}))
 
 
@@ -23,19 +23,19 @@ def test_without_one_there_is_none(tmp_path: Path) -> None:
 
 
 def test_between_its_two_renames_the_previous_one_counts(tmp_path: Path) -> None:
-    saved(tmp_path, 1)
+    save(tmp_path, 1)
     (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.previous")
     assert checkpoint.is_there(tmp_path)
     found = checkpoint.load(tmp_path)
     assert found is not None
     assert found.state == {"epoch": 1}
-    saved(tmp_path, 2)
+    save(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 
 
 @pytest.mark.parametrize("lost", ["state.json", "tensors.safetensors"])
 def test_one_that_lost_a_file_is_refused(lost: str, tmp_path: Path) -> None:
-    saved(tmp_path, 1)
+    save(tmp_path, 1)
     (tmp_path / "checkpoint" / lost).unlink()
     assert checkpoint.is_there(tmp_path)
     with pytest.raises(InvalidData, match="expected a readable checkpoint in"):

@@ -41,7 +41,7 @@ def test_a_small_space_searches_them() -> None:
     assert ("adam_bc", "tail", "per_layer", "lora") in named
 
 
-def chosen(**training: Any) -> dict[str, Any]:
+def chosen_values(**training: Any) -> dict[str, Any]:
     fields = base()
     fields["training"] |= {"optimizer": "adam_bc", "iterate_average": "tail", **training}
     fields["privacy"] |= {"clipping": "per_layer"}
@@ -51,7 +51,7 @@ def chosen(**training: Any) -> dict[str, Any]:
 
 def test_a_trial_is_charged_by_the_piece_and_resumes(place: Path, tmp_path: Path) -> None:
     """Ten steps in pieces of 4, 4 and 2, stopped in the first and taken up again."""
-    fields = chosen()
+    fields = chosen_values()
     fields["privacy"]["reproducible_noise"] = True  # so that two runs are the same
     whole, reports = run(place, tmp_path / "whole", parse(fields))
     assert [report.epochs_done for report in reports] == [1, 2, 3]
@@ -68,13 +68,13 @@ def test_a_trial_is_charged_by_the_piece_and_resumes(place: Path, tmp_path: Path
 
 def test_its_epsilon_is_that_of_its_steps_whatever_is_chosen(place: Path, tmp_path: Path) -> None:
     found = {}
-    for name, fields in (("usual", base()), ("chosen", chosen())):
+    for name, fields in (("usual", base()), ("chosen", chosen_values())):
         result, _ = run(place, tmp_path / name, parse(fields), stop_after=2)
         found[name] = result.metrics["epsilon"]
         assert result.privacy["step_audit"]["verdict"] == "pass"
     assert found["usual"] == found["chosen"]
     assert found["usual"] is not None
     assert 0 < found["usual"] < math.inf
-    eight = chosen(steps=8, evaluate_every=8)
+    eight = chosen_values(steps=8, evaluate_every=8)
     result, _ = run(place, tmp_path / "eight", parse(eight))
     assert result.metrics["epsilon"] == pytest.approx(found["usual"])

@@ -231,14 +231,14 @@ def test_noise_streams_of_the_stages_differ(tmp_path: Path) -> None:
 # ----- refusals: each one clear line
 
 
-def refused(folder: Path, match: str, **changes: Any) -> None:
+def assert_refused(folder: Path, match: str, **changes: Any) -> None:
     with pytest.raises(InvalidInput, match=match) as problem:
         run_trial(tiny(write_pairs(folder), **changes), folder)
     assert "\n" not in str(problem.value)
 
 
 def test_a_function_to_remove_that_does_not_occur(tmp_path: Path) -> None:
-    refused(
+    assert_refused(
         tmp_path,
         r"expected synthesis\.remove_function to name a function that occurs .* got 'Nothing\*'",
         **{"synthesis.remove_function": "Nothing*"},
@@ -265,7 +265,7 @@ def test_a_parse_that_does_not_read(tmp_path: Path) -> None:
 
 
 def test_a_batch_larger_than_the_data(tmp_path: Path) -> None:
-    refused(
+    assert_refused(
         tmp_path,
         r"at most the number of training records \(90\), got 500",
         **{"training.expected_batch_size": 500},
@@ -278,12 +278,12 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=1)).save_pretrained(
         tmp_path / "lm"
     )
-    refused(
+    assert_refused(
         tmp_path,
         "expected a tokenizer beside the model in model.encoder",
         model={"name": "causal_lm", "encoder": str(tmp_path / "lm")},
     )
-    refused(
+    assert_refused(
         tmp_path,
         "expected a tokenizer beside|that can be loaded",
         model={"name": "causal_lm", "encoder": str(tmp_path / "nowhere")},

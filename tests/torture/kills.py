@@ -162,7 +162,7 @@ class Killed:
         whole = list(range(1, EPOCHS + 1))
         if len(epochs) != 3 or any(found != whole for found in epochs.values()):
             self.wrong(f"epochs on disk: {epochs}")
-        paid = _paid(self.home / FILE)
+        paid = _charges(self.home / FILE)
         owed = {(trial, epoch - 1) for trial, found in epochs.items() for epoch in found}
         if not owed <= paid.keys():
             self.wrong(f"not paid for: {sorted(owed - paid.keys())}")
@@ -242,7 +242,7 @@ class Killed:
         return found
 
 
-def _paid(ledger: Path) -> Counter[tuple[str, int]]:
+def _charges(ledger: Path) -> Counter[tuple[str, int]]:
     """How often each epoch of a trial was charged."""
     furthest: dict[tuple[str, int, int], int] = {}
     for line in ledger.open():

@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def prepared(place: Path, engine: str, **privacy: Any) -> _setup.Setup:
+def prepare(place: Path, engine: str, **privacy: Any) -> _setup.Setup:
     config = parse(
         {
             "engine": engine,
@@ -96,7 +96,7 @@ def noise_of(engine: Engine) -> np.ndarray:
 def test_noise_of_all_steps_is_pairwise_independent(
     place: Path, engine: str, privacy: dict[str, Any]
 ) -> None:
-    check_vectors(noise_of(prepared(place, engine, **privacy).engine))
+    check_vectors(noise_of(prepare(place, engine, **privacy).engine))
 
 
 @pytest.mark.parametrize("forgotten", ["the epoch", "the step"])
@@ -113,7 +113,7 @@ def test_a_stream_of_noise_that_is_used_again_is_noticed(
         return right(self, *others, kept)
 
     monkeypatch.setattr(noise.SecretKey, "stream", stream)
-    setup = prepared(place, "dp_sgd", sampling="shuffle")
+    setup = prepare(place, "dp_sgd", sampling="shuffle")
     with pytest.raises(AssertionError, match="two steps correlate"):
         check_vectors(noise_of(setup.engine))
 
@@ -133,7 +133,7 @@ def test_poisson_batches_of_all_steps_are_independent_and_of_the_declared_rate(
     place: Path,
 ) -> None:
     for delta in (1e-5, 1e-6, 1e-7):  # another config, so another key
-        setup = prepared(place, "dp_sgd", delta=delta)
+        setup = prepare(place, "dp_sgd", delta=delta)
         found = inclusions(setup)
         assert len(found) == EPOCHS * NUM_RECORDS / BATCH
         check_bits(found, BATCH / NUM_RECORDS)
@@ -146,12 +146,12 @@ def test_batches_that_every_epoch_draws_again_are_noticed(
     right = sampling.Poisson.draw
     monkeypatch.setattr(sampling.Poisson, "draw", lambda self, epoch, step: right(self, 0, step))
     with pytest.raises(AssertionError, match="two steps share"):
-        check_bits(inclusions(prepared(place, "dp_sgd")), BATCH / NUM_RECORDS)
+        check_bits(inclusions(prepare(place, "dp_sgd")), BATCH / NUM_RECORDS)
 
 
 @pytest.mark.parametrize("wrong", [2 / 3, 3 / 2])
 def test_another_rate_than_the_declared_one_is_noticed(place: Path, wrong: float) -> None:
-    found = inclusions(prepared(place, "dp_sgd"))
+    found = inclusions(prepare(place, "dp_sgd"))
     with pytest.raises(AssertionError, match="records drawn"):
         check_rate(found.sum(1).tolist(), found.shape[1], wrong * BATCH / NUM_RECORDS)
 
@@ -170,11 +170,11 @@ def kept_bits(setup: _setup.Setup) -> np.ndarray:
 
 
 def test_dropout_of_all_steps_is_pairwise_independent(place: Path) -> None:
-    check_bits(kept_bits(prepared(place, "dp_sgd")), 0.5)
+    check_bits(kept_bits(prepare(place, "dp_sgd")), 0.5)
 
 
 def test_dropout_masks_that_every_epoch_uses_again_are_noticed(place: Path) -> None:
-    setup = prepared(place, "dp_sgd")
+    setup = prepare(place, "dp_sgd")
     right = type(setup.model).begin_step
     setup.model.begin_step = lambda epoch, step: right(setup.model, 0, step)
     with pytest.raises(AssertionError, match="two steps share"):

@@ -56,7 +56,7 @@ def plan(space: SearchSpace, account: Account) -> Plan:
     return planning.make(space, account=account)
 
 
-def limited(space: SearchSpace, total: float) -> SearchSpace:
+def with_total(space: SearchSpace, total: float) -> SearchSpace:
     return space.model_copy(update={"budget": space.budget.model_copy(update={"total": total})})
 
 
@@ -83,7 +83,7 @@ def test_what_is_admitted_stays_within_the_total_and_what_is_refused_would_excee
     """Whatever the order of the trials, which the plan keeps."""
     total = share * cost(plan, account)
     shuffled = replace(plan, trials=tuple(plan.trials[n] for n in order))
-    found = within_total(shuffled, limited(space, total), account=account)
+    found = within_total(shuffled, with_total(space, total), account=account)
     assert [t.id for t in found.trials] == [t.id for t in shuffled.trials]
     assert cost(found, account) <= total
     for number, trial in enumerate(found.trials):
@@ -102,7 +102,7 @@ def test_a_later_cheaper_trial_may_still_fit(
 ) -> None:
     """Noise 2 is refused, and noise 6 after it is not."""
     one = {t.values.get(Z): cost(replace(plan, trials=(t,)), account) for t in plan.trials}
-    found = within_total(plan, limited(space, 1.4 * one[4.0]), account=account)
+    found = within_total(plan, with_total(space, 1.4 * one[4.0]), account=account)
     assert [t.values.get(Z) for t in found.to_run] == [None, 4.0, 6.0]
 
 
@@ -110,9 +110,9 @@ def test_the_reason_counts_the_trials_that_were_admitted_before(
     plan: Plan, space: SearchSpace, account: Account
 ) -> None:
     cheapest = min(cost(replace(plan, trials=(t,)), account) for t in plan.trials[1:])
-    alone = within_total(plan, limited(space, 0.9 * cheapest), account=account)
+    alone = within_total(plan, with_total(space, 0.9 * cheapest), account=account)
     assert all("alone exceeds" in str(t.reason) for t in alone.refused)
-    almost = within_total(plan, limited(space, 0.99 * cost(plan, account)), account=account)
+    almost = within_total(plan, with_total(space, 0.99 * cost(plan, account)), account=account)
     (last,) = almost.refused
     assert "with the 3 trials before it exceeds" in str(last.reason)
 
@@ -125,14 +125,14 @@ def test_what_has_begun_is_never_refused_and_takes_its_room_first(
     only = replace(plan, trials=tuple(t for t in plan.trials if t.id in ids))
     spent = cost(only, account)
     for total in (0.5 * spent, 1.0001 * spent):
-        found = within_total(plan, limited(space, total), account=account, begun=ids)
+        found = within_total(plan, with_total(space, total), account=account, begun=ids)
         assert {t.id for t in found.to_run if not t.baseline} == ids
 
 
 def test_refused_trials_take_no_room(plan: Plan, space: SearchSpace, account: Account) -> None:
     trials = tuple(replace(t, reason="no") if t.values.get(Z) == 2.0 else t for t in plan.trials)
     rest = replace(plan, trials=trials)
-    found = within_total(rest, limited(space, 1.0001 * cost(rest, account)), account=account)
+    found = within_total(rest, with_total(space, 1.0001 * cost(rest, account)), account=account)
     assert found == rest
 
 
@@ -144,9 +144,9 @@ def test_a_search_that_looks_at_results_goes_by_its_filter(
     space = space_in(settings.data_dir, **fields)
     plan = planning.make(space, account=account)
     total = 1.001 * cost(plan, account)
-    plain = limited(space_in(settings.data_dir, **_FIELDS), total)
+    plain = with_total(space_in(settings.data_dir, **_FIELDS), total)
     assert len(within_total(plan, plain, account=account).to_run) == 5
-    found = within_total(plan, limited(space, total), account=account)
+    found = within_total(plan, with_total(space, total), account=account)
     assert 1 < len(found.to_run) < 5
     assert str(found.refused[0].reason).endswith("before it (filter)")
     assert f"budget.total={total:g} has no room for it" in str(found.refused[0].reason)

@@ -26,13 +26,13 @@ def settings(tmp_path: Path) -> Settings:
     return settings_in(tmp_path)
 
 
-def made(settings: Settings, **fields: Any) -> SweepFolder:
+def make_sweep(settings: Settings, **fields: Any) -> SweepFolder:
     """A sweep of the space with `fields`, of which nothing has run."""
     prepared = prepare_space(space_in(settings.data_dir, **fields), settings=settings)
     return store.create(settings.home, prepared.space, prepared.plan, about={})
 
 
-def changed(folder: SweepFolder, settings: Settings, *, accept: bool = True, **fields: Any) -> None:
+def change(folder: SweepFolder, settings: Settings, *, accept: bool = True, **fields: Any) -> None:
     replace_space(folder, space_in(settings.data_dir, **fields), settings=settings, accept=accept)
 
 
@@ -83,39 +83,39 @@ def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
 
 
 def test_a_space_that_is_the_same_changes_nothing(settings: Settings) -> None:
-    folder = made(settings)
+    folder = make_sweep(settings)
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
-    changed(folder, settings, accept=False)
+    change(folder, settings, accept=False)
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
 
 
 def test_a_change_is_listed_and_needs_consent(settings: Settings) -> None:
-    folder = made(settings)
+    folder = make_sweep(settings)
     before = folder.plan()
     with pytest.raises(InvalidInput) as refused:
-        changed(folder, settings, accept=False, repeats=2, budget={"epsilon": 1e6})
+        change(folder, settings, accept=False, repeats=2, budget={"epsilon": 1e6})
     text = str(refused.value)
     assert text.startswith("the space of toy has changed: ")
     assert "budget.epsilon: 'nothing' became 1000000.0" in text
     assert text.endswith("(--accept-changes continues with it)")
     assert folder.plan() == before
-    changed(folder, settings, repeats=2)
+    change(folder, settings, repeats=2)
     assert len(folder.plan().trials) == 2 * len(before.trials)
     assert "changes" not in folder.about(), "nothing had run"
 
 
 def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings: Settings) -> None:
     """It has spent: a smaller space, or one that refuses it, does not forget it."""
-    folder = made(settings, variants=[_SGD, _EDP])
+    folder = make_sweep(settings, variants=[_SGD, _EDP])
     _, half, one = folder.plan().trials
     folder.start_trial(half)
-    changed(folder, settings, variants=[_SGD, {"name": "edp", "axes": {Z: [1.0, 2.0]}}])
+    change(folder, settings, variants=[_SGD, {"name": "edp", "axes": {Z: [1.0, 2.0]}}])
     plan = folder.plan()
     assert [t.values.get(Z) for t in plan.trials] == [None, 1.0, 2.0, 0.5]
     assert plan.trials[-1].id == half.id
     (noted,) = folder.about()["changes"]
     assert noted["what"][0].startswith("variants: [")
-    changed(folder, settings, variants=[_SGD, _EDP], budget={"epsilon": one.epsilon})
+    change(folder, settings, variants=[_SGD, _EDP], budget={"epsilon": one.epsilon})
     kept = {trial.id: trial for trial in folder.plan().trials}
     assert kept[half.id].runs, "it has begun, so the budget comes too late"
     assert kept[one.id].runs
@@ -123,9 +123,9 @@ def test_what_has_begun_stays_in_the_plan_whatever_the_space_says(settings: Sett
 
 
 def test_a_running_sweep_is_not_changed(settings: Settings) -> None:
-    folder = made(settings)
+    folder = make_sweep(settings)
     with folder.hold_lock(), pytest.raises(InvalidInput, match="toy is running"):
-        changed(SweepFolder(folder.path), settings, repeats=2)
+        change(SweepFolder(folder.path), settings, repeats=2)
     assert len(folder.plan().trials) == 3
 
 
@@ -152,24 +152,24 @@ def test_the_rules_of_choosing_are_fixed_before_the_first_trial(
     settings: Settings, changes: dict[str, Any], field: str
 ) -> None:
     """The filter's theorem is about rules and a budget that no result has changed."""
-    folder = made(settings, **_CHOOSING)
+    folder = make_sweep(settings, **_CHOOSING)
     assert folder.plan().trials == ()
     trial = prepare_space(folder.space(), settings=settings).plan.probes[0]
     fields = {**_CHOOSING, **changes}
-    changed(folder, settings, **fields)  # nothing has begun
-    changed(folder, settings, **_CHOOSING)
+    change(folder, settings, **fields)  # nothing has begun
+    change(folder, settings, **_CHOOSING)
     folder.add_choice([trial])
     folder.start_trial(trial)
     with pytest.raises(InvalidInput, match=f"^expected {field}=.* unchanged, got"):
-        changed(folder, settings, **fields)
+        change(folder, settings, **fields)
     more = {**_CHOOSING["search"], "num_samples": 5}
-    changed(folder, settings, **{**_CHOOSING, "search": more})
+    change(folder, settings, **{**_CHOOSING, "search": more})
     assert folder.plan().to_choose == 5
 
 
 def test_a_price_that_was_fixed_holds_for_one_space(settings: Settings) -> None:
     law = {"law": "geometric", "mean": 3}
-    folder = made(
+    folder = make_sweep(
         settings,
         base={"engine": "dp_sgd", "privacy": {"delta": 1e-3}},
         variants=[],
@@ -177,7 +177,7 @@ def test_a_price_that_was_fixed_holds_for_one_space(settings: Settings) -> None:
         search={"strategy": "private_selection", "num_trials": law},
     )
     with pytest.raises(InvalidInput, match="no --space with strategy private_selection"):
-        changed(folder, settings)
-    plain = made(settings, name="plain")
+        change(folder, settings)
+    plain = make_sweep(settings, name="plain")
     with pytest.raises(InvalidInput, match="no --space with strategy private_selection"):
         replace_space(plain, folder.space(), settings=settings, accept=True)

@@ -53,7 +53,7 @@ def settings_beside(
     return replace(settings, data_dir=folder)
 
 
-def priced(
+def price_plan(
     settings: Settings, ledger: Ledger, *, packing: Packing | None = None, **fields: Any
 ) -> list[PricedTrial]:
     trials = plan_in(settings, **fields).trials
@@ -79,9 +79,9 @@ def test_every_trial_that_runs_has_the_price_of_its_plan(
 def test_its_records_are_registered_so_that_a_copy_is_recognised(
     settings: Settings, ledger: Ledger
 ) -> None:
-    _, first, _ = priced(settings, ledger)
+    _, first, _ = price_plan(settings, ledger)
     elsewhere = settings_beside(settings, "copy", change=lambda lines: lines[10:])
-    _, second, _ = priced(elsewhere, ledger)
+    _, second, _ = price_plan(elsewhere, ledger)
     assert first.dataset != second.dataset
     assert ledger.spend(second.dataset).shared == {ledger.name_of(first.dataset): 190}
 
@@ -94,7 +94,7 @@ def test_a_trial_holds_the_gpus_of_its_processes(
 ) -> None:
     """Never of more processes than it has logical workers (2)."""
     packing = Packing(workers=workers, gpus_per_worker=share)
-    found = priced(settings, ledger, packing=packing)
+    found = price_plan(settings, ledger, packing=packing)
     assert {each.gpus for each in found} == {gpus}
 
 
@@ -103,7 +103,7 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
     settings: Settings, ledger: Ledger, delta: float
 ) -> None:
     """At the delta of the trials, whatever that is, as the driver charges them."""
-    baseline, half, one = priced(settings, ledger, base={"privacy": {"delta": delta}})
+    baseline, half, one = price_plan(settings, ledger, base={"privacy": {"delta": delta}})
     releases = [accountants.release(each.mechanism) for each in (half, one)]
     together = accountants.epsilon_sweep(releases, delta=delta, exact=True).epsilon
     require_total([baseline, half, one], ledger, budget_total=1.0001 * together)
@@ -118,11 +118,11 @@ def test_a_total_counts_what_was_spent_and_what_is_planned_but_no_baseline(
 
 def test_each_data_set_has_a_total_of_its_own(settings: Settings, ledger: Ledger) -> None:
     """Two corpora without a common record: each within the total, both together beyond it."""
-    _, mine, _ = priced(settings, ledger)
+    _, mine, _ = price_plan(settings, ledger)
     elsewhere = settings_beside(
         settings, "other", change=lambda lines: [s.replace("person", "one") for s in lines]
     )
-    _, theirs, _ = priced(elsewhere, ledger)
+    _, theirs, _ = price_plan(elsewhere, ledger)
     assert mine.dataset != theirs.dataset
     assert mine.trial.epsilon is not None
     require_total([mine, theirs], ledger, budget_total=1.001 * mine.trial.epsilon)

@@ -58,7 +58,7 @@ def test_a_space_of_few_points_is_probed_once_each(settings: Settings) -> None:
     assert sorted(trial.values[Z] for trial in found) == [0.5, 1.0]
 
 
-def said(settings: Settings, **fields: Any) -> tuple[Plan, list[str]]:
+def plan_and_messages(settings: Settings, **fields: Any) -> tuple[Plan, list[str]]:
     space = searching(settings, **fields)
     plan = prepare_space(space, settings=settings).plan
     return plan, notes(space, plan, home=settings.home)
@@ -68,7 +68,7 @@ def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_ep
     settings: Settings,
 ) -> None:
     axes = {Z: [0.5, 1.0, 2.0]}
-    plan, (text, unbounded) = said(settings, axes=axes)
+    plan, (text, unbounded) = plan_and_messages(settings, axes=axes)
     epsilons = sorted(trial.epsilon or 0.0 for trial in plan.probes)
     assert text.startswith("7 configurations are chosen while the sweep runs (tpe on")
     assert "of 3 random points 3 are permitted" in text
@@ -76,7 +76,7 @@ def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_ep
     assert "refused" not in text
     assert unbounded.startswith("The sweep as a whole has no finite epsilon:")
     limit = (epsilons[0] + epsilons[1]) / 2
-    plan, (text, _) = said(settings, axes=axes, budget={"epsilon": limit})
+    plan, (text, _) = plan_and_messages(settings, axes=axes, budget={"epsilon": limit})
     assert "of 3 random points 1 are permitted" in text
     assert "; refused: epsilon" in text
     assert [trial.values[Z] for trial in plan.probes if trial.runs] == [2.0]
@@ -85,11 +85,11 @@ def test_the_note_counts_what_is_permitted_and_names_the_smallest_and_largest_ep
 def test_a_total_makes_the_sweep_finite_and_leakage_does_not_go_uncovered(
     settings: Settings,
 ) -> None:
-    _, found = said(settings, budget={"total": 1e6})
+    _, found = plan_and_messages(settings, budget={"total": 1e6})
     assert len(found) == 1
     attacked = {"privacy": {"delta": 1e-3}, "evaluation": {"attacks": ["loss_threshold"]}}
     search = {"objectives": ["leakage"]}
-    _, found = said(settings, search=search, budget={"total": 1e6}, base=attacked)
+    _, found = plan_and_messages(settings, search=search, budget={"total": 1e6}, base=attacked)
     assert "only the curator may see: no epsilon covers its choice" in found[-1]
 
 
@@ -101,7 +101,7 @@ def test_a_search_that_starts_from_no_such_sweep_is_refused(settings: Settings) 
 
 def test_the_duration_of_a_search_is_that_of_its_permitted_probes(settings: Settings) -> None:
     """The mean of theirs, for each trial that is still to be chosen."""
-    plan, _ = said(settings, axes={Z: [0.5, 1.0]})
+    plan, _ = plan_and_messages(settings, axes={Z: [0.5, 1.0]})
     assert plan.seconds is None
     timed = replace(
         plan,

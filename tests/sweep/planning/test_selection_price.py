@@ -35,12 +35,12 @@ def _document(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _prepared(folder: Path, **fields: Any) -> Prepared:
+def _prepare(folder: Path, **fields: Any) -> Prepared:
     return prepare_space(spaces.parse(_document(**fields)), settings=settings_in(folder))
 
 
 def test_the_prices_of_twenty_trials_on_atis(tmp_path: Path) -> None:
-    price = _prepared(tmp_path).price
+    price = _prepare(tmp_path).price
     assert price is not None
     found = (price.epsilon_one_trial, price.epsilon_composed, price.epsilon_selected)
     assert found == pytest.approx((1.37, 7.74, 3.34), abs=0.005)
@@ -54,7 +54,7 @@ def test_the_dearest_configuration_sets_the_price(tmp_path: Path, law: str, mean
     prices = {}
     for noise in ([2.0], [4.0], [2.0, 4.0]):
         axes = {"privacy.noise_multiplier": noise, **rest}
-        price = _prepared(tmp_path, axes=axes, search=search).price
+        price = _prepare(tmp_path, axes=axes, search=search).price
         assert price is not None
         prices[len(noise), noise[0]] = price.epsilon_selected
     assert prices[2, 2.0] == pytest.approx(prices[1, 2.0], rel=1e-12)
@@ -82,7 +82,7 @@ def test_the_dearest_configuration_sets_the_price(tmp_path: Path, law: str, mean
 )
 def test_what_has_no_price_is_refused(tmp_path: Path, fields: dict[str, Any], line: str) -> None:
     with pytest.raises(InvalidInput, match=line) as refusal:
-        _prepared(tmp_path, **fields)
+        _prepare(tmp_path, **fields)
     assert "\n" not in str(refusal.value)
 
 
@@ -93,7 +93,7 @@ def _without_noise() -> dict[str, Any]:
 
 @pytest.mark.parametrize("target", [1.0, 8.0])
 def test_the_noise_of_a_target_is_found_and_kept(tmp_path: Path, target: float) -> None:
-    prepared = _prepared(tmp_path, base=_without_noise(), search={"target_epsilon": target})
+    prepared = _prepare(tmp_path, base=_without_noise(), search={"target_epsilon": target})
     assert prepared.price is not None
     assert 0.99 * target <= prepared.price.epsilon_selected <= target
     (noise,) = {trial.noise_multiplier for trial in prepared.plan.trials}
@@ -113,16 +113,16 @@ def test_a_target_that_no_noise_reaches_is_refused(
     tmp_path: Path, fields: dict[str, Any], line: str
 ) -> None:
     with pytest.raises(InvalidInput, match=line):
-        _prepared(tmp_path, base=_without_noise(), **fields)
+        _prepare(tmp_path, base=_without_noise(), **fields)
 
 
 def test_a_target_with_a_noise_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"expected no privacy\.noise_multiplier with"):
-        _prepared(tmp_path, search={"target_epsilon": 4.0})
+        _prepare(tmp_path, search={"target_epsilon": 4.0})
 
 
 def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path: Path) -> None:
-    assert _prepared(tmp_path, budget={"total": 3.4}).price is not None
+    assert _prepare(tmp_path, budget={"total": 3.4}).price is not None
 
 
 def test_plan_prints_both_prices(

@@ -26,7 +26,7 @@ from trainables.seeding import generator
 PAIR = Pair(corpus="mine", model="clc")
 STOPPING = "tests.sweep.reproduction.small_table:stopping"
 FAILING = "tests.sweep.reproduction.small_table:failing"
-MEASURED = "tests.sweep.reproduction.small_table:measured"
+MEASURED = "tests.sweep.reproduction.small_table:measure"
 _NUM_TESTED = 400
 # By engine and decay: the share of wrong intents, and how far members score above others.
 _OUTCOMES = {
@@ -104,7 +104,7 @@ def failing(config: TrialConfig, **given: Any) -> TrialResult:
     return toy_trial.run(config, **given)
 
 
-def measured(config: TrialConfig, *, folder: Path, **given: Any) -> TrialResult:
+def measure(config: TrialConfig, *, folder: Path, **given: Any) -> TrialResult:
     """The toy trial with test counts and attack scores that its engine and decay decide; the same
     records and the same luck for each method of a seed.
     """

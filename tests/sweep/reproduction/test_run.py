@@ -24,7 +24,7 @@ from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
 
 
-def trained(folder: Path) -> dict[str, str]:
+def epochs_written(folder: Path) -> dict[str, str]:
     """What every trial of every sweep has written about its epochs."""
     found = (folder / "home").glob("*/trials/*/trained.txt")
     return {str(path.relative_to(folder)): path.read_text() for path in found}
@@ -50,10 +50,10 @@ def test_a_table_is_run_to_its_end_and_only_once(tmp_path: Path) -> None:
     assert {part for part, *_ in rows(tmp_path, table)[3:]} == {"leakage"}
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert files == {"table1.md", "table1.csv", "table1_points.csv"}
-    before, again = trained(tmp_path), list[str]()
+    before, again = epochs_written(tmp_path), list[str]()
     assert reproduce(tmp_path, table, say=again.append) == []
     assert again == [f"{head}: has ended" for head in heads]
-    assert trained(tmp_path) == before
+    assert epochs_written(tmp_path) == before
 
 
 def test_an_interrupted_table_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_an_interrupted_table_goes_on_and_repeats_nothing(tmp_path: Path) -> Non
     (home / "stop_at").write_text("6")  # in the full stage, after two of six trials
     with pytest.raises(Interrupted):
         reproduce(tmp_path, table, function=STOPPING)
-    before = trained(tmp_path)
+    before = epochs_written(tmp_path)
     assert len(before) == 6
     assert reproduce(tmp_path, table, function=STOPPING) == []
-    after = trained(tmp_path)
+    after = epochs_written(tmp_path)
     assert {name: after[name] for name in before} == before
     assert rows(tmp_path, table)[:3] == [("full", n, 2) for n in ("sgd", "none", "linear")]
 
@@ -85,10 +85,10 @@ def test_changed_settings_leave_earlier_rows_out(tmp_path: Path) -> None:
 
 def test_more_seeds_run_the_new_ones_alone(tmp_path: Path) -> None:
     reproduce(tmp_path, small_table(tmp_path))
-    before = trained(tmp_path)
+    before = epochs_written(tmp_path)
     more = small_table(tmp_path, seeds=3)
     reproduce(tmp_path, more)
-    after = trained(tmp_path)
+    after = epochs_written(tmp_path)
     assert len(after) == len(before) + 3
     assert {name: after[name] for name in before} == before
     assert rows(tmp_path, more)[:3] == [("full", n, 3) for n in ("sgd", "none", "linear")]

@@ -16,7 +16,7 @@ from sweep.reproduction import table2, timing
 from tests.sweep.sweeps import settings_in
 
 
-def measured(spec: Spec) -> Found:
+def measure(spec: Spec) -> Found:
     """Every engine's steps take 1 s, 2 s, 3 s and so on, by its place."""
     return Found(
         times={
@@ -51,7 +51,7 @@ def test_an_interrupted_table_goes_on(tmp_path: Path) -> None:
         asked.append(spec.fields["training"]["num_workers"])
         if len(asked) == 2:
             raise KeyboardInterrupt
-        return measured(spec)
+        return measure(spec)
 
     wanted = specs(tmp_path)
     with pytest.raises(KeyboardInterrupt):
@@ -68,8 +68,8 @@ def test_two_tables_at_a_time_keep_each_other_s_rows(tmp_path: Path) -> None:
     (one, its), (other, theirs) = wanted.items()
 
     def measured_beside_another(spec: Spec) -> Found:
-        timing.run({other: theirs}, tmp_path, measure=measured, say=lambda _: None)
-        return measured(spec)
+        timing.run({other: theirs}, tmp_path, measure=measure, say=lambda _: None)
+        return measure(spec)
 
     timing.run({one: its}, tmp_path, measure=measured_beside_another, say=lambda _: None)
     assert [row.workers for row in timing.rows(wanted, tmp_path)] == [1, 8]
@@ -87,7 +87,7 @@ def test_workers_that_cannot_share_the_batch_are_refused_first(
 
 def test_the_layout(tmp_path: Path) -> None:
     wanted = specs(tmp_path)
-    timing.run(wanted, tmp_path, measure=measured, say=lambda _: None)
+    timing.run(wanted, tmp_path, measure=measure, say=lambda _: None)
     found = timing.rows(wanted, tmp_path)
     lines = table2.markdown(timing.read(), found).splitlines()
     assert (
@@ -112,7 +112,7 @@ def test_show_prints_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture
     settings = settings_in(tmp_path)
     described = timing.read()
     wanted = timing.specs(described, ["atis"], ["clc"], settings)
-    timing.run(wanted, tmp_path / "out", measure=measured, say=lambda _: None)
+    timing.run(wanted, tmp_path / "out", measure=measure, say=lambda _: None)
     arguments = ["reproduce", "table2", "--show", "--data", "atis", "--model", "clc"]
     assert cli.run([*arguments, "--output", str(tmp_path / "out"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

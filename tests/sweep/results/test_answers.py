@@ -144,7 +144,7 @@ def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None
         side(home, "toy:zzz")
 
 
-def exported(folder: Path, name: str) -> Path:
+def export_folder(folder: Path, name: str) -> Path:
     """A folder as `sweep export` leaves it, of an untrained model."""
     config = model_part(**(MODELS[name]))
     model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=3)
@@ -163,7 +163,7 @@ def exported(folder: Path, name: str) -> Path:
 
 @pytest.mark.parametrize("name", ["clc", "bert"])
 def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path: Path, name: str) -> None:
-    model = load_model(exported(tmp_path, name))
+    model = load_model(export_folder(tmp_path, name))
     texts = ["flights from Boston to denver", "é", "what is the fare on the 18th"]
     together = model(texts)
     assert [len(found.tokens) for found in together] == [5, 1, 7]
@@ -179,7 +179,7 @@ def test_an_exported_folder_predicts_each_utterance_by_itself(tmp_path: Path, na
 def test_each_line_has_its_answer_or_its_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = exported(tmp_path, "clc")
+    place = export_folder(tmp_path, "clc")
     lines = [b"flights to denver", b"", b"a " * 100_000, b"\xff", b"a\0b", b"x" * 10**6, b"fare"]
     bad = {2: "one word", 3: "1024 words", 4: "UTF-8", 5: "NUL", 6: "characters"}
     for option, problem in (("--json", '{"error": "expected'), ("", "error: line ")):
@@ -203,7 +203,7 @@ def test_each_line_has_its_answer_or_its_problem(
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="to be an exported folder"):
         load_model(tmp_path)
-    place = exported(tmp_path / "damaged", "clc")
+    place = export_folder(tmp_path / "damaged", "clc")
     (place / "model" / "weights.safetensors").write_bytes(b"nothing")
     with pytest.raises(Exception, match="readable model"):
         load_model(place)
@@ -213,7 +213,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path: Path) -> None:
     from transformers import BertModel
 
-    place = exported(tmp_path, name) / "model"
+    place = export_folder(tmp_path, name) / "model"
     found = write_encoder(place)
     assert found is not None
     encoder, told = BertModel.from_pretrained(
@@ -223,4 +223,4 @@ def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path:
     assert not told["unexpected_keys"]
     ours = load_model(tmp_path / "model" / "..").model
     assert torch.equal(encoder.embeddings.word_embeddings.weight, ours.word.weight)
-    assert write_encoder(exported(tmp_path / "clc", "clc") / "model") is None
+    assert write_encoder(export_folder(tmp_path / "clc", "clc") / "model") is None

@@ -39,7 +39,7 @@ AXES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def printed(what: RenderableType, width: int) -> str:
+def print_table(what: RenderableType, width: int) -> str:
     out = io.StringIO()
     Console(file=out, width=width, height=50).print(what)
     return out.getvalue()
@@ -78,7 +78,7 @@ def as_progress(records: list[TrialRecord]) -> dict[str, Progress]:
     }  # fmt: skip
 
 
-def planned(records: list[TrialRecord]) -> Plan:
+def plan_of(records: list[TrialRecord]) -> Plan:
     trials = tuple(
         replace(r.plan, epsilon=r.metrics["epsilon"], steps=24, seconds=r.seconds) for r in records
     )
@@ -94,11 +94,11 @@ def test_no_number_is_cut_at_any_width(records: list[TrialRecord], width: int) -
     tables = (
         results_table("s", records, curves=lambda _: (0.5, 0.25, 0.3)),
         live_table("s", as_progress(records), summary="1 of 3 done"),
-        plan_table(planned(records)),
+        plan_table(plan_of(records)),
     )
     for table in tables:
-        narrow = printed(table, width)
-        whole = set(NUMBER.findall(printed(table, 1000).replace(":", " ")))
+        narrow = print_table(table, width)
+        whole = set(NUMBER.findall(print_table(table, 1000).replace(":", " ")))
         whole |= set(NUMBER.findall(" ".join(str(c) for c in table.settings.cells)))  # type: ignore[union-attr]
         assert all(cell_len(line) <= width for line in narrow.splitlines())
         assert set(NUMBER.findall(narrow.replace(":", " "))) <= whole
@@ -138,7 +138,7 @@ def test_a_column_for_each_axis_that_varies_and_none_for_what_is_constant_or_emp
     shown, missing = table.columns_at(200)
     assert [column.head for column in shown] == ["", "id", "C", "z0", "SER", "epsilon", "time"]
     assert missing == []
-    text = printed(table, 80)
+    text = print_table(table, 80)
     assert "ε ≤ 8" in text
     assert "1e-05" in text
     assert "s: 3 done" in text
@@ -156,16 +156,16 @@ def test_the_live_table_keeps_its_columns_while_trials_come() -> None:
 def test_what_there_is_no_room_for_is_named() -> None:
     records = [replace(r, metrics={**r.metrics, "leakage": 0.5}) for r in a_sweep()]
     table = results_table("s", records, curves=lambda _: (0.9, 0.1))
-    assert "no room" not in printed(table, 80)
-    assert "no room for: curves" in " ".join(printed(table, 50).split())
-    assert "by epoch" in printed(table, 80)
+    assert "no room" not in print_table(table, 80)
+    assert "no room for: curves" in " ".join(print_table(table, 50).split())
+    assert "by epoch" in print_table(table, 80)
 
 
 def test_a_failed_trials_reason_is_below_the_table() -> None:
     failed = replace(
         record("f" * 12, status=TrialStatus.FAILED), reason="no finite loss at epoch 12"
     )
-    text = printed(results_table("s", [*a_sweep(), failed]), 80)
+    text = print_table(results_table("s", [*a_sweep(), failed]), 80)
     assert "ffffff failed: no finite loss at epoch 12" in text.splitlines()
 
 

@@ -94,7 +94,7 @@ def run(folder: Path, **chosen: Any) -> store.SweepFolder:
     return done.folder
 
 
-def tracked(folder: Path) -> dict[str, Any]:
+def runs_in(folder: Path) -> dict[str, Any]:
     """MLflow's runs of trials by trial id."""
     client = importlib.import_module("mlflow.tracking").MlflowClient
     client = client(tracking_uri=settings_in(folder).tracking_uri)
@@ -146,7 +146,7 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(
 
 def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.SweepFolder]) -> None:
     place, folder = quiet
-    runs = tracked(place)
+    runs = runs_in(place)
     client = importlib.import_module("mlflow.tracking").MlflowClient
     client = client(tracking_uri=settings_in(place).tracking_uri)
     for record in folder.records():
@@ -196,7 +196,7 @@ def test_a_trial_without_noise_is_caught(tmp_path: Path, monkeypatch: pytest.Mon
         > dp.violation["epsilon_claimed"]
         == pytest.approx(dp.metrics["epsilon_replace_one"])
     )
-    assert tracked(tmp_path)[dp.plan.id].data.tags["curator_only.violation"].startswith("certified")
+    assert runs_in(tmp_path)[dp.plan.id].data.tags["curator_only.violation"].startswith("certified")
     (sentence,) = violations(folder.records())
     assert sentence.startswith(f"privacy violation: {dp.plan.id} claims epsilon ")
 

@@ -77,7 +77,7 @@ def test_neighbouring_utterances_leave_equal_bytes(
     assert [name for name in first if first[name] != other[name]] == []
 
 
-def tracked(folder: SweepFolder, settings: Settings) -> dict[str, object]:
+def public_metrics(folder: SweepFolder, settings: Settings) -> dict[str, object]:
     """The public part of what MLflow holds of a sweep."""
     import mlflow
 
@@ -106,7 +106,7 @@ def test_the_public_part_of_mlflow_is_equal_for_neighbours(tmp_path: Path) -> No
     left = []
     for name, rows in (("a", corpus()), ("b", neighbours("record", "add_or_remove_one")[0])):
         folder = nlu_home(tmp_path / name, rows, unit="record", engine="dp_sgd")
-        left.append(tracked(folder, settings_in(tmp_path / name)))
+        left.append(public_metrics(folder, settings_in(tmp_path / name)))
     first, other = left
     assert any(name.endswith("privacy_card.json") for name in first)
     assert first.keys() == other.keys()

@@ -49,7 +49,7 @@ def _resume(folder: SweepFolder, *trial_ids: str) -> None:
     runner.resume(folder, settings_in(place), take_up=trial_ids, function=TOY)
 
 
-def _paid(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
+def _charges(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
     entries = Ledger(folder.path.parent / FILE).entries()
     mine = [e for e in entries if (e.sweep, e.trial) == (folder.ledger_name, trial_id)]
     return [(e.attempt, e.first_epoch, e.epochs) for e in furthest(mine)]
@@ -60,10 +60,10 @@ def test_it_resumes_to_the_same_bits_and_charges_what_ran(
 ) -> None:
     loser = stopped.plan().trials[1].id
     assert stopped.record(stopped.plan_of(loser), running=False).reason == STOPPED
-    assert _paid(stopped, loser) == [(1, 0, 1)]
+    assert _charges(stopped, loser) == [(1, 0, 1)]
     _resume(stopped, loser[:6])
     assert [r.status for r in stopped.records()] == ["done"] * 3
-    assert _paid(stopped, loser) == [(1, 0, 1), (2, 1, 3)]
+    assert _charges(stopped, loser) == [(1, 0, 1), (2, 1, 3)]
     assert [row["epochs_done"] for row in stopped.epochs(loser)] == [1, 2, 3]
     lines = (stopped.trial_folder(loser) / "trained.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
@@ -128,17 +128,17 @@ def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
     assert record.status == "failed"
     assert "expected the checkpoint after epoch 1 to go on from, got none" in str(record.reason)
     assert (place / "trained.txt").read_text() == before
-    assert _paid(stopped, loser) == [(1, 0, 1), (2, 1, 2)]
+    assert _charges(stopped, loser) == [(1, 0, 1), (2, 1, 2)]
 
 
 def test_a_trial_is_not_continued_with_another_encoder(stopped: SweepFolder) -> None:
     loser = stopped.plan().trials[1].id
     kept = checkpoint.Checkpoint(tensors={}, state={"encoder_digest": "0" * 64})
     checkpoint.save(stopped.trial_folder(loser), kept)
-    before = _paid(stopped, loser)
+    before = _charges(stopped, loser)
     with pytest.raises(InvalidInput, match=r"model\.encoder=scratch as .* \(SHA-256 0{12}\), got"):
         _resume(stopped, loser)
-    assert _paid(stopped, loser) == before
+    assert _charges(stopped, loser) == before
     assert stopped.records()[1].status == "stopped"
 
 
@@ -159,8 +159,8 @@ def test_a_resume_goes_on_beside_a_trial_whose_checkpoint_is_damaged(
         (stopped.trial_folder(trial) / "result.json").unlink()
     checkpoint.save(stopped.trial_folder(loser), checkpoint.Checkpoint(tensors={}, state={}))
     (stopped.trial_folder(loser) / "checkpoint" / "state.json").write_text("{")
-    before = _paid(stopped, loser)
+    before = _charges(stopped, loser)
     _resume(stopped)
     assert [record.status for record in stopped.records()] == ["done", "failed", "done"]
     assert "or remove it, and the trial begins anew" in str(stopped.records()[1].reason)
-    assert _paid(stopped, loser) == before
+    assert _charges(stopped, loser) == before

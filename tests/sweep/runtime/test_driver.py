@@ -74,7 +74,7 @@ class Stage:
         return [(e.attempt, e.first_epoch, e.epochs) for e in self.entries(trial_id)]
 
 
-def started(trial_id: str, *, attempt: int = 1) -> TrialEvent:
+def begin(trial_id: str, *, attempt: int = 1) -> TrialEvent:
     return TrialEvent(kind="started", trial_id=trial_id, time=time.time(), attempt=attempt)
 
 
@@ -85,7 +85,7 @@ def epoch(trial_id: str, done: int, *, attempt: int = 1) -> TrialEvent:
     )
 
 
-def finished(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
+def finish(trial_id: str, epochs: int, *, early: bool = False) -> TrialEvent:
     result = TrialResult(
         trial_id=trial_id, epochs_done=epochs, stopped_early=early, metrics={}, privacy={}
     )
@@ -102,11 +102,11 @@ def keep_checkpoint(stage: Stage, trial_id: str) -> Path:
 def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     for event, paid in [
-        (started(stage.first), [(1, 0, 1)]),
+        (begin(stage.first), [(1, 0, 1)]),
         (epoch(stage.first, 1), [(1, 0, 2)]),
         (epoch(stage.first, 2), [(1, 0, 3)]),
         (epoch(stage.first, 3), [(1, 0, 3)]),  # the last: nothing more to pay
-        (finished(stage.first, 3), [(1, 0, 3)]),
+        (finish(stage.first, 3), [(1, 0, 3)]),
     ]:
         assert stage.driver(event) == Verdict()
         assert stage.paid(stage.first) == paid
@@ -117,11 +117,11 @@ def test_an_epoch_is_paid_before_it_is_permitted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_only_stopped_trials_keep_their_checkpoint(tmp_path: Path, early: bool) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     place = stage.folder.trial_folder(stage.first)
     checkpoint.save(place, checkpoint.Checkpoint(tensors={}, state={}))
     stage.driver(epoch(stage.first, 1))
-    stage.driver(finished(stage.first, 1, early=early))
+    stage.driver(finish(stage.first, 1, early=early))
     assert checkpoint.is_there(place) == early
 
 
@@ -130,7 +130,7 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(
     tmp_path: Path, damage: str | None
 ) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     state = keep_checkpoint(stage, stage.first)
     if damage is None:
@@ -139,16 +139,16 @@ def test_a_damaged_checkpoint_fails_its_trial_alone_and_charges_nothing(
         state.write_text(damage)
     before = stage.paid(stage.first)
     driver = stage.again()
-    verdict = driver(started(stage.first))
+    verdict = driver(begin(stage.first))
     assert not verdict.go_on
     assert "restore the checkpoint from a copy, or remove it" in verdict.reason
     record = stage.folder.record(stage.folder.plan().trials[1], running=False)
     assert (record.status, record.epochs_done) == ("failed", 1)
     assert str(state.parent) in str(record.reason)
     assert stage.paid(stage.first) == before
-    assert driver(started(stage.second)).go_on
+    assert driver(begin(stage.second)).go_on
     shutil.rmtree(state.parent)  # as the reason says
-    assert stage.again()(started(stage.first)) == Verdict()
+    assert stage.again()(begin(stage.first)) == Verdict()
     assert stage.paid(stage.first) == [*before, (2, 0, 1)]
 
 
@@ -162,18 +162,18 @@ def test_a_permission_that_cannot_be_paid_is_not_given(
 
     monkeypatch.setattr(Ledger, "charge", full)
     with pytest.raises(OSError, match="No space left"):
-        stage.driver(started(stage.first))
+        stage.driver(begin(stage.first))
 
 
 def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     keep_checkpoint(stage, stage.first)
     after = stage.again()  # killed in epoch 2, which was paid for
-    after(started(stage.first))
+    after(begin(stage.first))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
     after(epoch(stage.first, 1))  # the checkpoint's epoch once more
     after(epoch(stage.first, 2))
@@ -183,7 +183,7 @@ def test_a_trial_resumed_after_a_crash_is_a_new_attempt(
 
 def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     verdict = stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
     assert verdict == Verdict(False, "stopped by the scheduler")
     assert stage.paid(stage.first) == [(1, 0, 1)]
@@ -199,18 +199,18 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -
     whole = Stage(tmp_path / "whole")
     planned = whole.folder.plan().trials[1].epsilon_budget
     stage = Stage(tmp_path / "parts", budget={"epsilon": planned})
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     stage.driver(replace(epoch(stage.first, 1), reason="stopped by the scheduler"))
-    stage.driver(finished(stage.first, 1))
+    stage.driver(finish(stage.first, 1))
     keep_checkpoint(stage, stage.first)
     after = stage.again()
     assert stage.open_gate.continuation_refusal(stage.first, epochs_done=1) is None
-    assert after(started(stage.first)) == Verdict()
+    assert after(begin(stage.first)) == Verdict()
     assert after(epoch(stage.first, 1)) == Verdict()
     assert after(epoch(stage.first, 2)) == Verdict()
     assert stage.paid(stage.first) == [(1, 0, 1), (2, 1, 3)]
     crashed = stage.again()  # in epoch 3, which was paid for
-    refused = crashed(started(stage.first))
+    refused = crashed(begin(stage.first))
     assert not refused.go_on
     assert "with earlier attempts exceeds" in refused.reason
     assert stage.open_gate.continuation_refusal(stage.first, epochs_done=2) == refused.reason
@@ -218,28 +218,28 @@ def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -
 
 def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     keep_checkpoint(stage, stage.first)
-    stage.driver(started(stage.first, attempt=2))
+    stage.driver(begin(stage.first, attempt=2))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
 
 
 def test_without_a_checkpoint_everything_is_paid_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
-    stage.again()(started(stage.first))
+    stage.again()(begin(stage.first))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 0, 1)]
 
 
 def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    for event in (started(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
+    for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
         stage.driver(event)
     keep_checkpoint(stage, stage.first)
     after = stage.again()
-    after(started(stage.first))
+    after(begin(stage.first))
     after(epoch(stage.first, 1))
     assert stage.paid(stage.first) == [(1, 0, 3), (2, 2, 3), (2, 1, 2)]
 
@@ -249,11 +249,11 @@ def test_what_a_crash_spent_counts_against_the_budget(tmp_path: Path) -> None:
     config = parse(space_in(tmp_path).base)
     limit = accountants.account(build(config, num_records=90)).epsilon
     stage = Stage(tmp_path, budget={"epsilon": limit})
-    assert stage.driver(started(stage.second)).go_on
+    assert stage.driver(begin(stage.second)).go_on
     assert stage.driver(epoch(stage.second, 1)).go_on
     keep_checkpoint(stage, stage.second)
     after = stage.again()
-    assert after(started(stage.second)).go_on
+    assert after(begin(stage.second)).go_on
     assert after(epoch(stage.second, 1)).go_on
     verdict = after(epoch(stage.second, 2))
     assert not verdict.go_on
@@ -270,9 +270,9 @@ def test_a_total_holds_over_trials_and_spares_the_baseline(tmp_path: Path) -> No
     limit = accountants.epsilon_sweep([release, release.scale_noise(2)], delta=1e-5).epsilon * 1.01
     stage = Stage(tmp_path, budget={"total": limit})
     for trial_id in (stage.sgd, stage.second):
-        assert stage.driver(started(trial_id)).go_on
+        assert stage.driver(begin(trial_id)).go_on
         assert all(stage.driver(epoch(trial_id, done)).go_on for done in (1, 2, 3))
-    verdict = stage.driver(started(stage.first))  # z0 = 0.5: four times the cost of z0 = 1
+    verdict = stage.driver(begin(stage.first))  # z0 = 0.5: four times the cost of z0 = 1
     assert not verdict.go_on
     assert "exceeds budget.total" in verdict.reason
     assert stage.paid(stage.first) == []
@@ -283,7 +283,7 @@ def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
     stage.folder.write_seconds_run(99.99)
     driver = stage.again()
     time.sleep(0.02)
-    verdict = driver(started(stage.first))
+    verdict = driver(begin(stage.first))
     assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
     stage.journal.close(stage.open_gate.time)
     assert stage.folder.seconds_run() > 100
@@ -291,18 +291,18 @@ def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
 
 def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) -> None:
     first = Stage(tmp_path)
-    first.driver(started(first.first))
+    first.driver(begin(first.first))
     before = first.folder.ledger_name
     first.folder.delete()
     second = Stage(tmp_path)
     assert second.folder.ledger_name != before
-    second.driver(started(second.first))
+    second.driver(begin(second.first))
     assert len({entry.sweep for entry in second.ledger.entries()}) == 2
 
 
 def test_every_row_says_what_had_been_spent(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.driver(started(stage.first))
+    stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
     (row,) = stage.folder.epochs(stage.first)
     mechanism = build(parse(stage.folder.plan().trials[1].config), num_records=90)
@@ -323,8 +323,8 @@ def test_a_trial_that_has_ended_has_a_card_of_what_it_ran(tmp_path: Path) -> Non
     stage = Stage(tmp_path)
     trial = stage.folder.plan().trials[1]
     ran = build(trial.config, num_records=90, undeclared=("labels",)).first(2)
-    stage.driver(started(stage.first))
-    event = finished(stage.first, 2)
+    stage.driver(begin(stage.first))
+    event = finish(stage.first, 2)
     assert event.result is not None
     facts = {"mechanism": asdict(ran), "corpus": "mine", "fingerprint": "f1", "processes": 1}
     stage.driver(replace(event, result=replace(event.result, privacy=facts)))
@@ -345,10 +345,10 @@ def test_accelerator_hours_count_each_process_share_over_all_trials(tmp_path: Pa
         gpus=2 * 0.5,
     )
     for trial, epochs in ((stage.first, 3), (stage.second, 0)):
-        assert stage.driver(started(trial)).go_on
+        assert stage.driver(begin(trial)).go_on
         for number in range(1, epochs + 1):
             assert stage.driver(epoch(trial, number)).go_on
     assert stage.open_gate.time.accelerator_hours == pytest.approx(0.3 / 3600)
     verdict = stage.driver(epoch(stage.second, 1))
     assert (verdict.go_on, "budget.accelerator_hours" in verdict.reason) == (False, True)
-    assert not stage.again()(started(stage.second)).go_on, "a resumed sweep counts what it has had"
+    assert not stage.again()(begin(stage.second)).go_on, "a resumed sweep counts what it has had"

@@ -123,7 +123,7 @@ def test_a_failed_trials_line_says_why(clock: Clock) -> None:
 # ---- what is done besides training
 
 
-def shown(view: View) -> str:
+def render(view: View) -> str:
     console = Console(file=io.StringIO(), width=140)
     console.print(view.table(max_rows=20))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
@@ -133,16 +133,16 @@ def test_the_table_shows_phases_outside_of_training(clock: Clock, tmp_path: Path
     view = View("toy", phase_of=lambda trial_id: phase.of(tmp_path / trial_id), clock=clock)
     with phases.listener(view.enter):
         phases.enter(phases.STARTING_RAY)
-    assert "starting Ray: 0 of 0 done" in shown(view)
+    assert "starting Ray: 0 of 0 done" in render(view)
     (tmp_path / "a").mkdir()
     view.enter(phases.TRAINING)
     view.update("a", RUNNING)
-    assert "running" in shown(view)
+    assert "running" in render(view)
     phase.enter(tmp_path / "a", phase.ATTACKS)
-    assert "attacks" in shown(view)
-    assert "running" not in shown(view)
+    assert "attacks" in render(view)
+    assert "running" not in render(view)
     phase.enter(tmp_path / "a", "")
-    assert "running" in shown(view)
+    assert "running" in render(view)
     assert list((tmp_path / "a").iterdir()) == []
 
 

@@ -34,7 +34,7 @@ def result(trial_id: str) -> TrialResult:
     )
 
 
-def played(
+def play_scene(
     scene: Callable[[Broker, list[TrialEvent]], Coroutine[Any, Any, None]],
     *,
     count: int = 1,
@@ -82,7 +82,7 @@ def test_without_a_scheduler_the_driver_alone_permits() -> None:
         assert news is not None
         assert news.report == epoch(1)
 
-    assert kinds(played(scene)) == ["started", "epoch"]
+    assert kinds(play_scene(scene)) == ["started", "epoch"]
 
 
 def test_a_scheduler_that_stops_a_trial_speaks_before_the_driver_pays() -> None:
@@ -101,7 +101,7 @@ def test_a_scheduler_that_stops_a_trial_speaks_before_the_driver_pays() -> None:
         await broker.leave("t0", stopped=True)
         assert await asked == Verdict(False, "stopped by the scheduler")
 
-    events = played(scene, scheduled=True)
+    events = play_scene(scene, scheduled=True)
     assert [event.reason for event in events] == ["", "", "stopped by the scheduler"]
 
 
@@ -112,7 +112,9 @@ def test_a_budget_that_says_no_does_not_wait_for_the_scheduler() -> None:
         assert verdict == Verdict(False, "epsilon budget")
         await broker.finish("t0", 1, result("t0"))
 
-    events = played(scene, verdict=lambda event: Verdict(event.kind != "epoch", "epsilon budget"))
+    events = play_scene(
+        scene, verdict=lambda event: Verdict(event.kind != "epoch", "epsilon budget")
+    )
     assert kinds(events) == ["started", "epoch", "finished"]
     assert events[-1].reason == "epsilon budget"
 
@@ -126,7 +128,7 @@ def test_workers_of_a_stopped_trial_learn_it_though_its_tune_actor_is_gone() -> 
         await broker.leave("t0", stopped=True)
         assert await asked == Verdict(False, "stopped by the scheduler")
 
-    played(scene, scheduled=True)
+    play_scene(scene, scheduled=True)
 
 
 def test_a_silent_tune_trial_loses_its_say_after_the_lease() -> None:
@@ -137,7 +139,7 @@ def test_a_silent_tune_trial_loses_its_say_after_the_lease() -> None:
         assert await broker.report("t0", 1, epoch(1)) == GO_ON
         assert 0.1 <= asyncio.get_running_loop().time() - started < 1
 
-    played(scene, lease_seconds=0.2, scheduled=True)
+    play_scene(scene, lease_seconds=0.2, scheduled=True)
 
 
 def test_a_broken_tune_trial_is_not_waited_for_until_it_comes_back() -> None:
@@ -151,7 +153,7 @@ def test_a_broken_tune_trial_is_not_waited_for_until_it_comes_back() -> None:
         assert not asked.done()
         asked.cancel()
 
-    played(scene, scheduled=True)
+    play_scene(scene, scheduled=True)
 
 
 def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
@@ -161,7 +163,7 @@ def test_a_rebuilt_group_gets_its_trial_again_until_it_died_too_often() -> None:
         await broker.last_words("t0", 4, "RuntimeError at step.py:7")
         assert await broker.take("s", "g4", wait=WAIT) == "over"
 
-    events = played(scene)
+    events = play_scene(scene)
     assert kinds(events) == ["started"] * 4 + ["failed"]
     assert events[-1].reason == "RuntimeError at step.py:7 (4 times)"
 
@@ -174,7 +176,7 @@ def test_an_older_attempt_is_not_listened_to() -> None:
         await broker.finish("t0", 1, result("t0"))
         assert await broker.unfinished_trials() == ["t0"]
 
-    assert kinds(played(scene)) == ["started", "started"]
+    assert kinds(play_scene(scene)) == ["started", "started"]
 
 
 def test_two_gangs_never_get_the_same_trial_and_none_waits_for_ever() -> None:
@@ -186,7 +188,7 @@ def test_two_gangs_never_get_the_same_trial_and_none_waits_for_ever() -> None:
             await broker.finish(assignment.job.trial_id, 1, result(assignment.job.trial_id))
         assert await broker.take("c", "g", wait=WAIT) == "over"
 
-    played(scene, count=2)
+    play_scene(scene, count=2)
 
 
 def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:
@@ -194,7 +196,7 @@ def test_a_trial_that_the_driver_does_not_let_begin_is_over_at_once() -> None:
         assert (await taken(broker)).job.trial_id == "t1"
         assert await broker.unfinished_trials() == ["t1"]
 
-    events = played(
+    events = play_scene(
         scene, count=2, verdict=lambda event: Verdict(event.trial_id != "t0", "no time is left")
     )
     assert kinds(events) == ["started", "started"]

@@ -66,7 +66,7 @@ def _fields(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _prepared(folder: Path, **fields: Any) -> Prepared:
+def _prepare(folder: Path, **fields: Any) -> Prepared:
     return prepare_space(space_in(folder, **_fields(**fields)), settings=settings_in(folder))
 
 
@@ -78,7 +78,7 @@ def test_the_line_goes_through_both_points_and_beyond() -> None:
 def test_probes_are_spread_over_the_range_and_the_last_run_is_on_their_line(
     tmp_path: Path,
 ) -> None:
-    space = _prepared(tmp_path).space
+    space = _prepare(tmp_path).space
     epsilons = dict(zip(STAGES, (0.3, 0.6, 5.0), strict=True))
     best = {"probe-1": 0.01, "probe-2": 0.02}
     observations: list[Observation] = []
@@ -110,7 +110,7 @@ def test_probes_are_spread_over_the_range_and_the_last_run_is_on_their_line(
 @pytest.mark.parametrize(("high", "expected"), [(0.02, 0.02), (1.0, 0.31)])
 def test_the_last_run_stays_within_the_axis(tmp_path: Path, high: float, expected: float) -> None:
     axes = {LEARNING_RATE: {"range": {"low": 1e-3, "high": high}}}
-    space = _prepared(tmp_path, axes=axes).space
+    space = _prepare(tmp_path, axes=axes).space
     epsilons = dict(zip(STAGES, (0.5, 1.0, 8.0), strict=True))
     observations = [
         Observation(variant=name, values={LEARNING_RATE: rate}, state="done", objectives=(0.0,))
@@ -122,7 +122,7 @@ def test_the_last_run_stays_within_the_axis(tmp_path: Path, high: float, expecte
 
 
 def test_a_stage_without_a_result_gives_no_line(tmp_path: Path) -> None:
-    space = _prepared(tmp_path).space
+    space = _prepare(tmp_path).space
     observations = [
         Observation(variant=name, values={LEARNING_RATE: 0.01}, state="failed")
         for name in STAGES[:2]
@@ -208,7 +208,7 @@ def test_what_is_no_search_for_one_learning_rate_is_refused(
     tmp_path: Path, fields: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidInput, match=words) as refusal:
-        _prepared(tmp_path, **fields)
+        _prepare(tmp_path, **fields)
     assert "\n" not in str(refusal.value)
 
 
@@ -219,7 +219,7 @@ def test_probe_shares_belong_to_linear_scaling(tmp_path: Path) -> None:
 
 
 def test_the_plan_says_what_each_stage_costs_and_takes_no_other_space(tmp_path: Path) -> None:
-    prepared = _prepared(tmp_path)
+    prepared = _prepare(tmp_path)
     (note,) = [note for note in prepared.notes if note.startswith("linear_scaling")]
     assert note.startswith("linear_scaling: 4 trials at epsilon 0.3")
     assert note.endswith("all together at most 6.")

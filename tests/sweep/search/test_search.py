@@ -45,7 +45,7 @@ def far(values: dict[str, Any]) -> float:
     return abs(math.log10(values[LR]) + 2) + abs(values[C] - 1)
 
 
-def searched(
+def search_all(
     space: SearchSpace, *, count: int, refuse: Callable[[dict[str, Any]], bool] = lambda _: False
 ) -> list[Observation]:
     """A whole search on `far`, several objectives all alike."""
@@ -109,9 +109,11 @@ def chosen_trials(folder: SweepFolder) -> list[PlannedTrial]:
 @pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
 def test_the_same_knowledge_gives_the_same_suggestion(strategy: str) -> None:
     space = space_of(strategy, search={"objectives": ["validation_ser", "epsilon"]})
-    observations = searched(space, count=5)
+    observations = search_all(space, count=5)
     assert suggest(space, observations, draw=5) == suggest(space, observations, draw=5)
-    assert [one.values for one in observations] == [one.values for one in searched(space, count=5)]
+    assert [one.values for one in observations] == [
+        one.values for one in search_all(space, count=5)
+    ]
 
 
 @pytest.mark.parametrize("strategy", ["tpe", pytest.param("gp", marks=pytest.mark.slow)])
@@ -121,7 +123,7 @@ def test_what_is_known_is_used(strategy: str) -> None:
     """
     late = []
     for seed in range(3):
-        observations = searched(space_of(strategy, search={"seed": seed}), count=20)
+        observations = search_all(space_of(strategy, search={"seed": seed}), count=20)
         late += [far(one.values) for one in observations[12:]]
     by_chance = [
         far(suggest(space_of(), (), draw=draw, at_random=True).values) for draw in range(60)
@@ -136,7 +138,7 @@ def test_the_sampler_learns_from_what_was_refused() -> None:
     observations: list[Observation] = []
     for seed in range(3):
         space = space_of("tpe", search={"seed": seed, "num_startup": 8})
-        observations += searched(space, count=40, refuse=lambda values: values[C] == 2.0)[20:]
+        observations += search_all(space, count=40, refuse=lambda values: values[C] == 2.0)[20:]
     assert share(observations) < 0.2, "a third by chance"
 
 

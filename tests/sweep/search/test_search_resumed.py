@@ -17,7 +17,7 @@ from tests.sweep.untracked import NoTracker
 GANG = {"executor": "gang", "workers": 1, "slots": 1, "gpus_per_worker": 0}
 
 
-def finished(folder: Path, *, num_samples: int) -> SweepFolder:
+def finish_search(folder: Path, *, num_samples: int) -> SweepFolder:
     """A search of a space of two points that ran in this process, and would go on with Ray."""
     settings = settings_in(folder)
     space = space_in(
@@ -58,7 +58,7 @@ def ray_jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_search_that_is_over_starts_no_ray(
     tmp_path: Path, ray_jobs: list[str], num_samples: int
 ) -> None:
-    folder = finished(tmp_path, num_samples=num_samples)
+    folder = finish_search(tmp_path, num_samples=num_samples)
     runner.resume(folder, settings_in(tmp_path))
     assert ray_jobs == []
     assert [record.status for record in folder.records()] == ["done"] * 2
@@ -67,7 +67,7 @@ def test_a_search_that_is_over_starts_no_ray(
 def test_a_search_that_may_choose_more_starts_it_with_what_it_chose(
     tmp_path: Path, ray_jobs: list[str]
 ) -> None:
-    folder = finished(tmp_path, num_samples=1)
+    folder = finish_search(tmp_path, num_samples=1)
     document = folder.space().document()
     search = {**document["search"], "num_samples": 2}
     folder.replace_plan(space_in(tmp_path, **{**document, "search": search}), folder.plan())

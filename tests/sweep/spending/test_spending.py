@@ -54,7 +54,7 @@ def epsilon_spent(folder: SweepFolder) -> float:
     return epsilon_sweep([e.release for e in mine if e.trial not in exempt], delta=1e-4).epsilon
 
 
-def extended(folder: SweepFolder, place: Path, **changes: Any) -> None:
+def extend(folder: SweepFolder, place: Path, **changes: Any) -> None:
     """The sweep with a changed space, and run on."""
     source = place / "changed.yaml"
     source.write_text(yaml.safe_dump(space_in(place, **fields(**changes)).document()))
@@ -130,17 +130,17 @@ def test_an_extension_neither_forgets_nor_overspends(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS}))
     before = epsilon_spent(folder)
     axes = {Z: [*EPSILONS, {"target_epsilon": 7}]}
-    extended(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 0.1})
+    extend(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 0.1})
     assert statuses(folder) == ["done", "done", "done", "refused"]
     assert epsilon_spent(folder) == before
-    extended(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 30})
+    extend(folder, tmp_path, axes=axes, budget={"epsilon": 10, "total": before + 30})
     assert statuses(folder) == ["done"] * 4
     assert before < epsilon_spent(folder) <= before + 30
 
 
 def test_the_card_keeps_that_a_space_was_changed_and_what_the_baseline_is(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path, **fields(axes={Z: EPSILONS[:1]}))
-    extended(folder, tmp_path, axes={Z: EPSILONS})
+    extend(folder, tmp_path, axes={Z: EPSILONS})
     total, _ = spend_of(folder)
     assert total is not None
     assert total.epsilon == pytest.approx(epsilon_spent(folder))
@@ -166,8 +166,8 @@ def test_a_search_keeps_the_rules_it_began_with(
     given = {"axes": axes, "budget": {"total": 200}}
     folder = run_untracked(tmp_path, **fields(**given, search=searching(2)))
     with pytest.raises(InvalidInput, match=f"expected {named}=.* unchanged"):
-        extended(folder, tmp_path, **{**given, **changes})
-    extended(folder, tmp_path, **given, search=searching(3))
+        extend(folder, tmp_path, **{**given, **changes})
+    extend(folder, tmp_path, **given, search=searching(3))
     assert statuses(folder).count("done") == 4, "more of the same it may have"
 
 
@@ -224,7 +224,7 @@ def test_a_trial_that_may_not_begin_says_why_until_it_may(tmp_path: Path) -> Non
     assert {record.reason for record in records} == {"budget.seconds=1e-06 reached"}
     assert not any(folder.has_begun(record.plan.id) for record in records)
     assert not Ledger(folder.path.parent / FILE).entries()
-    extended(folder, tmp_path, axes={Z: EPSILONS})
+    extend(folder, tmp_path, axes={Z: EPSILONS})
     assert statuses(folder) == ["done"] * 3
     assert [record.reason for record in folder.records()] == [None] * 3
 

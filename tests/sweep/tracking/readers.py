@@ -29,10 +29,10 @@ class Seen:
         figures[name] = value
 
 
-def _ungrouped(key: str) -> str:
+def _plain_key(key: str) -> str:
     """A metric's key without the group that MLflow's charts are sorted by.
 
-    >>> _ungrouped("validation/ser"), _ungrouped("test/ser"), _ungrouped("curator_only/leakage")
+    >>> _plain_key("validation/ser"), _plain_key("test/ser"), _plain_key("curator_only/leakage")
     ('validation_ser', 'ser', 'curator_only/leakage')
     """
     group, _, name = key.rpartition("/")
@@ -52,12 +52,12 @@ def mlflow(settings: Settings, sweep: str) -> dict[str, Seen]:
             continue
         seen = found[run.data.tags["trial"]] = Seen(
             status=run.data.tags["status"],
-            final={_ungrouped(name): value for name, value in run.data.metrics.items()},
+            final={_plain_key(name): value for name, value in run.data.metrics.items()},
             params=run.data.params,
         )
         for name in run.data.metrics:
             for metric in client.get_metric_history(run.info.run_id, name):
-                seen.add(_ungrouped(name), metric.step, metric.value)
+                seen.add(_plain_key(name), metric.step, metric.value)
     return found
 
 
