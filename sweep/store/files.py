@@ -63,7 +63,7 @@ def indented_json(value: Any) -> str:
     return json.dumps(_without_nan(plain(value)), allow_nan=False, indent=1) + "\n"
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: str | Path) -> Any:
     """The plain data in a JSON file.
 
     Raises: InvalidData for a file that is missing or damaged.
@@ -71,7 +71,7 @@ def read_json(path: Path) -> Any:
     return documents.read_json(path, max_bytes=_MAX_BYTES)
 
 
-def read_object(path: Path, kind: Kind) -> dict[str, Any]:
+def read_object(path: str | Path, kind: Kind) -> dict[str, Any]:
     """The object in a JSON file, whose fields are of a kind (see `kinds`).
 
     Raises: InvalidData for a file that is missing or damaged.
@@ -91,13 +91,13 @@ def require_kind(value: Any, kind: Kind, *, where: str) -> None:
         raise InvalidData(f"expected {where} as it was written, got {what} damaged") from None
 
 
-def exists(path: Path) -> bool:
+def exists(path: str | Path) -> bool:
     """Whether the path exists.
 
     Raises: InvalidData where that cannot be determined.
     """
     try:
-        path.lstat()
+        os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

@@ -73,7 +73,7 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     if not os.path.exists(os.path.join(home, FILE)):
         return (f"{FILE} is missing",) if _is_promised(folder) else ()
     found = []
-    for name, mark in _read(folder / FILE).files.items():
+    for name, mark in _read(os.path.join(home, FILE)).files.items():
         path = os.path.join(home, name)
         if name in _LOOKED_AT and mark.size < _SMALL and _is_small_file_of(path, mark):
             continue
@@ -106,7 +106,7 @@ def _is_promised(folder: Path) -> bool:
     return isinstance(fields, dict) and fields.get(PROMISE) is True
 
 
-def _read(place: Path) -> Manifest:
+def _read(place: str) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(file_text(place, max_bytes=_MAX_BYTES))
     except ValidationError:

@@ -55,10 +55,15 @@ class TrialFiles:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._trials = path / "trials"
+        self._place = os.fspath(self._trials)
 
     def trial_folder(self, trial_id: str) -> Path:
         """The folder of a trial's files."""
         return self._trials / trial_id
+
+    def _path_of(self, trial_id: str, name: str) -> str:
+        """A file of a trial as text; making a `Path` takes half as long as opening the file."""
+        return os.path.join(self._place, trial_id, name)
 
     def epochs(self, trial_id: str) -> list[dict[str, Any]]:
         """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
@@ -114,7 +119,7 @@ class TrialFiles:
 
     def result(self, trial_id: str) -> dict[str, Any] | None:
         """The fields of a trial's result; None without one."""
-        path = self.trial_folder(trial_id) / _RESULT_FILE
+        path = self._path_of(trial_id, _RESULT_FILE)
         return read_object(path, RESULT) if exists(path) else None
 
     def write_panel(self, trial_id: str, panel: dict[str, Any]) -> bool:
@@ -130,7 +135,7 @@ class TrialFiles:
 
     def panel(self, trial_id: str) -> dict[str, Any]:
         """`metrics`, `notes`, `violation` and `time` of a trial's comparison with others, or {}."""
-        path = self.trial_folder(trial_id) / "panel.json"
+        path = self._path_of(trial_id, "panel.json")
         return read_object(path, PANEL) if exists(path) else {}
 
     def status(self, trial_id: str, *, runs: bool, running: bool) -> TrialStatus:

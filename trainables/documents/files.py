@@ -30,7 +30,7 @@ DAMAGED = (
 )
 
 
-def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+def file_text(path: str | Path, *, max_bytes: int = MAX_BYTES) -> str:
     """The text of a UTF-8 file.
 
     Raises: InvalidData unless it is a readable UTF-8 file of at most `max_bytes`.
@@ -53,7 +53,7 @@ def file_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
     return text
 
 
-def _content(path: Path, most: int) -> bytes:
+def _content(path: str | Path, most: int) -> bytes:
     """At most `most` bytes of a file. A file object would ask the system four times more about each
     file, which takes longer than reading a small one.
     """
@@ -85,7 +85,7 @@ def read_yaml(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
         raise InvalidData(f"expected YAML in {path}{_at(problem)}: {problem}") from None
 
 
-def read_json(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:
+def read_json(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Any:
     """The plain data in a JSON file.
 
     Raises: InvalidData with the line of the problem.
