@@ -85,13 +85,9 @@ def table1(
     from trainables.errors import TrialFailed
 
     settings = from_environment(_environment(home), tracking=tracking)
+    sizes = {"seeds": seeds, "points": points, "epochs": epochs}
     table = changes.with_changes(
-        description.read("table1"),
-        smoke=smoke,
-        seeds=seeds,
-        points=points,
-        epochs=epochs,
-        assignments=overrides(assignments),
+        description.read("table1"), smoke=smoke, assignments=overrides(assignments), **sizes
     )
     pairs = description.pairs(table, corpora=data, models=model, smoke=smoke)
     # What another command of the same settings has run stays in the files.
@@ -99,13 +95,11 @@ def table1(
     table = description.with_methods(table, pairs, method)
     to = output or settings.home / "reproduction"
     problems: list[str] = []
-    if show:
-        write_files = partial(run.write, table, pairs, settings.home, to)
-    else:
-        write_files = partial(run.write, whole, every, settings.home, to)
+    shown, rows = (table, pairs) if show else (whole, every)
+    write_files = partial(run.write, shown, rows, settings.home, to)
+    if not show:
         pairs, missing = run.at_hand(table, pairs, settings, available=available)
-        if missing:
-            say(f"left out, not available: {', '.join(missing)}", stderr=True)
+        _say_missing(missing)
         problems = run.run_table(
             table,
             pairs,
@@ -158,8 +152,7 @@ def table2(
     to = output or settings.home / "reproduction"
     fields = {name: wanted.corpora[name].data for name in corpora}
     missing = [] if show else missing_data(fields, settings, available=available)
-    if missing:
-        say(f"left out, not available: {', '.join(missing)}", stderr=True)
+    _say_missing(missing)
     wanted = wanted.model_copy(update={"workers": tuple(workers) or wanted.workers})
     specs = timing.specs(
         wanted,
@@ -182,6 +175,11 @@ def table2(
         print_json("reproduce table2", document)
         return
     _print(written)
+
+
+def _say_missing(names: Sequence[str]) -> None:
+    if names:
+        say(f"left out, not available: {', '.join(names)}", stderr=True)
 
 
 def _print(written: Sequence[Path]) -> None:
