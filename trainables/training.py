@@ -19,7 +19,7 @@ import torch
 
 from trainables.result import EpochReport
 from trainables.seeding import stream_seed
-from trainables.system import checkpoint
+from trainables.system import checkpoint, memory
 from trainables.system.communication import Communicator
 
 
@@ -124,6 +124,7 @@ def train(
         torch.manual_seed(stream_seed(seed, "dropout", epoch, comm.rank))
         metrics = learner.engine.run_epoch(epoch)
         seconds.append(time.perf_counter() - started)
+        memory.give_back()
         with learner.engine.averaged_weights():
             metrics |= learner.validate()
             history.append(metrics)

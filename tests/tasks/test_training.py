@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from trainables.system import checkpoint
+from trainables.system import checkpoint, memory
 from trainables.system.communication import Alone
 from trainables.training import Trained, train
 
@@ -26,13 +26,13 @@ class Staged:
         for part in parts.values():
             nn.init.constant_(part.weight, -1.0)
         self.engine: Any = self
-        self._done = 0
+        self.epochs_done = 0
 
     def run_epoch(self, epoch: int) -> dict[str, float]:
         part = self.model[self.stages[epoch]]
         assert isinstance(part, nn.Linear)
         nn.init.constant_(part.weight, epoch + 1)
-        self._done = epoch + 1
+        self.epochs_done = epoch + 1
         return {}
 
     def averaged_weights(self) -> AbstractContextManager[None]:
@@ -42,7 +42,9 @@ class Staged:
         return f"loss_{self.stages[epoch]}", f"{self.stages[epoch]}."
 
     def validate(self) -> dict[str, float]:
-        return {f"loss_{stage}": value for stage, value in self.losses[self._done - 1].items()}
+        return {
+            f"loss_{stage}": value for stage, value in self.losses[self.epochs_done - 1].items()
+        }
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         return {}
@@ -105,6 +107,14 @@ def test_of_equal_epochs_the_later_is_kept() -> None:
     learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
     assert run(learner).best_epoch == 3
     assert learner.kept() == {"all": 3}
+
+
+def test_freed_memory_goes_back_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    learner = Staged(["one"] * 3, [{"one": 1.0}] * 3)
+    monkeypatch.setattr(memory, "give_back", lambda: done.append(learner.epochs_done))
+    run(learner)
+    assert done == [1, 2, 3]
 
 
 class Averaged(Staged):
