@@ -1,0 +1,182 @@
+"""Commands on sweeps that lie there: what they print, what they refuse, what they leave alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces.space import rename
+from sweep import cli
+from sweep.commands import _schemas
+from sweep.store import sweeps as store
+from sweep.store.plans import Plan
+from sweep.store.sweeps import SweepFolder
+from tests.sweep.store.test_trial_files import TRIAL, result
+from tests.sweep.sweeps import settings_in, space_in
+
+_ABOUT = {"command": ["sweep", "run"], "git_commit": None, "versions": {}, "machine": "x86_64"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    settings = settings_in(tmp_path)
+    monkeypatch.setenv("SWEEP_HOME", str(settings.home))
+    monkeypatch.setenv("SWEEP_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SWEEP_TRACKING", "none")
+    monkeypatch.setenv("COLUMNS", "200")
+    return settings.home
+
+
+def sweep_of(home: Path, name: str, *sers: float | None, created: float = 1.0) -> SweepFolder:
+    """A sweep whose trials have these figures; None: it has not run."""
+    trials = tuple(
+        replace(TRIAL, id=f"{name}{n}", name=f"trial {n}", group=f"g{n}") for n in range(len(sers))
+    )
+    space = rename(space_in(home.parent), name)
+    plan = Plan(name=name, trials=trials)
+    folder = store.create(home, space, plan, about={**_ABOUT, "created": created})
+    for trial, ser in zip(trials, sers, strict=True):
+        if ser is not None:
+            folder.start_trial(trial)
+            metrics = {"ser": ser, "validation_ser": ser, "epsilon": 1 / ser}
+            folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
+    return folder
+
+
+def document(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> dict[str, Any]:
+    """What a command prints for programs, which has its own schema."""
+    assert cli.run([command, *options, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    schema = _schemas.schema(command)
+    assert found.pop("schema") == f"{command}/{schema.version}"
+    assert schema.problems(found) == []
+    return found
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line of a refused command."""
+    assert cli.run(list(words)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err
+
+
+def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert document(capsys, "list")["sweeps"] == []
+    sweep_of(home, "young", 0.5, None, created=3.0)
+    sweep_of(home, "old", 0.5, 0.25, created=2.0)
+    broken = sweep_of(home, "broken", created=4.0)
+    (broken.path / "plan.json").write_text("{}")
+    rows = document(capsys, "list")["sweeps"]
+    assert [row["name"] for row in rows] == ["old", "young", "broken"]
+    assert [row["trials"] for row in rows] == [{"done": 2}, {"done": 1, "planned": 1}, {}]
+    assert "plan.json" in rows[2]["problem"]
+    with SweepFolder(home / "old").hold_lock():
+        assert [row["running"] for row in document(capsys, "list")["sweeps"]] == [
+            True,
+            False,
+            False,
+        ]
+    assert cli.run(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 done, 1 planned" in shown
+    assert "damaged" in shown
+
+
+def test_a_sweep_is_shown_with_its_front_and_its_best(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep_of(home, "one", 0.5, 0.25, None)
+    found = document(capsys, "show", "one")
+    assert [trial["status"] for trial in found["trials"]] == ["done", "done", "planned"]
+    assert found["front"] == ["one0", "one1"], "less SER costs more epsilon here"
+    assert found["best"]["trial"] == "one1"
+    assert found["damages"] == {}
+    assert cli.run(["show", "one"]) == 0
+    assert capsys.readouterr().out.count("front: one") == 2
+
+
+def test_a_damaged_result_is_said_and_hides_no_other(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = sweep_of(home, "one", 0.5, 0.25)
+    (folder.trial_folder("one0") / "config.yaml").write_text("engine: dp_sgd\n")
+    found = document(capsys, "show", "one")
+    assert list(found["damages"]) == ["one0"]
+    assert "config.yaml" in found["damages"]["one0"]
+    assert len(found["trials"]) == 2
+
+
+def test_sides_are_compared_and_a_trial_with_a_limit_is_refused(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep_of(home, "one", 0.5, 0.25)
+    sweep_of(home, "two", 0.3, 0.2)
+    found = document(capsys, "compare", "one", "two")
+    assert (found["first"], found["second"]) == ("one:one1", "two:two1")
+    assert found["figures"]["ser"] == [0.25, 0.2]
+    assert found["num_matched"] == 2
+    within = document(capsys, "compare", "one", "two", "--epsilon-max", "3.5")
+    assert within["first"] == "one:one0"
+    line = refusal(capsys, "compare", "one:one0", "two", "--epsilon-max", "3")
+    assert "which chooses among its trials, got the trial one:one0" in line
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "resume", "export", "report", "unseal"])
+def test_a_name_that_no_sweep_has_is_refused_with_those_that_there_are(
+    home: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    sweep_of(home, "mine", 0.5)
+    words = {
+        "compare": ("nope", "mine"),
+        "export": ("nope", "--to", str(home / "exported")),
+    }.get(command, ("nope",))
+    line = refusal(capsys, command, *words)
+    assert "no sweep named nope in" in line
+    assert line.endswith("there are: mine\n")
+
+
+def test_fields_are_listed_below_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = document(capsys, "fields", "privacy.noise_multiplier")["fields"]
+    paths = [row["path"] for row in rows]
+    assert paths[0].startswith("privacy.noise_multiplier")
+    assert "privacy.noise_multiplier.target_epsilon" in paths
+    assert len(document(capsys, "fields")["fields"]) > 10 * len(rows)
+    assert "did you mean training.epochs" in refusal(capsys, "fields", "training.epoch")
+
+
+def test_a_deletion_asks_and_a_running_sweep_stays(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sweep_of(home, "one", 0.5)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("asked in spite of --yes"))
+    with folder.hold_lock():
+        assert "one is running" in refusal(capsys, "delete", "one", "--yes")
+    assert folder.plan().trials
+    assert cli.run(["delete", "one", "--yes"]) == 0
+    assert capsys.readouterr().out == "one is deleted; the ledger keeps what it spent.\n"
+    assert not folder.path.exists()
+    assert "no sweep named one" in refusal(capsys, "delete", "one", "--yes")
+
+
+def test_a_plan_of_nothing_is_printed_and_then_refused(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, with the table on the one stream and the reason on the other."""
+    file = tmp_path / "space.yaml"
+    file.write_text(json.dumps(space_in(tmp_path).document()))
+    found = document(capsys, "plan", str(file))
+    assert (found["num_trials"], found["num_refused"]) == (3, 0)
+    assert found["together"]["num_releases"] == 2, "without the baseline"
+    assert found["packing"]["workers"] is None
+    assert cli.run(["plan", str(file), "--set", "budget.epsilon=0.001"]) == 2
+    out, err = capsys.readouterr()
+    assert "toy: 1 trials to run, 2 refused" in out
+    assert "all 2 points that are no baseline are refused, 2 by budget" in err
+    assert not (home / "toy").exists()

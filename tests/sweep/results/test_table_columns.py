@@ -1,0 +1,178 @@
+"""Columns of tables of trials: an axis that varies has one, ids are short and lead to one trial."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.results.student import half_width
+from sweep.results.tables.axes import (
+    curve,
+    setting_columns,
+    short_ids,
+    value_at,
+    varied_paths,
+)
+from sweep.results.tables.html import to_html
+from sweep.results.tables.plan import plan_table
+from sweep.store.plans import Plan, PlannedTrial
+from tests.sweep.store.test_plan_files import trial
+
+Z0, RATE, MODEL = "privacy.noise_multiplier", "training.learning_rate", "model.name"
+
+_IDS = st.lists(st.text("0123456789abcdef", min_size=12, max_size=12), max_size=12)
+
+
+@given(ids=_IDS)
+def test_short_ids_are_prefixes_of_one_length_that_lead_to_one_trial(ids: list[str]) -> None:
+    found = short_ids(ids)
+    assert found.keys() == set(ids)
+    for whole, prefix in found.items():
+        assert whole.startswith(prefix)
+        assert [one for one in found if one.startswith(prefix)] == [whole]
+    assert len({len(prefix) for prefix in found.values()}) <= 1
+    assert all(len(prefix) >= 6 for prefix in found.values())
+
+
+_POINTS = st.fixed_dictionaries(
+    {}, optional={Z0: st.sampled_from([0.5, 1.0]), RATE: st.sampled_from([0.1, 0.2])}
+)
+
+
+@given(points=st.lists(_POINTS, min_size=1, max_size=5))
+def test_an_axis_varies_where_two_trials_differ_in_it(points: list[dict[str, float]]) -> None:
+    """Also where one has it and another does not, in whatever order they come."""
+    plans = [trial(f"t{n}", values=values) for n, values in enumerate(points)]
+    expected = {path for path in (Z0, RATE) if len({values.get(path) for values in points}) > 1}
+    assert set(varied_paths(plans)) == expected
+    random.Random(0).shuffle(plans)
+    assert set(varied_paths(plans)) == expected
+
+
+def heads(plans: list[PlannedTrial], *paths: str, more_to_come: bool = False) -> list[str]:
+    apart, _ = setting_columns(plans, paths, more_to_come=more_to_come)
+    return [column.head for column in apart]
+
+
+def test_what_is_equal_in_all_trials_has_no_column() -> None:
+    plans = [trial(f"t{n}", values={Z0: 0.5, RATE: n / 10}) for n in range(3)]
+    assert heads(plans, Z0, RATE) == ["lr"]
+    assert heads(plans, Z0, RATE, more_to_come=True) == ["trial", "z0", "lr"]
+    named = [*plans[:2], replace(plans[2], variant="w")]
+    assert heads(named, Z0, RATE) == ["trial", "lr"]
+    assert heads(plans[:1], Z0, RATE) == ["trial"], "a table has at least a name"
+
+
+def test_one_column_of_all_settings_says_what_several_do() -> None:
+    plans = [
+        trial("a", variant="v", values={Z0: 0.5, RATE: 0.1}),
+        trial("b", variant="w", values={Z0: 1.0, RATE: 0.2}),
+    ]
+    apart, together = setting_columns(plans, (Z0, RATE))
+    assert together.cells == ["v, z0=0.5, lr=0.1", "w, z0=1, lr=0.2"]
+    assert [column.cells for column in apart] == [["v", "w"], ["0.5", "1"], ["0.1", "0.2"]]
+    assert [column.is_left for column in apart[1:]] == [False, False]
+
+
+def test_words_stand_on_the_left_and_numbers_on_the_right() -> None:
+    plans = [trial(name, values={MODEL: name, RATE: n}) for n, name in enumerate(("clc", "bert"))]
+    apart, _ = setting_columns(plans, (MODEL, RATE))
+    assert [column.is_left for column in apart] == [True, False]
+
+
+def test_a_setting_that_an_engine_does_not_read_is_empty() -> None:
+    """The noise of a trial without noise would only mislead."""
+    private, plain = trial("a"), trial("b", engine="sgd", values={})
+    assert value_at(private, Z0) == 1.5
+    assert value_at(replace(private, values={}), Z0) == 1.5, "of its config"
+    assert value_at(plain, Z0) is None
+    assert value_at(private, "model.nothing.such") is None
+
+
+_VALUES = st.lists(st.none() | st.floats(-1e6, 1e6), max_size=40)
+
+
+@given(values=_VALUES, width=st.integers(2, 14))
+def test_a_curve_ends_with_the_newest_and_never_turns_a_rise_into_a_fall(
+    values: list[float | None], width: int
+) -> None:
+    known = [value for value in values if value is not None]
+    found = curve(values, width)
+    assert len(found) == (0 if len(known) < 2 else min(len(known), width))
+    if 2 <= len(known) <= width:
+        for (a, first), (b, second) in zip(
+            zip(known, found, strict=True),
+            zip(known[1:], found[1:], strict=True),
+            strict=False,
+        ):
+            assert (first <= second) if a <= b else (first >= second)
+    if found and known[-1] == max(known) > min(known):
+        assert found[-1] == "█"
+
+
+@given(variance=st.floats(1e-6, 1e6), freedom=st.integers(1, 200), number=st.integers(1, 5))
+def test_the_interval_of_equal_means_is_students_of_all_their_freedom(
+    variance: float, freedom: int, number: int
+) -> None:
+    """Welch's degrees of freedom are then the sum; scale goes out of the root."""
+    together = half_width([(variance, freedom)] * number)
+    assert together == pytest.approx(half_width([(number * variance, number * freedom)]))
+    assert half_width([(4 * variance, freedom)]) == pytest.approx(
+        2 * half_width([(variance, freedom)])
+    )
+    assert half_width([(variance, freedom)]) > 1.9599 * math.sqrt(variance)
+    assert half_width([(0.0, freedom)] * number) == 0.0
+
+
+# ---- a plan as a table
+
+
+def plan_of(*trials: PlannedTrial, **fields: Any) -> Plan:
+    return Plan(name="toy", trials=trials, **fields)
+
+
+def refused(name: str, reason: str) -> PlannedTrial:
+    return trial(name, reason=reason, refused_by="budget", values={Z0: 9.0})
+
+
+def test_each_reason_is_written_once_below_the_table() -> None:
+    plan = plan_of(trial("a"), refused("b", "too dear"), refused("c", "late"), refused("d", "late"))
+    table = plan_table(plan)
+    (numbers,) = (column.cells for column in table.columns if column.head == "refused")
+    assert numbers == ["", "1", "2", "2"]
+    assert table.notes == ["refused (1): too dear", "refused (2): late"]
+    assert list(table.styles) == ["", "dim", "dim", "dim"]
+    assert table.title == "toy: 1 trials to run, 3 refused"
+
+
+def test_the_title_has_the_duration_of_what_is_known() -> None:
+    timed = trial("a", seconds=60.0)
+    assert plan_table(plan_of(timed)).title.endswith("one after another")
+    assert "about" not in plan_table(plan_of(timed, trial("b"))).title
+    drawn = plan_table(plan_of(timed), drawn_from=True).title
+    assert drawn == "toy: 1 configurations to draw from, 0 refused"
+    chosen = plan_table(plan_of(to_choose=4)).title
+    assert chosen == "toy: 0 trials to run, 0 refused, 4 to be chosen while it runs"
+
+
+def test_noise_is_shown_of_engines_that_add_some() -> None:
+    plan = plan_of(trial("a", noise_multiplier=1.5), trial("b", engine="sgd", noise_multiplier=1.5))
+    (cells,) = (column.cells for column in plan_table(plan).columns if column.head == "noise")
+    assert cells == ["1.5", "-"]
+
+
+@given(name=st.text(st.sampled_from("<>&\"'ab/"), min_size=1, max_size=8))
+def test_whatever_a_person_named_is_text_on_the_page(name: str) -> None:
+    plan = plan_of(trial("a", variant=name), refused("b", f"because of {name}"))
+    page = to_html(plan_table(plan), sentences=[name])
+    tags = set(re.findall(r"</?([a-z]+)", page))
+    assert tags == {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+    assert page.count("<tr>") == 3
+    assert page.count('scope="row"') == 2
