@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,27 +224,3 @@ def test_a_reader_recovers_with_the_file(folder: Path) -> None:
     (folder / "plan.json").unlink()
     with pytest.raises(InvalidData):
         reader.read()
-
-
-def test_several_threads_read_one_plan_while_it_grows(folder: Path) -> None:
-    """None sees a trial twice, or a later one without an earlier one."""
-    reader, problems = PlanReader(folder), list[object]()
-    names = [f"n{number}" for number in range(20)]
-
-    def read() -> None:
-        while not problems:
-            found = ids(reader)
-            if found != ["a", "b", *names[: len(found) - 2]]:
-                problems.append(found)
-            if len(found) == 22:
-                return
-
-    threads = [threading.Thread(target=read) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for name in names:
-        add_choice(folder, [trial(name)])
-    for thread in threads:
-        thread.join(60)
-    assert problems == []
-    assert len(ids(reader)) == 22
