@@ -69,3 +69,9 @@ def test_percentile_is_the_nearest_rank() -> None:
     assert percentile([5, 1, 4, 2, 3], 50) == 3
     assert percentile(list(range(1, 11)), 90) == 9
     assert percentile([7], 95) == 7
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    """Folders of tests are no packages, so pytest collects only one of them."""
+    names = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, number in names.items() if number > 1] == []
