@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import resource
 import statistics
@@ -90,8 +91,8 @@ def measure(folder: Path, options: argparse.Namespace, name: str) -> str:
         "plan": facts["planned"] - started,
         "to the first trial": trials[0]["begun"] - started,
         "to the first result, less the trial": facts["first"] - started - own,
-        "between trials, first tenth": statistics.median(gaps[:tenth]),
-        "last tenth": statistics.median(gaps[-tenth:]),
+        "between trials, first tenth": statistics.median(gaps[:tenth] or [math.nan]),
+        "last tenth": statistics.median(gaps[-tenth:] or [math.nan]),
         "last result to the end": ended - facts["last"],
         "of it, the end of the process": ended - facts["returned"],
         "processor": used,
