@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from search_spaces.paths import set_path
-from sweep.reproduction.description import Coarse, Length, Table, parse
+from sweep.reproduction.description import Length, Table, parse
 from sweep.reproduction.stages import AT_A_POINT
 from trainables.errors import InvalidInput
 
-_Pass = TypeVar("_Pass", Coarse, Length)
+_Pass = TypeVar("_Pass", bound=Length)
 _OTHER_THAN_TRIALS = ("search", "resources")
 # What the rows of a table differ in, and the option that chooses it.
 _CHOSEN_BY = {
@@ -109,20 +109,23 @@ def _with_counts(
 ) -> Table:
     own: dict[str, Any] = {"seeds": seeds, "points": points, "epochs": epochs}
     given = {name: value for name, value in own.items() if value is not None}
-    corpora = {name: corpus.model_copy(update=given) for name, corpus in table.corpora.items()}
-    coarse = table.coarse
-    if epochs is not None:
-        coarse = _at_most(coarse, epochs)
-        corpora = {
-            name: corpus.model_copy(
-                update={"coarse": {m: _at_most(each, epochs) for m, each in corpus.coarse.items()}}
-            )
-            for name, corpus in corpora.items()
-        }
+    corpora = {
+        name: corpus.model_copy(
+            update={
+                **given,
+                "coarse": {m: _at_most(each, epochs) for m, each in corpus.coarse.items()},
+            }
+        )
+        for name, corpus in table.corpora.items()
+    }
+    coarse = _at_most(table.coarse, epochs)
     return table.model_copy(
         update={"corpora": corpora, "coarse": coarse, "seeds": seeds or table.seeds}
     )
 
 
-def _at_most(coarse: _Pass, epochs: int) -> _Pass:
+def _at_most(coarse: _Pass, epochs: int | None) -> _Pass:
+    """The pass with no more epochs than the full stage; None: the table's."""
+    if epochs is None:
+        return coarse
     return coarse.model_copy(update={"epochs": min(coarse.epochs, epochs)})

@@ -78,11 +78,9 @@ class Method(Part):
     variant: str | None = None
 
 
-class Coarse(Part):
+class Coarse(Length):
     """The pass that chooses points: its epochs, its search, and what else differs."""
 
-    epochs: int = Field(ge=1)
-    search: dict[str, Any] = Field(default_factory=dict)
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sweep.reproduction import collect, stages
 from sweep.reproduction.description import Pair, Point, Table
 from sweep.reproduction.rows import CoarseRow, Row
-from sweep.reproduction.stages import Stage
+from sweep.reproduction.stages import Points, Stage
 from sweep.results import select
 
 
@@ -45,6 +45,11 @@ def stage_of(table: Table, step: Step, home: Path) -> Stage | None:
     best = best_points(table, step.pair, home)
     if any(decay not in best for decay in _decays(table, step.pair)):
         return None
+    return _stage_at(table, step, best, home)
+
+
+def _stage_at(table: Table, step: Step, best: Points, home: Path) -> Stage | None:
+    """The full stage or that of leakage, with each decay at its best point."""
     full = stages.full(table, step.pair, best)
     if step.part == stages.FULL:
         return full
@@ -108,14 +113,15 @@ def rows(table: Table, pairs: Sequence[Pair], home: Path, *, leakage: bool = Tru
     found: list[Row] = []
     for step in steps(table, pairs, leakage=leakage):
         if step.decay is None:
-            stage = stage_of(_with_points(table, step.pair, home), step, home)
+            best = best_points(table, step.pair, home)
+            stage = _stage_at(_with_points(table, step.pair, best), step, best, home)
             found += [] if stage is None else collect.rows(home, stage)
     return found
 
 
-def _with_points(table: Table, pair: Pair, home: Path) -> Table:
+def _with_points(table: Table, pair: Pair, best: Points) -> Table:
     """The table without the methods of the pair that have no best point yet."""
-    best, corpus = best_points(table, pair, home), table.corpora[pair.corpus]
+    corpus = table.corpora[pair.corpus]
     names = corpus.methods or tuple(table.methods)
     ready = tuple(n for n in names if table.methods[n].decay in (None, *best))
     own = corpus.model_copy(update={"methods": ready})
