@@ -32,7 +32,7 @@ from search_spaces.parts import (
 from search_spaces.paths import set_path
 from search_spaces.search import Search
 from trainables import goals
-from trainables.documents import quote
+from trainables.documents import DocumentProblem, quote, require_storable
 from trainables.entries import tasks
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
@@ -228,7 +228,15 @@ def read(source: str | Path, *, overrides: dict[str, Any] | None = None) -> Sear
 def from_source(
     source: str | Path | dict[str, Any], *, overrides: dict[str, Any] | None = None
 ) -> SearchSpace:
-    """As `read`, and also from the document itself, whose `base` must then be a mapping."""
+    """As `read`, and also from the document itself, whose `base` must then be a mapping.
+
+    Raises: InvalidInput also for what a sweep's files cannot hold, such as text with NUL.
+    """
+    try:
+        require_storable(source if isinstance(source, dict) else {})
+        require_storable(overrides or {})
+    except DocumentProblem as problem:
+        raise InvalidInput(str(problem)) from None
     if not isinstance(source, dict):
         return read(source, overrides=overrides)
     document = {"base": source} if is_bare_config(source) else source

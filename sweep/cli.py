@@ -50,6 +50,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     # What the parser raises for a wrong option; the library exports its subclasses only.
     parser_error: type[Exception] = typer.BadParameter.__mro__[2]
     try:
+        _require_text(sys.argv[1:] if arguments is None else arguments)
         code = build()(args=arguments, standalone_mode=False)
     except typer.Exit as leaving:
         return leaving.exit_code
@@ -77,6 +78,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _refuse(f"{failure}: run the same command again", code=1)
     return code if isinstance(code, int) else 0
+
+
+def _require_text(words: Sequence[str]) -> None:
+    """Raises: InvalidInput for a word that is no UTF-8: a sweep's files could not hold it."""
+    from trainables.documents import DocumentProblem, quote, require_text
+    from trainables.errors import InvalidInput
+
+    for word in words:
+        try:
+            require_text(word)
+        except DocumentProblem:
+            raise InvalidInput(f"expected arguments in UTF-8, got {quote(word)}") from None
 
 
 def main() -> None:

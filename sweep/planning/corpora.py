@@ -14,9 +14,9 @@ from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
 from trainables import catalogue
 from trainables.config import DataConfig, data_config
-from trainables.data.corpus import Corpus, data_path, open_corpus
+from trainables.data.corpus import Corpus, data_path, label_schema, open_corpus
 from trainables.data.pairs import PairCorpus, open_pairs
-from trainables.data.records import LabelSchema, Utterance
+from trainables.data.records import Utterance
 from trainables.data.schema import declared_pool_size, declared_training_size, to_json
 from trainables.data.sizes import num_training_records
 from trainables.data.split import make_split
@@ -154,7 +154,7 @@ def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Writte
         raise InvalidInput(f"expected a folder to write to, got {target.parent}")
     entry = catalogue.entry("datasets", config.name, kind="frames")
     place = data_path(config, data_dir=settings.data_dir)
-    schema: LabelSchema = entry.schema(place, config=config)
+    schema = label_schema(config, data_dir=settings.data_dir)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
     count = 0
     with fresh.open("w", encoding="utf-8") as file:

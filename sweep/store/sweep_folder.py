@@ -171,12 +171,15 @@ class SweepFolder(TrialFiles):
         path = self.path / _EARLIER
         if not exists(path):
             return None
+        rows = read_json(path)
         try:
-            return self._earlier(read_json(path))
-        except (AttributeError, KeyError, TypeError, ValueError):
+            return self._earlier(rows)
+        except (AttributeError, KeyError, TypeError, ValueError, InvalidData):
             raise InvalidData(f"expected trials in {path} as they were written") from None
 
     def _earlier(self, rows: Any) -> list[TrialRecord]:
+        if not isinstance(rows, list):
+            raise TypeError("no list of trials")
         document = {"name": "", "merged": 0, "trials": [row["plan"] for row in rows]}
         return [
             TrialRecord(

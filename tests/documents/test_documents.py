@@ -129,6 +129,11 @@ def test_bad_json_is_one_line_at_once(case: str, tmp_path: Path) -> None:
     assert words in refusal(tmp_path, text, read_json)
 
 
+def test_a_word_of_a_command_line_that_is_no_utf8_is_no_yaml() -> None:
+    with pytest.raises(DocumentProblem, match="halves of surrogate pairs"):
+        parse_yaml("a: \udcff")
+
+
 def test_what_is_no_file_of_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,27 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_an_override_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="expected a path that starts with"):
         read(TINY, overrides={"privcy.delta": 1})
+
+
+@pytest.mark.parametrize(
+    ("document", "overrides", "words"),
+    [
+        ({"variants": [{"name": "a\0b"}]}, {}, r"without NUL in variants\.0\.name"),
+        ({"base": {"data": {"path": "\udcff"}}}, {}, r"surrogate pairs in base\.data\.path"),
+        ({"axes": {"data.path": ("a", "\0")}}, {}, r"without NUL in axes\.data\.path\.1"),
+        ({"axes": {"\0": [1]}}, {}, r"without NUL in axes\.\\x00"),
+        ({}, {"data.path": "\0"}, r"without NUL in data\.path"),
+        ("quick", {"data.path": "\0"}, r"without NUL in data\.path"),
+        ({"source": reduce(lambda inner, _: [inner], range(60), [])}, {}, "at most 50 lists"),
+    ],
+)
+def test_a_document_from_python_holds_what_a_file_can(
+    document: Any, overrides: dict[str, Any], words: str
+) -> None:
+    """Its sweep could not be read again."""
+    with pytest.raises(InvalidInput, match=words) as refused:
+        spaces.from_source(document, overrides=overrides)
+    assert str(refused.value).isprintable()
 
 
 def test_yaml_cannot_build_objects(tmp_path: Path) -> None:

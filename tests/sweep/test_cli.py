@@ -150,6 +150,11 @@ def test_no_command_is_nameless() -> None:
         (["export", "nothing"], "no sweep named nothing"),
         (["data", "describe", "nothing"], "data.name to be one of"),
         (["data", "check", "bio_folder"], "seq.in"),
+        (["run", "a\udcff.yaml"], "expected arguments in UTF-8, got 'a\\udcff.yaml'"),
+        (
+            ["plan", "quick", "--set", "data.path=\udcff"],
+            "expected arguments in UTF-8, got 'data.p",
+        ),
     ],
 )
 def test_refused_in_one_line(

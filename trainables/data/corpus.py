@@ -131,7 +131,7 @@ def open_corpus(config: DataConfig, *, data_dir: Path, cache_dir: Path) -> Corpu
     entry = catalogue.entry("datasets", config.name)
     path = data_path(config, data_dir=data_dir)
     files: tuple[Path, ...] = entry.files(path, config=config)
-    schema: LabelSchema = _schema(config, path, data_dir=data_dir)
+    schema = label_schema(config, data_dir=data_dir)
     # A made corpus has no files; its grammar, seed and size identify it.
     made_of = None if files else entry.recipe(config)
     states = [_state(file) for file in files]
@@ -164,6 +164,18 @@ def data_path(config: DataConfig, *, data_dir: Path) -> Path:
     return _place(given, data_dir)
 
 
+def label_schema(config: DataConfig, *, data_dir: Path) -> LabelSchema:
+    """The labels of the corpus: those of `data.schema_file` where it is given.
+
+    Raises: InvalidData for a schema or corpus that is missing or damaged.
+    """
+    if isinstance(config, FramesConfig) and config.schema_file is not None:
+        return read_schema(_place(config.schema_file, data_dir))
+    entry, path = catalogue.entry("datasets", config.name), data_path(config, data_dir=data_dir)
+    found: LabelSchema = entry.schema(path, config=config)
+    return found
+
+
 def undeclared_inputs(config: DataConfig, *, schema: LabelSchema) -> tuple[str, ...]:
     """Public inputs of a trial that were read from private records, one reason each."""
     reasons = []
@@ -175,13 +187,6 @@ def undeclared_inputs(config: DataConfig, *, schema: LabelSchema) -> tuple[str, 
             " (no data.num_records)"
         )
     return tuple(reasons)
-
-
-def _schema(config: DataConfig, path: Path, *, data_dir: Path) -> LabelSchema:
-    if isinstance(config, FramesConfig) and config.schema_file is not None:
-        return read_schema(_place(config.schema_file, data_dir))
-    found: LabelSchema = catalogue.entry("datasets", config.name).schema(path, config=config)
-    return found
 
 
 def _place(path: str, data_dir: Path) -> Path:

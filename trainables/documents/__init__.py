@@ -7,6 +7,8 @@ text that cannot be stored in a file (NUL, half of a surrogate pair).
 """
 
 from trainables.documents.bounds import DocumentProblem as DocumentProblem
+from trainables.documents.bounds import require_storable as require_storable
+from trainables.documents.bounds import require_text as require_text
 from trainables.documents.files import file_text as file_text
 from trainables.documents.files import read_json as read_json
 from trainables.documents.files import read_written_json as read_written_json

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
+
+from trainables.documents.quoting import one_line
 
 MAX_BYTES = 1 << 20  # of a file that a person writes
 MAX_DEPTH = 50  # levels of nested lists and mappings
@@ -50,3 +54,25 @@ def require_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise DocumentProblem("expected text without halves of surrogate pairs") from None
+
+
+def require_storable(value: Any, *, place: tuple[str, ...] = ()) -> None:
+    """Raises: DocumentProblem that names the place in plain data of what the readers of a written
+    document would refuse: text that no file holds, too many levels.
+    """
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, str):
+        try:
+            require_text(value)
+        except DocumentProblem as problem:
+            where = one_line(".".join(place), characters=MAX_KEY)
+            raise DocumentProblem(f"{problem} in {where}") from None
+    elif isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    for key, each in inner:
+        if len(place) >= MAX_DEPTH:
+            raise DocumentProblem(f"expected at most {MAX_DEPTH} lists and objects in one another")
+        for part in (key, each):
+            require_storable(part, place=(*place, str(key)))

@@ -56,6 +56,7 @@ def parse_yaml(text: str) -> Any:
     Raises: DocumentProblem with the line.
     """
     builder = _Builder()
+    require_text(text)  # a word of a command line may be no UTF-8
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.take(event)

@@ -14,6 +14,7 @@ from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import write_pairs
 from trainables import catalogue
 from trainables.config import data_config
+from trainables.data.schema import read_schema
 from trainables.errors import InvalidData, InvalidInput
 
 SECRET = "xylophone"
@@ -134,6 +135,11 @@ def test_parts_and_groups_are_written_too(settings: Settings, tmp_path: Path) ->
         for name in ("mine.jsonl", "again.jsonl")
     )
     assert again == read
+    for name in ("mine.jsonl", "again.jsonl"):
+        config = data_config(**{**fields, "path": name, "schema_file": None})
+        assert "never" not in describe(config, settings)["intents"]
+    labels = read_schema(tmp_path / "again.schema.json")
+    assert (labels.intents, labels.slots) == (("call", "text", "never"), ("contact", "time"))
 
 
 @pytest.mark.parametrize("taken", ["again.jsonl", "again.schema.json"])

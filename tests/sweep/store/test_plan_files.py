@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,6 +203,32 @@ def test_a_restored_copy_of_the_choices_is_read_anew(folder: Path) -> None:
     assert ids(reader) == ["a", "b", "c", "d"]
     (folder / "chosen.jsonl").write_bytes(copy)
     assert ids(reader) == ["a", "b", "c"]
+
+
+def test_a_second_thread_waits_for_the_first_ones_plan(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two threads in the middle of it, choices could be lost."""
+    reader, inside, go = PlanReader(folder), threading.Event(), threading.Event()
+    read, calls = plan_files.read_json, []
+
+    def slow(path: Path) -> Any:
+        calls.append(path)
+        inside.set()
+        if len(calls) == 1:
+            assert go.wait(60)
+        return read(path)
+
+    monkeypatch.setattr(plan_files, "read_json", slow)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(reader.read)
+        assert inside.wait(60)
+        second = threads.submit(reader.read)
+        early = wait([second], timeout=0.2).done
+        go.set()
+        assert first.result(60) is second.result(60)
+    assert early == set()
+    assert calls == [folder / "plan.json"], "it is parsed once"
 
 
 @pytest.mark.parametrize("line", ["{}", '{"trials": 3}', '{"trials": [4]}', "[]", "no json"])

@@ -197,14 +197,19 @@ def test_earlier_trials_come_back_as_they_were(folder: SweepFolder) -> None:
     path = folder.path / "earlier_trials.json"
     rows = read_json(path)
     damages: tuple[Any, ...] = (
+        {},
+        "",
+        None,
+        {"trials": rows},
         [1],
         [{}],
         [{**rows[0], "status": "lost"}],
         [{**rows[0], "notes": 4}],
+        [{**rows[0], "plan": {}}],
     )
     for damage in damages:
         write_json(path, damage)
-        with pytest.raises(InvalidData):
+        with pytest.raises(InvalidData, match=rf"^expected trials in {path} as they were written$"):
             folder.earlier_trials()
 
 
