@@ -89,11 +89,18 @@ class Composition:
 
 def _kind(what: Release) -> Release:
     """A key that is equal for releases that can be merged."""
-    return replace(what, phases=(), unsampled=()) if what.best_of is None else what
+    return replace(what, phases=(), unsampled=()) if _is_merged(what) else what
+
+
+def _is_merged(what: Release) -> bool:
+    """A selection is known by its divergences, which phases cannot represent; how many trials of
+    couples there are decides their neighbouring relation.
+    """
+    return what.best_of is None and what.unit != "couple"
 
 
 def _merge_alike(kind: Release, alike: _Alike) -> list[Release]:
-    if kind.best_of is not None:  # known by its divergences, which phases cannot represent
+    if not _is_merged(kind):
         return [kind] * alike.num_releases
     phases = tuple(sorted(alike.phases.items(), reverse=True))
     beside = tuple(sorted(alike.unsampled.items(), reverse=True))

@@ -139,9 +139,15 @@ class RdpFilter:
         return replace(self, spent=self.spent + self.cost(what))
 
     def cost(self, what: Release) -> float:
-        """The divergence of a release at the order of the filter."""
+        """The divergence of a release at the order of the filter; for couples of records that of
+        one record replaced, which holds however later trials couple them (`epsilon_sweep`).
+        """
         # At orders near 1 the series of a sampled Gaussian may not converge, which counts as
         # infinite. The divergence grows with the order: that of a larger one bounds it.
+        if what.unit == "couple" and what.neighboring_relation != "replace_one":
+            orders = (self.order, *(order for order in _renyi.ORDERS if order > self.order))
+            divergences = _renyi.curve(what, orders)
+            return float(min(_renyi.replace_one_divergences(divergences, orders)))
         orders = (self.order, *(order for order in _renyi.FEW_ORDERS if order > self.order))
         return float(min(_renyi.curve(what, orders)))
 

@@ -14,6 +14,7 @@ import numpy as np
 from trainables.accountants import _renyi
 from trainables.accountants._release import Release
 
+_SAMPLED_COUPLES = ("add_or_remove_one", "couple")
 _ROUNDING = 1e-9  # relative; sums of a million terms are off by less
 
 
@@ -50,14 +51,15 @@ class RunningBound:
 
     def epsilon(self, *, delta: float) -> float:
         """An upper bound of epsilon at `delta`; infinite where units of privacy or neighbouring
-        relations are mixed.
+        relations are mixed, and for several releases of couples, whose total is for one record
+        replaced.
 
         >>> RunningBound().epsilon(delta=1e-5)
         0.0
         """
         if not self._kinds:
             return 0.0
-        if len(self._kinds) > 1:
+        if len(self._kinds) > 1 or self._kinds[_SAMPLED_COUPLES] > 1:
             return math.inf
         upper = np.maximum(self._finite, 0.0) * (1 + _ROUNDING) + _ROUNDING
         divergences = np.where(self._num_infinite > 0, np.inf, upper)
