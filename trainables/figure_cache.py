@@ -3,7 +3,8 @@ library, and a trial reads the figures that its sweep computed.
 
 A line of the file is a figure under the hash of all that it depends on: the values that accountants
 read of the mechanism (`accountants.values_of`), the question, and the versions of the accounting
-code. An unreadable line is computed again.
+code. Other figures that take long to compute are kept under keys of their own (`find`, `keep`). An
+unreadable line is computed again.
 """
 
 from __future__ import annotations

@@ -150,11 +150,14 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Stand
     """Which axis mattered, what the sweep cost together, what to try next."""
     from sweep.results.importance import importance
     from sweep.search.advice import advice
+    from sweep.settings import from_environment
     from sweep.store.trial_names import label
     from trainables.errors import InvalidInput
+    from trainables.figure_cache import FigureCache
 
     try:
-        found = importance(records)
+        kept = FigureCache(from_environment().cache_dir)
+        found = importance(records, kept=kept)
         said = advice(folder.space(), records, found, where, epsilon_of=_epsilon_of(folder))
     except InvalidInput:  # no metric that every trial has
         return

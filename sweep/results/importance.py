@@ -7,9 +7,12 @@ is reliable. Correlated axes share their importance.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 from search_spaces.domains import rank
 from sweep.results import select
 from sweep.store.sweeps import TrialRecord
+from trainables.figure_cache import FigureCache
 
 Array = NDArray[np.float64]
 Predict = Callable[[Array], Array]
@@ -40,9 +44,14 @@ class Importance:
     num_configurations: int
 
 
-def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Importance | None:
+def importance(
+    records: Sequence[TrialRecord], metric: str | None = None, *, kept: FigureCache | None = None
+) -> Importance | None:
     """The importance of every axis that varies among finished trials that are no baseline, for
     `metric` (default: that of the sweep's choice). None for too few trials or axes.
+
+    `kept` answers for a table of settings and results that it has seen, because the library of
+    the forest takes longer to import than a forest to grow.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     groups = select.groups(finished)
@@ -56,22 +65,42 @@ def importance(records: Sequence[TrialRecord], metric: str | None = None) -> Imp
     paths = varied_axes([group.records[0] for group, _ in rows])
     if len(rows) < FEWEST or not paths:
         return None
+    columns = {p: _column([_value(group.records[0], p) for group, _ in rows]) for p in paths}
+    target = np.asarray([mean for _, mean in rows])
+    key = _key(name, columns, target)
+    found = kept.find(key) if kept is not None else None
+    if found is not None:
+        return Importance(**found)
+    made = _by_forest(name, columns, target)
+    if kept is not None:
+        kept.keep(key, asdict(made))
+    return made
+
+
+def _key(metric: str, columns: dict[str, Array], target: Array) -> str:
+    """The hash of all that the importance depends on."""
+    document = {
+        "importance": [metric, list(columns), _TREES, _SHUFFLES],
+        "libraries": [metadata.version(name) for name in ("scikit-learn", "numpy")],
+    }
+    values = np.column_stack([*columns.values(), target])
+    return hashlib.sha256(json.dumps(document).encode() + values.tobytes()).hexdigest()
+
+
+def _by_forest(metric: str, columns: dict[str, Array], target: Array) -> Importance:
     from sklearn.ensemble import RandomForestRegressor
 
-    features = np.column_stack(
-        [_column([_value(group.records[0], path) for group, _ in rows]) for path in paths]
-    )
-    target = np.asarray([mean for _, mean in rows])
+    features = np.column_stack(list(columns.values()))
     forest = RandomForestRegressor(n_estimators=_TREES, oob_score=True, random_state=0, n_jobs=1)
     forest.fit(features, target)
     raw = np.maximum(_accuracy_lost(forest.predict, features, target), 0.0)
     total = float(raw.sum())
-    shares = {p: float(v) / total if total else 0.0 for p, v in zip(paths, raw, strict=True)}
+    shares = {p: float(v) / total if total else 0.0 for p, v in zip(columns, raw, strict=True)}
     return Importance(
-        metric=name,
+        metric=metric,
         shares=dict(sorted(shares.items(), key=lambda pair: -pair[1])),
         explained=float(forest.oob_score_),
-        num_configurations=len(rows),
+        num_configurations=len(target),
     )
 
 

@@ -27,6 +27,7 @@ from sweep.tracking.note import note
 from sweep.tracking.text import CURATOR, escape, metric_key, version_tags
 from trainables import figures
 from trainables.errors import InvalidInput
+from trainables.figure_cache import FigureCache
 
 _REST = 20  # interval between summaries, relative to the time of one
 
@@ -40,6 +41,7 @@ class Tracker:
         Raises: InvalidInput where it does not answer.
         """
         self._store = Store(settings)
+        self._kept = FigureCache(settings.cache_dir)
         self._client, self.experiment_id = self._store.client, self._store.experiment_id
         self._trials = TrialRuns(self._store)
         self._sweep_id = ""  # of the sweep whose records are cached
@@ -71,7 +73,8 @@ class Tracker:
         if not running or begun >= self._summary_due:
             self._summary(folder, parent, list(records.values()), running=running)
             if not running:
-                self._save_views(folder, about, importance=_importance(list(records.values())))
+                found = _importance(list(records.values()), kept=self._kept)
+                self._save_views(folder, about, importance=found)
             # It reads every trial, so with ten thousand it is not made after each.
             self._summary_due = time.monotonic() + _REST * (time.monotonic() - begun)
         return parent
@@ -214,10 +217,10 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
     return found
 
 
-def _importance(records: Sequence[TrialRecord]) -> dict[str, float]:
+def _importance(records: Sequence[TrialRecord], *, kept: FigureCache) -> dict[str, float]:
     """The share of each setting, by its short name; empty where too little is known."""
     try:
-        found = importance_of(records)
+        found = importance_of(records, kept=kept)
     except InvalidInput:  # no figure that all have
         return {}
     return {} if found is None else {label(path): share for path, share in found.shares.items()}

@@ -6,13 +6,16 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sklearn.ensemble
 
 from sweep.results.importance import FEWEST, importance, varied_axes
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
+from trainables.figure_cache import FigureCache
 
 RATE, SIZE, SEED = "training.learning_rate", "model.hidden_size", "training.seed"
 
@@ -35,6 +38,30 @@ def test_a_figure_that_nothing_moves_has_no_share() -> None:
     found = importance(grid(lambda rate, size: 0.5), "validation_ser")
     assert found is not None
     assert set(found.shares.values()) == {0.0}
+
+
+def test_kept_importance_grows_no_forest_and_other_results_grow_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forests = []
+    grow = sklearn.ensemble.RandomForestRegressor
+
+    def counted(**options: Any) -> Any:
+        forests.append(options)
+        return grow(**options)
+
+    monkeypatch.setattr(sklearn.ensemble, "RandomForestRegressor", counted)
+    records = grid(lambda rate, size: 3 * rate + size)
+    plain = importance(records, "validation_ser")
+    made = importance(records, "validation_ser", kept=FigureCache(tmp_path))
+    assert len(forests) == 2
+    assert importance(records, "validation_ser", kept=FigureCache(tmp_path)) == made == plain
+    assert len(forests) == 2
+    moved = importance(grid(lambda rate, size: rate), "validation_ser", kept=FigureCache(tmp_path))
+    assert moved != made
+    fewer = importance(records[:-1], "validation_ser", kept=FigureCache(tmp_path))
+    assert fewer != made
+    assert len(forests) == 4
 
 
 def test_the_order_of_the_trials_and_the_unit_of_a_setting_change_nothing() -> None:
