@@ -5,8 +5,8 @@ Differential Privacy").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from search_spaces import constraints
 from trainables import goals
@@ -59,19 +59,36 @@ def require_independent_draws(space: SearchSpace) -> None:
             )
     _require_one_noise(space)
     for path, axis in _axes(space):
-        if any(path == shared or path.startswith(f"{shared}.") for shared in _SHARED):
-            raise ValueError(
-                f"expected no axis {path} with strategy private_selection: all trials share their"
-                " records, their seed and their guarantee"
-            )
+        _refuse_shared(path, axis.values or (), what=f"axis {path}")
         if axis.range is not None:
             _refuse_constraints_on(space, path)
+    for variant in space.variants:
+        for path, value in variant.fixed.items():
+            _refuse_shared(path, (value,), what=f"{path} in variant {variant.name}")
 
 
 def _axes(space: SearchSpace) -> Iterator[tuple[str, Axis]]:
     yield from space.axes.items()
     for variant in space.variants:
         yield from variant.axes.items()
+
+
+def _refuse_shared(path: str, values: Iterable[Any], *, what: str) -> None:
+    """Refuse a field, or whole sections of fields, that all trials must share."""
+    for each in (path, *(inner for value in values for inner in _paths(path, value))):
+        if any(each == shared or each.startswith(f"{shared}.") for shared in _SHARED):
+            raise ValueError(
+                f"expected no {what} with strategy private_selection: all trials share their"
+                f" records, their seed and their guarantee{'' if each == path else f' ({each})'}"
+            )
+
+
+def _paths(path: str, value: Any) -> Iterator[str]:
+    """The dotted paths of the fields of a value."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield f"{path}.{name}"
+            yield from _paths(f"{path}.{name}", inner)
 
 
 def _require_one_noise(space: SearchSpace) -> None:

@@ -60,6 +60,15 @@ def test_lists_are_crossed_and_a_range_is_at_its_middle() -> None:
         ({"axes": {"training.seed": [0, 1]}}, "expected no axis training.seed"),
         ({"axes": {"data.name": ["atis", "snips"]}}, "expected no axis data.name"),
         ({"axes": {"privacy.delta": [1e-5, 1e-6]}}, "expected no axis privacy.delta"),
+        # Otherwise one trial would be validated on records that another trains on.
+        (
+            {"variants": [{"name": "a"}, {"name": "b", "set": {"data.split_seed": 1}}]},
+            "expected no data.split_seed in variant b",
+        ),
+        (
+            {"axes": {"training": [{"epochs": 1, "seed": 0}, {"epochs": 1, "seed": 1}]}},
+            r"expected no axis training .*\(training.seed\)",
+        ),
         (
             {
                 "axes": {"training.learning_rate": {"range": {"low": 1, "high": 3}}},
