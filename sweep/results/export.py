@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from sweep.results import select
 from sweep.results.export_documents import About, write_model
@@ -186,12 +187,25 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
             " from its budgets: who sees such a trial learns from it what its own epsilon allows,"
             " which without noise is anything"
         )
+    parts = {_parts_of(trial) for trial in folder.plan().trials if trial.runs}
+    if len({corpus for corpus, _ in parts}) < len(parts):
+        found.append(
+            "validation and test records, which differ between trials of the sweep: the total is"
+            " about records that no trial is validated or tested on"
+        )
     if changes := folder.about().get("changes"):
         found.append(
             f"the space was changed {len(changes)} times after trials had run: the total holds"
             " where the changes did not go by their results"
         )
     return found
+
+
+def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The corpus of a trial, and the fields that decide which records it is measured on."""
+    data = trial.fields.get("data", {})
+    corpus, parts = ("name", "path"), ("split", "split_seed", "max_records")
+    return tuple(map(data.get, corpus)), tuple(map(data.get, parts))
 
 
 def _about(

@@ -104,6 +104,18 @@ def test_a_plan_says_what_its_trials_cost_together(
     )
 
 
+@pytest.mark.parametrize("path", ["data.split_seed", Z])
+def test_a_total_says_where_one_trials_records_are_another_ones_test(
+    tmp_path: Path, path: str
+) -> None:
+    values: list[Any] = [1, 2]  # of either field
+    folder = run_untracked(tmp_path, **fields(variants=[], axes={path: values}))
+    total, _ = spend_of(folder)
+    assert total is not None
+    said = any("no trial is validated or tested on" in reason for reason in total.unaccounted)
+    assert said == (path != Z)
+
+
 def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     limit = {"accelerator_hours": 1}
