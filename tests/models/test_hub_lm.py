@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -159,3 +161,45 @@ def test_train_mode_leaves_foreign_modules_without_dropout() -> None:
     assert model.training
     assert not any(module.training for module in model.inner.modules())
     assert not model.eval().training
+
+
+class TimeFirst(nn.Module):
+    """A language model whose map reads the first token of each record, then the second, ...; or,
+    with `routed`, only some of the tokens, as experts do.
+    """
+
+    def __init__(self, *, routed: bool) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(vocab_size=Letters.size)
+        self.routed = routed
+        self.table = nn.Embedding(Letters.size, 6)
+        self.map = nn.Linear(6, 6)
+        self.output = nn.Linear(6, Letters.size)
+
+    @property
+    def base_model(self) -> nn.Module:
+        return self
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.output
+
+    def forward(self, input_ids: torch.Tensor, **_: object) -> tuple[torch.Tensor]:
+        x = self.table(input_ids).transpose(0, 1)
+        if not self.routed:
+            return ((x + self.map(x).tanh()).transpose(0, 1),)
+        found = x.clone()
+        found[:, :, 0] = self.map(x.flatten(0, 1)[1:])[..., :1].new_zeros(())
+        return (found.transpose(0, 1),)
+
+
+@pytest.mark.parametrize(
+    ("routed", "line"),
+    [(False, "one record after another"), (True, "read every token of a batch, got 14 rows of 15")],
+)
+def test_maps_whose_rows_are_not_known_are_refused(routed: bool, line: str) -> None:
+    """A record's norm would be that of other rows, and its clipped gradient longer than C."""
+    torch.manual_seed(0)
+    model = HubLm(TimeFirst(routed=routed), provenance="weights of x")
+    refuse_mixing_records(model, longest=16, name="x")  # no record's loss changes
+    with pytest.raises(InvalidInput, match=line):
+        model.adapt(rank=2, alpha=8.0)

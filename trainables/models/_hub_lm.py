@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from trainables.data.texts import TextBatch
 from trainables.errors import InvalidInput
+from trainables.layers import bookkeeping
 from trainables.layers.attention import causal_layout
 from trainables.layers.packing import Rows
 from trainables.models._lora import AdaptedForeign
@@ -93,11 +94,51 @@ class HubLm(nn.Module):
                 child, width=child.in_features, out=child.out_features, rank=rank, alpha=alpha
             )
             setattr(parent, name, adapted)
+        if next(self.parameters()).device.type != "meta":  # which has shapes alone
+            _refuse_unknown_rows(self)
 
     def begin(self, num_rows: int, max_tokens: int) -> HubContinuation:
         """A decoding of `num_rows` texts at once."""
         self._name_rows(None)
         return HubContinuation(self)
+
+
+def _refuse_unknown_rows(model: HubLm) -> None:
+    """Refuse a model whose linear maps read tokens in another order than record after record: the
+    norms of records, which the adapters' books find, would be those of others.
+
+    Raises: InvalidInput.
+    """
+    lengths = [2, 5, 3]
+    tokens = torch.randint(
+        model.vocabulary, (sum(lengths),), generator=torch.Generator().manual_seed(0)
+    )
+    together = _norms(model, tokens, lengths)
+    alone = [_norms(model, own, [len(own)]) for own in torch.split(tokens, lengths)]
+    if not torch.allclose(together, torch.cat(alone), rtol=1e-2):
+        raise InvalidInput(
+            "expected model.encoder to be a model whose linear maps read the tokens of one record"
+            f" after another, got {model.provenance}: the norms of records would be others'"
+        )
+
+
+@torch.enable_grad()
+def _norms(model: HubLm, tokens: Tensor, lengths: list[int]) -> Tensor:
+    """[B]: the norms of the gradients of records of these tokens and lengths, by the books."""
+    number, trained = len(lengths), [p for p in model.parameters() if p.requires_grad]
+    rows = tokens.to(trained[0].device)
+    there = torch.ones_like(rows, dtype=torch.bool)
+    batch = TextBatch(rows, rows, there, torch.tensor(lengths).to(rows.device), rows[:number])
+    return bookkeeping.clipped_sum(
+        model,
+        batch,
+        unit_of_record=torch.arange(number),
+        num_units=number,
+        weight_of_record=torch.ones(number, device=rows.device),
+        max_grad_norm=1.0,
+        group_scale=torch.ones(len(trained)),
+        out=torch.zeros(sum(p.numel() for p in trained), device=rows.device),
+    )
 
 
 @torch.no_grad()

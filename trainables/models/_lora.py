@@ -78,6 +78,11 @@ class AdaptedForeign(Adapted):
         """[B, T, width] -> [B, T, out]."""
         flat = x.reshape(-1, x.shape[-1])
         rows = self.rows or Rows(torch.arange(len(flat)).numpy(), len(flat))
+        if len(rows.record) != len(flat):
+            raise InvalidInput(
+                "expected model.encoder to be a model whose linear maps read every token of a"
+                f" batch, got {len(flat)} rows of {len(rows.record)}: whose they are is not known"
+            )
         added = self.up(self.down(flat, rows), rows)
         out: Tensor = self.base(x) + self.scale * added.view(*x.shape[:-1], -1)
         return out
