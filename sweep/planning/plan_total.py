@@ -56,10 +56,7 @@ def total_of_plan(
     found = kept.find(key)
     if found is None:
         releases = map(accountants.release, mechanisms)
-        try:
-            spent = accountants.epsilon_sweep(releases, delta=delta)
-        except CannotAnalyze as problem:
-            return None, f"The trials have no epsilon together: {problem}."
+        spent = accountants.epsilon_sweep(releases, delta=delta)
         found = {**asdict(spent), "unaccounted": list(spent.unaccounted)}
         kept.keep(key, found)
     baselines = len(plan.to_run) - len(trials)
