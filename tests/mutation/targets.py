@@ -67,7 +67,7 @@ class Target:
 
 def targets() -> list[Target]:
     """Every mutated source, by name."""
-    found = [path for folder in _FOLDERS for path in (ROOT / folder).glob("*.[cp]*")]
+    found = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.[cp]*")]
     names = {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".py", ".c")}
     return [Target(name) for name in sorted({*names, *_FILES})]
 

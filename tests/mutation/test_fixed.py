@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from .fixed import WANTED
-from .targets import ROOT
+from .targets import ROOT, targets
 
 
 def test_a_hundred_fixed_mutants_are_noticed() -> None:
@@ -25,3 +25,8 @@ def test_a_hundred_fixed_mutants_are_noticed() -> None:
     assert killed >= WANTED, (
         f"{killed} are left of the list: choose it anew (docs/notes/mutants.md)"
     )
+
+
+def test_sources_in_inner_folders_are_mutated_too() -> None:
+    names = {target.name for target in targets()}
+    assert {"trainables/layers/linear.py", "trainables/layers/crf/statistics.py"} <= names
