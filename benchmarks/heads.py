@@ -1,7 +1,7 @@
 """What a trial of heads costs on features that are computed already, beside scikit-learn.
 
     python benchmarks/heads.py [--data atis] [--encoder small] [--repeats 3]
-    python benchmarks/heads.py --sweep 20 [--executor per_trial]
+    python benchmarks/heads.py --sweep 20 [--executor gang]
 
 Printed: seconds of processor of 100 full-batch steps of DP-SGD (median), and SER on the test part
 of the same heads without privacy and of scikit-learn's logistic regression on the same rows, tags
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="small")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sweep", type=int, metavar="POINTS")
-    parser.add_argument("--executor", default="per_trial", choices=["gang", "per_trial", "local"])
+    parser.add_argument("--executor", default="gang", choices=["gang", "per_trial", "local"])
     arguments = parser.parse_args()
     if arguments.sweep is not None:
         for points in (1, arguments.sweep):
