@@ -106,13 +106,15 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | N
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:
-    """The trial's figures without those that only the curator may see, and without times: how long
-    a step took follows from the records in it.
+    """The trial's figures without those that only the curator may see, or that reveal a counted
+    number of records, and without times: how long a step took follows from the records in it.
     """
     return {
         name: value
         for name, value in record.metrics.items()
-        if is_public(name) and not name.startswith("seconds_")
+        if is_public(name)
+        and not name.startswith("seconds_")
+        and not record.plan.reveals_count(name)
     }
 
 

@@ -14,7 +14,7 @@ from sweep.results import select
 from sweep.results.exported import damages
 from sweep.results.gap import gap
 from sweep.store.files import number
-from sweep.store.plans import noise_at
+from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
@@ -73,7 +73,7 @@ def gather(
         space=(folder.path / "space.yaml").read_text(encoding="utf-8"),
         config=format_yaml(chosen.plan.fields) if chosen else "",
         card=_card(folder, chosen),
-        delta=_delta(finished),
+        delta=_delta([r for r in finished if not (public and r.plan.reveals_count("delta"))]),
         helps=_helps(records, epsilon_max),
     )
 
@@ -91,7 +91,7 @@ def _trial(
     privacy = plan.config.privacy if noisy else None
     history = [
         {"epochs_done": float(row["epochs_done"]), "seconds": float(row["seconds"])}
-        | _finite_figures(row["metrics"], public=public)
+        | _finite_figures(row["metrics"], plan, public=public)
         | noise_at(plan, int(row["epochs_done"]))
         for row in folder.epochs(plan.id)
     ]
@@ -107,12 +107,18 @@ def _trial(
         epochs=plan.epochs,
         seconds=record.seconds,
         epsilon=select.value(record, EPSILON),
-        epsilon_paper=select.value(record, EPSILON_PAPER),
+        epsilon_paper=(
+            None
+            if public and plan.reveals_count(EPSILON_PAPER)
+            else select.value(record, EPSILON_PAPER)
+        ),
         noise_multiplier=plan.noise_multiplier if noisy else None,
         max_grad_norm=privacy.max_grad_norm if privacy else None,
         decay_tau=privacy.noise_decay.tau if privacy else None,
         metrics={
-            name: value for name, value in record.metrics.items() if not public or is_public(name)
+            name: value
+            for name, value in record.metrics.items()
+            if not public or _is_public(name, plan)
         },
         rocs=tuple(curves),
         history=tuple(history),
@@ -131,12 +137,18 @@ def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
     return found
 
 
-def _finite_figures(metrics: Mapping[str, Any], *, public: bool) -> dict[str, float]:
+def _is_public(name: str, plan: PlannedTrial) -> bool:
+    return is_public(name) and not plan.reveals_count(name)
+
+
+def _finite_figures(
+    metrics: Mapping[str, Any], plan: PlannedTrial, *, public: bool
+) -> dict[str, float]:
     named = {name: number(value) for name, value in metrics.items()}
     return {
         name: value
         for name, value in named.items()
-        if value is not None and (not public or is_public(name))
+        if value is not None and (not public or _is_public(name, plan))
     }
 
 

@@ -19,6 +19,10 @@ from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
+# Figures that follow from the number of training records, as on a card (`trainables.cards`).
+_OF_A_COUNT = frozenset(
+    {"delta", "sample_rate", "steps", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +94,16 @@ class PlannedTrial:
         if isinstance(self.origin, TrialConfig):
             return self.origin
         return parse(self.fields).with_planned_id(self.config_id)
+
+    def reveals_count(self, figure: str) -> bool:
+        """Whether a figure of the trial reveals a number of training records that was counted on
+        private ones instead of declared.
+        """
+        alone = figure.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
+        if alone not in _OF_A_COUNT:
+            return False
+        data = self.config.data
+        return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC
 
     @cached_property
     def fields(self) -> dict[str, Any]:

@@ -13,15 +13,10 @@ from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.sweeps import TrialRecord
 from sweep.store.trial_names import setting
 from sweep.tracking.text import flat, metric_key, params_of
-from trainables import catalogue
 
 Audience = Literal["curator", "public"]
 # A service gets the name and the split of a corpus, no paths and sizes.
 _PUBLIC_DATA = ("data.name", "data.split")
-# Figures that follow from the number of records, as on a card (`trainables.cards`).
-_OF_A_COUNT = frozenset(
-    {"delta", "sample_rate", "steps", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one"}
-)
 _WORD = re.compile(r"[A-Za-z0-9_.:+-]*")
 
 
@@ -117,14 +112,7 @@ def _figures(
 def _may_have(plan: PlannedTrial, name: str, audience: Audience) -> bool:
     if audience == "curator":
         return True
-    alone = name.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
-    return metric_key(name) == name and not (alone in _OF_A_COUNT and _is_counted(plan))
-
-
-def _is_counted(plan: PlannedTrial) -> bool:
-    """Whether the number of training records was counted on private records."""
-    data = plan.config.data
-    return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC
+    return metric_key(name) == name and not plan.reveals_count(name)
 
 
 def _params(plan: PlannedTrial, audience: Audience) -> dict[str, str | int | float | bool]:

@@ -213,7 +213,8 @@ def summary_of(records: Sequence[TrialRecord]) -> dict[str, Any]:
     if best is not None:
         main = select.headline(records)
         for name in (main, figures.LEAKAGE, figures.EPSILON, figures.EPSILON_PAPER, "seconds"):
-            found[f"best_{name}"] = select.value(best, name)
+            if not best.plan.reveals_count(name):
+                found[f"best_{name}"] = select.value(best, name)
     return found
 
 

@@ -27,6 +27,7 @@ from sweep.tracking.text import (
     NUMBER,
     epoch_table,
     logarithms,
+    mark_counted,
     params_of,
     run_name,
     tags_of,
@@ -88,7 +89,7 @@ class TrialRuns:
             step = int(row["epochs_done"])
             noise = noise_at(plan, step)
             known = {**row["metrics"], **noise, "epoch_seconds": row["seconds"], MARKER: step}
-            batch.add(known, step=step, when=row["time"])
+            batch.add(mark_counted(known, plan), step=step, when=row["time"])
         if not run.is_described or record.status.is_over:
             batch.tags["mlflow.note.content"] = trial_note(record)
         if record.status.is_over:
@@ -181,7 +182,10 @@ class TrialRuns:
                 (scratch / JSON).write_text(indented_json(card.to_dict()), encoding="utf-8")
                 (scratch / MARKDOWN).write_text(to_markdown(card), encoding="utf-8")
             for audience in (scratch, for_curator) if rows else ():
-                text = epoch_table(rows, public=audience is scratch)
+                shown = [
+                    {**row, "metrics": mark_counted(row["metrics"], record.plan)} for row in rows
+                ]
+                text = epoch_table(shown, public=audience is scratch)
                 (audience / "epochs.csv").write_text(text, encoding="utf-8")
             if not any(for_curator.iterdir()):
                 for_curator.rmdir()
@@ -212,7 +216,7 @@ def _add_final(
         for name, value in with_leakage(result["metrics"]).items()
     }
     final |= logarithms(record.metrics)
-    batch.add(final, step=record.epochs_done, when=when)
+    batch.add(mark_counted(final, record.plan), step=record.epochs_done, when=when)
     if panel:
         compared = with_leakage({**result["metrics"], **panel["metrics"]})
         names = {*panel["metrics"], *(n for n in compared if n.startswith(LEAKAGE))}
@@ -230,7 +234,9 @@ def _result_tags(record: TrialRecord, *, names: set[str]) -> dict[str, Any]:
         "privacy.step_audit": str(
             ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
         ),
-        "curator_only": ", ".join(sorted(name for name in names if not is_public(name))),
+        "curator_only": ", ".join(
+            sorted(n for n in names if not is_public(n) or record.plan.reveals_count(n))
+        ),
         # MLflow has no infinity: such a figure is a tag and no metric.
         **dict.fromkeys(infinite, "inf"),
     }

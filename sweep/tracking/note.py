@@ -52,7 +52,7 @@ def trial_note(record: TrialRecord) -> str:
     if record.reason:
         parts.append(f"Why: {escape(record.reason)}.")
     main = select.headline([record])
-    names = [name for name in (main, *_COLUMNS) if select.value(record, name) is not None]
+    names = [name for name in (main, *_COLUMNS) if _value(record, name) is not None]
     if record.status.is_finished:
         parts.append(
             " · ".join(
@@ -95,12 +95,16 @@ def _table(records: Sequence[TrialRecord]) -> str:
     heads = [figures.label(name) for name in names]
     lines = [f"| trial | {' | '.join(heads)} |", "|---" * (len(names) + 1) + "|"]
     for record in records:
-        known = [(name, select.value(record, name)) for name in names]
+        known = [(name, _value(record, name)) for name in names]
         cells = ["" if value is None else formats.figure(name, value) for name, value in known]
         name = escape(record.plan.name)
         name = f"**{name}**" if record.plan.id in best else name
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _value(record: TrialRecord, name: str) -> float | None:
+    return None if record.plan.reveals_count(name) else select.value(record, name)
 
 
 def _fitting(parts: Sequence[str]) -> str:

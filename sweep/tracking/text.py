@@ -40,7 +40,11 @@ def metric_key(name: str) -> str:
 
     >>> metric_key("ser"), metric_key("mia_shadow_auc"), metric_key("best_mia_shadow_auc")
     ('ser', 'curator_only/mia_shadow_auc', 'curator_only/best_mia_shadow_auc')
+    >>> metric_key("curator_only/steps")
+    'curator_only/steps'
     """
+    if name.startswith(CURATOR_PREFIX):
+        return name
     alone = name.removeprefix("best_").removeprefix("log10_")
     public = name in OF_A_SWEEP | UNGROUPED or is_public(name) or is_public(alone)
     return name if public else f"{CURATOR_PREFIX}{name}"
@@ -86,6 +90,14 @@ def flat(fields: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
             yield name, ", ".join(str(item) for item in value)
         elif value is not None:
             yield name, value
+
+
+def mark_counted(metrics: Mapping[str, Any], plan: PlannedTrial) -> dict[str, Any]:
+    """The figures; those that reveal a counted number of records under the prefix."""
+    return {
+        f"{CURATOR_PREFIX}{name}" if plan.reveals_count(name) else name: value
+        for name, value in metrics.items()
+    }
 
 
 def epoch_table(rows: list[dict[str, Any]], *, public: bool) -> str:

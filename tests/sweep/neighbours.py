@@ -134,13 +134,18 @@ def nlu_base(unit: str, engine: str) -> dict[str, Any]:
     }
 
 
-def nlu_home(folder: Path, rows: Rows, *, unit: str, engine: str) -> SweepFolder:
-    """A finished sweep on a corpus with frames."""
+def nlu_home(
+    folder: Path, rows: Rows, *, unit: str, engine: str, is_counted: bool = False
+) -> SweepFolder:
+    """A finished sweep on a corpus with frames. `is_counted`: its size is not declared."""
     folder.mkdir()
     write_rows(folder / "mine.jsonl", rows)
     schema = {"intents": ["call", "text"], "slots": ["contact"]}
     (folder / "schema.json").write_text(json.dumps(schema))
-    return still_sweep(folder, nlu_base(unit, engine))
+    base = nlu_base(unit, engine)
+    if is_counted:
+        del base["data"]["num_records"]
+    return still_sweep(folder, base)
 
 
 def content(folder: Path) -> dict[str, bytes]:

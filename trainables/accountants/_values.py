@@ -32,10 +32,12 @@ def values_of(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def warnings(mechanism: Mechanism) -> tuple[str, ...]:
-    """Warnings about a mechanism, one sentence each."""
+    """Warnings about a mechanism, one sentence each; none where inputs were read from private
+    records, n perhaps among them: then no epsilon holds at any delta.
+    """
     found = []
     expected = mechanism.delta * mechanism.num_records
-    if mechanism.claims_privacy and expected >= 1:
+    if mechanism.claims_privacy and not mechanism.undeclared and expected >= 1:
         found.append(
             f"delta * n = {expected:g} is not below 1: delta={mechanism.delta:g} lets a mechanism"
             f" publish a whole record of the {mechanism.num_records} and still meet the claim"

@@ -204,6 +204,7 @@ def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
     """The card without the number of private records and what reveals it; epsilon is infinite."""
     assert math.isinf(card.epsilon)  # an undeclared n is listed under unaccounted
     hidden = counted_fields(mechanism)
+    audit = card.step_audit  # its noise is of the last epoch's steps, whose numbers follow from n
     return card.model_copy(
         update={
             **hidden,
@@ -211,6 +212,7 @@ def _without_count(card: PrivacyCard, mechanism: Mechanism) -> PrivacyCard:
             "epsilon_rdp": math.inf,
             "warnings": (),
             "mechanism": card.mechanism | hidden,
+            "step_audit": audit and StepAudit(verdict=audit.verdict, claimed=audit.claimed),
         }
     )
 

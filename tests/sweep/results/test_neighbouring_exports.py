@@ -77,6 +77,20 @@ def test_neighbouring_utterances_leave_equal_bytes(
     assert [name for name in first if first[name] != other[name]] == []
 
 
+def test_a_counted_number_of_records_leaves_equal_bytes(tmp_path: Path) -> None:
+    """No epsilon holds then, and still nothing that leaves tells how many there are."""
+    homes = (("corpus", corpus()), ("one more", neighbours("record", "add_or_remove_one")[1]))
+    first, other = (
+        leaving(
+            nlu_home(tmp_path / name, rows, unit="record", engine="edp_sgd", is_counted=True),
+            tmp_path / f"{name} out",
+        )
+        for name, rows in homes
+    )
+    assert first.keys() == other.keys()
+    assert [name for name in first if first[name] != other[name]] == []
+
+
 def public_metrics(folder: SweepFolder, settings: Settings) -> dict[str, object]:
     """The public part of what MLflow holds of a sweep."""
     import mlflow

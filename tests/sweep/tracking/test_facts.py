@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sweep.results.export import public_metrics
 from sweep.tracking.facts import Audience, TrialFacts, facts_of
+from sweep.tracking.note import trial_note
+from sweep.tracking.text import mark_counted, metric_key
 from tests.sweep.results.test_select import record
 
 VALUES = {
@@ -46,3 +49,8 @@ def test_a_figure_that_reveals_a_counted_number_of_private_records_stays_here() 
             hidden = is_hidden and audience == "public"
             assert ("delta" not in known) == hidden
             assert (known & {"epsilon_paper", "epsilon_paper_spent"} == set()) == hidden
+        assert ("delta" not in public_metrics(made)) == is_hidden
+        assert ("epsilon of the paper" not in trial_note(made)) == is_hidden
+        marked = mark_counted({"ser": 0.1, "steps": 3.0}, made.plan)
+        assert marked == {"ser": 0.1, "curator_only/steps" if is_hidden else "steps": 3.0}
+        assert metric_key("curator_only/steps") == "curator_only/steps"
