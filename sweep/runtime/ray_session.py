@@ -20,6 +20,7 @@ from sweep import interrupts
 from sweep.planning.resources import ClusterSize, choose_slots, machine_cpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError
+from trainables.system import processes
 
 # A Tune trial holds one of these only: it represents its workers, so it must never keep the CPUs
 # that those workers wait for.
@@ -154,8 +155,12 @@ def _end(ray: Any, *, code: int) -> None:
         if interrupts.is_stopping():
             return
         if not _callers:
+            # Ray kills a raylet that a busy machine does not end within a second; its agents would
+            # look for their cluster for another minute.
+            started = processes.descendants(_daemons.values())
             _daemons.clear()
             ray.shutdown()
+            processes.kill(started)
             return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a
@@ -180,6 +185,7 @@ def _leave(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
+    processes.kill(processes.descendants(_daemons.values()))  # as after a shutdown
     os._exit(code)
 
 
@@ -255,15 +261,7 @@ def dead_daemon() -> str | None:
 
     Ray itself ends a process whose Ray lost one within a minute, without a message of ours.
     """
-    import psutil
-
-    for name, process in _daemons.items():
-        try:
-            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-                return name
-        except psutil.NoSuchProcess:
-            return name
-    return None
+    return next((name for name, each in _daemons.items() if not processes.is_alive(each)), None)
 
 
 def _find_daemons() -> None:

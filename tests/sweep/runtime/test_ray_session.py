@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,39 @@ def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
     with ray_session.session(RunSettings()):
         pass
     assert ended == [code, "shut down"]
+
+
+@pytest.mark.parametrize("still_called", [False, True])
+def test_agents_end_with_a_raylet_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch, still_called: bool
+) -> None:
+    """Ray gives a raylet one second to end them, which a busy machine does not keep."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
+    monkeypatch.setattr(os, "_exit", lambda number: None)
+    monkeypatch.setattr(atexit, "register", lambda what: what())
+    raylet = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
+    assert raylet.stdout is not None
+    agent = psutil.Process(int(raylet.stdout.readline()))
+    monkeypatch.setattr(ray, "shutdown", raylet.kill)
+    over = threading.Event()
+    thread = ray_session.caller(over.wait, 60.0)
+    try:
+        if still_called:
+            thread.start()
+        with ray_session.session(RunSettings()):
+            monkeypatch.setitem(ray_session._daemons, "raylet", psutil.Process(raylet.pid))
+        psutil.wait_procs([agent], timeout=60)
+        assert not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE
+        assert ray_session._daemons == {} or still_called
+    finally:
+        over.set()
+        for process in (agent, psutil.Process(raylet.pid)):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        raylet.communicate()
+        if thread.ident is not None:
+            thread.join()
 
 
 @pytest.fixture

@@ -1,0 +1,34 @@
+"""Processes of this machine by psutil's handles, none of which ever stands for a later process of
+the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import psutil
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it still runs; one that has ended and was not waited for does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def descendants(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """What they have started, and what that has started; of a process that has ended nothing."""
+    found: list[psutil.Process] = []
+    for process in processes:
+        with suppress(psutil.Error):
+            found += process.children(recursive=True)
+    return found
+
+
+def kill(processes: Iterable[psutil.Process]) -> None:
+    """Kill those that still run."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
