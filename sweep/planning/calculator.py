@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sweep.planning.accounting import size_of
 from sweep.settings import from_environment
-from sweep.store.data_sets import is_at_hand
+from sweep.store.data_sets import is_at_hand, open_data
 from trainables import accountants, catalogue
 from trainables.config import TargetEpsilon, TrainingConfig, engine_config, parse
 from trainables.documents import quote, read_yaml
@@ -98,6 +98,7 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     target = privacy.noise_multiplier
     if isinstance(target, TargetEpsilon):
         privacy = privacy.model_copy(update={"noise_multiplier": 1.0})
+    undeclared = _undeclared(parts["data"])
     num_records = parts["data"].get("num_records")
     if num_records is None and "name" in parts["data"]:
         parts["data"]["num_records"] = num_records = _size(parts["data"])
@@ -112,7 +113,9 @@ def mechanism_of(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
             )
         # Shuffled epochs cost the same whatever the number of records is.
         num_records = training.expected_batch_size
-    mechanism = build_from(engine, privacy, training=training, num_records=num_records)
+    mechanism = build_from(
+        engine, privacy, training=training, num_records=num_records, undeclared=undeclared
+    )
     if isinstance(target, TargetEpsilon):
         z = accountants.noise_for(
             mechanism, target_epsilon=target.target_epsilon, accountant=privacy.accountant
@@ -173,10 +176,12 @@ def differences(mechanism: Mechanism, summary: PrivacySummary) -> list[str]:
 def _mechanism_of_synthesis(parts: dict[str, Any]) -> tuple[Mechanism, str | None]:
     """The mechanism of all releases of a synthesis trial, and the chosen accountant."""
     config = parse(parts)
-    number = config.data.num_records
+    number, undeclared = config.data.num_records, tuple[str, ...]()
     if number is None:
-        number = parts["data"]["num_records"] = size_of(config, from_environment()).num_records
-    _, mechanism = accountants.resolve(config, num_records=number)
+        found = size_of(config, from_environment())
+        number, undeclared = found.num_records, found.undeclared
+        parts["data"]["num_records"] = number
+    _, mechanism = accountants.resolve(config, num_records=number, undeclared=undeclared)
     return mechanism, config.privacy.accountant
 
 
@@ -184,6 +189,16 @@ def _size(data: dict[str, Any]) -> int | None:
     """n of a config's data set, counted where the data are available, else None."""
     config, settings = parse({"data": data}), from_environment()
     return size_of(config, settings).num_records if is_at_hand(config.data, settings) else None
+
+
+def _undeclared(data: dict[str, Any]) -> tuple[str, ...]:
+    """The inputs of a trial that would be read from private records, where those are at hand."""
+    if "name" not in data:
+        return ()
+    config, settings = parse({"data": data}).data, from_environment()
+    if catalogue.entry("datasets", config.name).PUBLIC or not is_at_hand(config, settings):
+        return ()
+    return open_data(config, settings).undeclared
 
 
 def _set_default_batch(training: dict[str, Any], microbatch_size: int) -> None:

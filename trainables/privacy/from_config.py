@@ -38,15 +38,13 @@ def build(config: TrialConfig, *, num_records: int, undeclared: tuple[str, ...] 
         )
     if config.generates:
         return _of_synthesis(config, num_records=num_records, undeclared=undeclared)
-    made = build_from(
+    return build_from(
         config.engine,
         config.privacy,
         training=config.training,
         num_records=num_records,
         undeclared=undeclared,
     )
-    start = config.privacy.start
-    return made if start is None else _with_start(made, start)
 
 
 def _with_start(mechanism: Mechanism, start: StartConfig) -> Mechanism:
@@ -142,7 +140,7 @@ def build_from(
     workers = training.num_workers
     refuse_large_batch(batch, num_records, undeclared=undeclared)
     microbatch = _microbatch_size(privacy, batch, workers)
-    return Mechanism(
+    made = Mechanism(
         engine=engine,
         num_records=num_records,
         expected_batch_size=batch,
@@ -168,6 +166,7 @@ def build_from(
         num_steps=training.steps or 0,
         steps_per_epoch=training.evaluate_every or 1,
     )
+    return made if privacy.start is None else _with_start(made, privacy.start)
 
 
 def _microbatch_size(privacy: PrivacyConfig, batch: int, workers: int) -> int:
