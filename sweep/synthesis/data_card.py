@@ -155,7 +155,7 @@ def _claim(homes: list[Trained]) -> Claim:
     relation = spent.neighboring_relation or first.mechanism.neighboring_relation
     return Claim(
         epsilon=spent.epsilon,
-        delta=delta,
+        delta=delta if all(home.n_is_declared for home in homes) else None,
         neighboring_relation=relation,
         epsilon_replace_one=spent.epsilon if relation == "replace_one" else None,
         accountant=spent.accountant,
