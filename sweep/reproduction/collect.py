@@ -86,7 +86,7 @@ def _row(
     first = records[0].plan
     is_baseline = {r.plan.id for r in records} == {r.plan.id for r in baseline}
     against = [] if is_baseline else baseline
-    strongest = _strongest_attack(baseline) or _strongest_attack(records)
+    strongest = _strongest_attack(records)
     errors = _estimates(records, "ser")
     return Row(
         corpus=stage.pair.corpus,
@@ -102,12 +102,10 @@ def _row(
         ser=mean(errors),
         mia=mean(_estimates(records, attacks.auc_of(PAPERS_ATTACK))),
         leakage=mean(_estimates(records, "leakage")),
-        attack=_strongest_attack(records),
+        attack=None if strongest is None else _name(*strongest),
         ser_change=_change(folder, records, against, "ser", attack=None),
-        mia_change=_change(
-            folder, records, against, attacks.auc_of(PAPERS_ATTACK), attack=PAPERS_ATTACK
-        ),
-        leakage_change=_leakage_change(folder, records, against, strongest),
+        mia_change=_mia_change(folder, records, against),
+        leakage_change=_leakage_change(folder, records, against),
         delta=first.delta,
         epsilon=_largest(records, EPSILON),
         epsilon_paper=_largest(records, EPSILON_PAPER),
@@ -137,10 +135,17 @@ def _largest(records: Sequence[TrialRecord], metric: str) -> float | None:
     return max(values, default=None)
 
 
-def _strongest_attack(records: Sequence[TrialRecord]) -> str | None:
-    """The attack that is strongest on most of the trials, of equal ones the first by name."""
-    found = [s.attack for r in records if (s := attacks.strongest(r.metrics)) is not None]
+def _strongest_attack(records: Sequence[TrialRecord]) -> tuple[str, bool] | None:
+    """The attack that is strongest on most of the trials, of equal ones the first by name, and
+    whether it is inverted there.
+    """
+    best = [s for r in records if (s := attacks.strongest(r.metrics)) is not None]
+    found = [(each.attack, each.inverted) for each in best]
     return max(sorted(set(found)), key=found.count, default=None)
+
+
+def _name(attack: str, is_inverted: bool) -> str:
+    return f"{attack} inverted" if is_inverted else attack
 
 
 def _change(
@@ -150,35 +155,56 @@ def _change(
     metric: str,
     *,
     attack: str | None,
+    is_inverted: bool = False,
 ) -> Estimate | None:
-    """The change from the baseline, paired seed by seed over the same records."""
-    theirs = {r.plan.seed: r for r in baseline}
+    """The change from the baseline, paired seed by seed over the same records; seeds that one side
+    lacks are left out. An inverted attack's AUC is taken from 1 on both sides.
+    """
+    mine, theirs = (
+        {r.plan.seed: r for r in side if _estimates([r], metric)} for side in (records, baseline)
+    )
+    pairs = [(each, theirs[seed]) for seed, each in mine.items() if seed in theirs]
     paired = []
-    for record in records:
-        other = theirs.get(record.plan.seed)
-        if other is None:
-            continue
-        places = [folder.trial_folder(r.plan.id) for r in (record, other)]
-        found = _ser_change(*places) if attack is None else _auc_change(attack, *places)
+    for pair in pairs:
+        places = [folder.trial_folder(r.plan.id) for r in pair]
+        found = (
+            _ser_change(*places) if attack is None else _auc_change(attack, is_inverted, *places)
+        )
         name = "delta_ser_percent" if attack is None else "delta_mia_percent"
         if found is not None and all(math.isfinite(v) for v in found.values()):
             paired.append(
                 Estimate(value=found[name], low=found[f"{name}_low"], high=found[f"{name}_high"])
             )
-    sides = [[e.value for e in _estimates(side, metric)] for side in (records, baseline)]
+    sides = []
+    for place in (0, 1):
+        values = [e.value for e in _estimates([pair[place] for pair in pairs], metric)]
+        sides.append([1 - value for value in values] if is_inverted else values)
     return relative_change(sides[0], sides[1], paired=paired)
 
 
+def _mia_change(
+    folder: SweepFolder, records: Sequence[TrialRecord], baseline: Sequence[TrialRecord]
+) -> Estimate | None:
+    """The change of the AUC of the paper's attack; None where it is inverted on a side, because a
+    ratio of such AUCs is no change of leakage.
+    """
+    papers = attacks.auc_of(PAPERS_ATTACK)
+    both = [mean(_estimates(side, papers)) for side in (records, baseline)]
+    if any(side is not None and side.high < 0.5 for side in both):
+        return None
+    return _change(folder, records, baseline, papers, attack=PAPERS_ATTACK)
+
+
 def _leakage_change(
-    folder: SweepFolder,
-    records: Sequence[TrialRecord],
-    baseline: Sequence[TrialRecord],
-    attack: str | None,
+    folder: SweepFolder, records: Sequence[TrialRecord], baseline: Sequence[TrialRecord]
 ) -> Estimate | None:
     """The change of the AUC of the attack that is strongest on the baseline."""
-    if attack is None or not baseline:
+    strongest = _strongest_attack(baseline)
+    if strongest is None:
         return None
-    return _change(folder, records, baseline, attacks.auc_of(attack), attack=attack)
+    attack, is_inverted = strongest
+    metric = attacks.auc_of(attack)
+    return _change(folder, records, baseline, metric, attack=attack, is_inverted=is_inverted)
 
 
 # A trial that has ended does not change, and a table is written after each of its stages.
@@ -188,7 +214,9 @@ def _ser_change(mine: Path, baseline: Path) -> dict[str, float] | None:
 
 
 @lru_cache(maxsize=1_000)
-def _auc_change(attack: str, mine: Path, baseline: Path) -> dict[str, float] | None:
+def _auc_change(
+    attack: str, is_inverted: bool, mine: Path, baseline: Path
+) -> dict[str, float] | None:
     sides: list[tuple[Any, Any]] = []
     ids = []
     for place in (mine, baseline):
@@ -199,7 +227,8 @@ def _auc_change(attack: str, mine: Path, baseline: Path) -> dict[str, float] | N
             return None
         rows = signals.is_evaluated
         ids.append(signals.records[rows])
-        sides.append((scores[attack][rows], signals.member[rows]))
+        sign = -1.0 if is_inverted else 1.0
+        sides.append((sign * scores[attack][rows], signals.member[rows]))
     if not np.array_equal(ids[0], ids[1]):
         return None
     return membership.auc_change(sides[0], sides[1], rng=generator(0, "bootstrap", "reproduction"))

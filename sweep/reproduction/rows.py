@@ -13,8 +13,10 @@ class Row:
     """One method of a pair of corpus and model, over its seeds.
 
     `ser` and the AUCs are shares, means over the `seeds` whose SER is finite; changes are in
-    percent of the baseline's. `mia` is the paper's attack, `leakage` the strongest that the split
-    allows (`attack`); `leakage_change` is of the attack that is strongest on the baseline.
+    percent of the baseline's of the same seeds. `mia` is the paper's attack, `leakage` the
+    strongest that the split allows (`attack`, with "inverted" where members score lower);
+    `mia_change` is None where that attack is inverted, `leakage_change` of the attack that is
+    strongest on the baseline.
     `epsilon` is sound, `epsilon_paper` the paper's figure, both at `delta`; the largest over the
     seeds. `epochs_done` is the most that a trial ran; `seconds` are of all trials together.
     """

@@ -13,12 +13,14 @@ from sweep.reproduction.stages import FULL, LEAKAGE
 from sweep.reproduction.statistics import Estimate
 from trainables import formats
 
-NOISE = "~"
+NOISE, INVERTED = "~", "inverted"
 _LEGEND = (
     "SER and MIA in %, means over seeds, 95 % intervals in brackets. Changes in % of the"
-    " baseline's: paired over the same records, and over seeds. MIA: AUC of the paper's attack (a"
-    f" shadow model). {NOISE} marks a change that is inside the noise: its interval contains 0."
-    " lg ε: log10 of epsilon, by the paper's formula and guaranteed."
+    " baseline's of the same seeds: paired over the same records, and over seeds. MIA: AUC of the"
+    " paper's attack (a shadow model); inverted where its interval lies below 50: members score"
+    " lower, and a change would be none of leakage. The last change is of the attack that is"
+    f" strongest on the baseline. {NOISE} marks a change that is inside the noise: its interval"
+    " contains 0. lg ε: log10 of epsilon, by the paper's formula and guaranteed."
 )
 _NOT_COVERED = (
     "A guaranteed ε is of one trial and its training records. It does not cover the points of the"
@@ -80,7 +82,7 @@ def _paper_layout(table: Table, rows: Sequence[Row]) -> str:
             row = own.get(name)
             cells += [
                 _change(row.ser_change if row else None, short=True),
-                _change(row.mia_change if row else None, short=True),
+                _change_of_mia(row, short=True),
                 _log10(row.epsilon_paper if row else None),
                 _log10(row.epsilon if row else None),
             ]
@@ -99,7 +101,7 @@ def _of(own: dict[str, Row], method: str, figure: str) -> Estimate | None:
 def _every_row(rows: Sequence[Row]) -> str:
     heads = [
         *("corpus", "model", "method", "C", "z0", "tau", "seeds", "epochs", "SER", "change of SER"),
-        *("MIA", "change of MIA", "strongest attack", "its AUC", "its change"),
+        *("MIA", "change of MIA", "strongest attack", "its AUC", "change of the baseline's"),
         *("delta", "lg ε, paper", "ε guaranteed", "lg ε guaranteed"),
     ]
     lines = []
@@ -111,7 +113,7 @@ def _every_row(rows: Sequence[Row]) -> str:
                 *(("", "", "") if point is None else _numbers(point.c, point.z0, point.tau)),
                 *(str(row.seeds), str(row.epochs)),
                 *(_share(row.ser, bounds=True), _change(row.ser_change)),
-                *(_share(row.mia, bounds=True), _change(row.mia_change)),
+                *(_share(row.mia, bounds=True), _change_of_mia(row)),
                 *(row.attack or "-", _share(row.leakage, bounds=True)),
                 _change(row.leakage_change),
                 "-" if row.delta is None else f"{row.delta:g}",
@@ -164,6 +166,12 @@ def _change(change: Estimate | None, *, short: bool = False) -> str:
     if not short:
         text += f" ({change.low:+.1f} to {change.high:+.1f})"
     return f"{text} {NOISE}" if change.is_noise else text
+
+
+def _change_of_mia(row: Row | None, *, short: bool = False) -> str:
+    if row is not None and row.mia is not None and row.mia.high < 0.5:
+        return INVERTED
+    return _change(row.mia_change if row else None, short=short)
 
 
 def _log10(epsilon: float | None) -> str:

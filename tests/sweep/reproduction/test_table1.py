@@ -85,6 +85,13 @@ def test_the_table_in_the_papers_layout() -> None:
         assert f"- {note}" in text
 
 
+def test_an_inverted_attack_has_no_change() -> None:
+    found = [row("sgd"), row("linear", mia=estimate(0.44, 0.01), mia_change=None)]
+    text = table1.markdown(TABLE, found, [])
+    assert "| 44.0 (43.0 to 45.0) | inverted |" in text
+    assert "| - | inverted |" in text.split("## Every row")[0]
+
+
 def test_the_table_says_what_no_epsilon_in_it_covers() -> None:
     head = table1.markdown(TABLE, ROWS, []).split("##")[0]
     assert "does not cover the points of the coarse pass, the choice of the best one" in head
