@@ -100,7 +100,7 @@ class PlannedTrial:
         private ones instead of declared.
         """
         alone = figure.removeprefix("best_").removeprefix("log10_").removesuffix("_spent")
-        if alone not in _OF_A_COUNT:
+        if alone not in _OF_A_COUNT or not self.is_config:
             return False
         data = self.config.data
         return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC

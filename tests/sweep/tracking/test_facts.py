@@ -54,3 +54,9 @@ def test_a_figure_that_reveals_a_counted_number_of_private_records_stays_here() 
         marked = mark_counted({"ser": 0.1, "steps": 3.0}, made.plan)
         assert marked == {"ser": 0.1, "curator_only/steps" if is_hidden else "steps": 3.0}
         assert metric_key("curator_only/steps") == "curator_only/steps"
+
+
+def test_a_point_that_makes_no_config_has_no_figure_to_hide() -> None:
+    origin = {"engine": "none such"}
+    refused = replace(record("all", engine="sgd").plan, origin=origin, refused_by="config")
+    assert not refused.reveals_count("epsilon_paper")
