@@ -245,6 +245,9 @@ def _start_local(**options: Any) -> None:
             ray.init(**options)
         except Exception as error:
             ray.shutdown()
+            # It does not know of a node that was not up; its daemons would burden the next one.
+            failed = processes.children(command=str(Path(ray.__file__).parent))
+            processes.kill([*processes.descendants(failed), *failed])
             if "timed out during startup" not in str(error):
                 raise
             if not left:

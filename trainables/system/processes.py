@@ -18,6 +18,16 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
+def children(*, command: str) -> list[psutil.Process]:
+    """Those of this process with `command` in a word of their command line."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any(command in word for word in child.cmdline()):
+                found.append(child)
+    return found
+
+
 def descendants(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     """What they have started, and what that has started; of a process that has ended nothing."""
     found: list[psutil.Process] = []

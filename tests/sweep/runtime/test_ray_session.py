@@ -48,6 +48,33 @@ def test_a_node_that_was_too_slow_is_started_again(monkeypatch: pytest.MonkeyPat
     assert calls == [{"num_cpus": 2}, {"num_cpus": 2}]
 
 
+def test_the_daemons_of_a_node_that_was_too_slow_end_before_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray's shutdown knows nothing of them; no other child of this process is meant."""
+    place = Path(ray.__file__).parent / "gcs_server"
+    own = subprocess.Popen(["sleep", "600"])
+    daemons: list[subprocess.Popen[bytes]] = []
+
+    def init(**options: Any) -> None:
+        if daemons:
+            daemons[0].wait(60)
+            return
+        wait = "import time; time.sleep(600)"
+        daemons.append(subprocess.Popen([sys.executable, "-c", wait, str(place)]))
+        raise RuntimeError(SLOW)
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    try:
+        ray_session._start_local(num_cpus=2)
+        assert own.poll() is None
+    finally:
+        for process in (own, *daemons):
+            process.kill()
+            process.wait()
+
+
 def test_a_node_that_never_comes_up_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     starts(monkeypatch, [Exception(SLOW)] * 3)
     with pytest.raises(SweepError, match="3 tries"):
