@@ -222,6 +222,13 @@ def test_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("tau", [90.0, 300.0])  # the square of the noise is 0, and the noise
+def test_noise_that_decays_to_nothing_is_refused_in_one_line(tau: float) -> None:
+    """Of an infinite cost there are no shares."""
+    with pytest.raises(InvalidInput, match=r"leave noise in every epoch with privacy.start, got"):
+        mechanism({"means": 0.5}, noise_decay={"kind": "exponential", "tau": tau})
+
+
 def test_an_id_from_before_there_was_a_start_stays() -> None:
     assert config(None).id == config(None, start=None).id
     assert config(None).id != config({"counts": 0.01}).id

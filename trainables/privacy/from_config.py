@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 
 from trainables import catalogue
@@ -52,10 +53,13 @@ def _with_start(mechanism: Mechanism, start: StartConfig) -> Mechanism:
     r z0 has the squared mu 1 / (r z0)^2, which is its share of all.
     """
     unit = replace(mechanism, noise_multiplier=1.0)
-    of_steps = math.fsum(
-        unit.steps_in(epoch) / unit.effective_noise_multiplier_at(epoch) ** 2
-        for epoch in range(unit.epochs)
-    )
+    squares = [unit.effective_noise_multiplier_at(epoch) ** 2 for epoch in range(unit.epochs)]
+    if min(squares) < sys.float_info.min:
+        raise InvalidInput(
+            "expected privacy.noise_decay to leave noise in every epoch with privacy.start, got"
+            f" {mechanism.decay_kind} with tau={mechanism.decay_tau:g}, after which there is none"
+        )
+    of_steps = math.fsum(unit.steps_in(epoch) / square for epoch, square in enumerate(squares))
     whole = of_steps / (1 - start.counts - start.means)
 
     def noise(share: float) -> float:
