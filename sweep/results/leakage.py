@@ -51,6 +51,7 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
             panels[record.plan.id]["notes"].append(str(problem))
     for pool in _pools([r for r in finished if r.plan.id in signals], signals):
         _judge_pool(folder, pool, signals, panels)
+    _correct_bounds(finished, panels)
     found = select.baselines(finished)
     for record in finished:
         own = panels[record.plan.id]
@@ -138,6 +139,17 @@ def _judge_pool(
         evidence.write_curves(place, attacks.curves(trial, own))
 
 
+def _correct_bounds(finished: Sequence[TrialRecord], panels: Mapping[str, dict[str, Any]]) -> None:
+    """Make the certified bounds of all pools, and of trials without one, hold together."""
+    known = {r.plan.id: {**r.metrics, **panels[r.plan.id]["metrics"]} for r in finished}
+    known = {n: each for n, each in known.items() if each.get("epsilon_lower_bound") is not None}
+    for trial_id, metrics in known.items():
+        own = panels[trial_id]["metrics"]
+        # Those of a pool that is the whole sweep hold together already.
+        if own.get("epsilon_lower_bound_p") != one_run.ERROR / len(known):
+            own |= one_run.corrected(metrics, num_trials=len(known))
+
+
 def _against_baseline(
     folder: SweepFolder,
     record: TrialRecord,
@@ -145,11 +157,14 @@ def _against_baseline(
     signals: dict[str, Signals],
     panels: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, float]:
-    """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records."""
+    """Delta SER % and Delta MIA % with intervals, by paired bootstrap over the same records, of the
+    baseline with the same seed, or of its first trial.
+    """
     group = select.baseline_of(record, found)
     if group is None:
         return {}
-    baseline = group.records[0]
+    same_seed = (r for r in group.records if r.plan.seed == record.plan.seed)
+    baseline = next(same_seed, group.records[0])
     mine, theirs = (folder.trial_folder(each.plan.id) for each in (record, baseline))
     result = evidence.ser_change(mine, theirs) or {}
     if record.plan.id in signals and baseline.plan.id in signals:

@@ -12,7 +12,7 @@ fixed beforehand (or a declared grid of them, at the price of a smaller p).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,7 @@ __all__ = [
     "all_scores",
     "audit",
     "comparable",
+    "corrected",
     "epsilon_estimate_fdp",
     "epsilon_lower_bound",
     "p_value",
@@ -51,6 +52,7 @@ __all__ = [
 
 NEEDS = frozenset({"coins"})
 
+ERROR = 0.05  # probability that any bound of a sweep is too large
 GUESSED_SHARE = 0.05
 GRID = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 MODELS_FOR_RATIO = 16
@@ -116,7 +118,7 @@ def audit(
     signals: Signals,
     *,
     delta: float,
-    p: float = 0.05,
+    p: float = ERROR,
     num_trials: int = 1,
     guesses: Literal["fixed", "grid"] = "fixed",
 ) -> Audit:
@@ -156,6 +158,22 @@ def audit(
         num_correct=hits,
         relation=RELATION[signals.mode],
     )
+
+
+def corrected(metrics: Mapping[str, float | None], *, num_trials: int) -> dict[str, float]:
+    """The bound and estimate that an audit's figures give as one of `num_trials` audits; empty for
+    figures without one.
+    """
+    counts = [metrics.get(f"mia_one_run_num_{name}") for name in ("units", "guesses", "correct")]
+    delta, level = metrics.get("epsilon_lower_bound_delta"), ERROR / num_trials
+    if delta is None or None in counts:
+        return {}
+    units, guesses, correct = (int(count) for count in counts if count is not None)
+    return {
+        "epsilon_lower_bound": epsilon_lower_bound(units, guesses, correct, delta=delta, p=level),
+        "epsilon_lower_bound_p": level,
+        "epsilon_estimate_fdp": epsilon_estimate_fdp(units, guesses, correct, delta=delta, p=level),
+    }
 
 
 def unit_scores(record_scores: Floats, signals: Signals) -> tuple[Floats, Bools]:

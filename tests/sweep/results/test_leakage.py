@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ from sweep.results.tables.leakage import leakage_table, violations
 from sweep.runtime import runner
 from sweep.store import sweeps as store
 from tests.fixed_keys import fixed_keys
+from tests.sweep.reproduction.test_collect import trial
+from tests.sweep.results.test_select import record as made
 from tests.sweep.sweeps import settings_in
 from trainables import evidence
+from trainables.attacks import one_run
 from trainables.figures import is_public
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
@@ -217,8 +221,44 @@ def test_damaged_evidence_is_a_note_and_stops_no_trial(
     assert "cannot be read" in second.notes[-1]
     assert "mia_rmia_auc" not in second.metrics
     assert first.metrics["mia_num_references"] == third.metrics["mia_num_references"] == 1
-    # More or fewer trials: another correction of the certified bound.
-    assert first.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 2)
+    # The damaged one keeps the bound of its own audit, and all three hold together.
+    for record in (first, second, third):
+        assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
+
+
+AUDIT = {
+    "epsilon_lower_bound": one_run.epsilon_lower_bound(1_000, 100, 95, delta=1e-5),
+    "epsilon_lower_bound_p": 0.05,
+    "epsilon_lower_bound_delta": 1e-5,
+    "mia_one_run_num_units": 1_000.0,
+    "mia_one_run_num_guesses": 100.0,
+    "mia_one_run_num_correct": 95.0,
+}
+
+
+def test_bounds_of_trials_on_other_records_hold_together_too() -> None:
+    """Ten trials of ten data sets: each a pool of its own."""
+    finished = [made(f"t{n}", data=f"d{n}", **AUDIT) for n in range(10)]
+    panels: dict[str, dict[str, Any]] = {r.plan.id: {"metrics": {}} for r in finished}
+    leakage._correct_bounds(finished, panels)
+    least = one_run.epsilon_lower_bound(1_000, 100, 95, delta=1e-5, p=0.005)
+    assert least < AUDIT["epsilon_lower_bound"]
+    for own in panels.values():
+        assert own["metrics"]["epsilon_lower_bound"] == pytest.approx(least)
+        assert own["metrics"]["epsilon_lower_bound_p"] == pytest.approx(0.005)
+
+
+def test_a_trial_is_compared_with_the_baseline_of_its_seed(tmp_path: Path) -> None:
+    folder = store.SweepFolder(tmp_path)
+    base = [
+        trial(folder, f"base{seed}", seed=seed, error=error, gap=0.5)
+        for seed, error in ((0, 0.1), (1, 0.2))
+    ]
+    mine = trial(folder, "mine", seed=1, error=0.2, gap=0.5)
+    base = [replace(r, plan=replace(r.plan, baseline=True, group="sgd")) for r in base]
+    panels: dict[str, dict[str, Any]] = {r.plan.id: {"metrics": {}} for r in (*base, mine)}
+    found = leakage._against_baseline(folder, mine, select.groups(base), {}, panels)
+    assert found["delta_ser_percent"] == 0
 
 
 @pytest.mark.parametrize(
