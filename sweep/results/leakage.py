@@ -28,6 +28,7 @@ from trainables.metrics import membership
 from trainables.seeding import generator
 
 SIGNALS, PICTURE = "signals.npz", "roc.png"
+_OF_THE_STRONGEST = ("epsilon_estimate_gdp", "epsilon_estimate_cp")
 _MOST_PICTURES = 200  # one costs a tenth of a second and 60 KB, in the trial's folder and in MLflow
 
 
@@ -133,6 +134,10 @@ def _judge_pool(
             panels[record.plan.id]["notes"].append(str(problem))
         return
     for record, trial, own, found in zip(pool, trials, scores, figures, strict=True):
+        best = attacks.strongest({**record.metrics, **found})
+        if best is not None and best.attack not in own:
+            # The trial's own panel has the estimates of the strongest attack.
+            found = {n: v for n, v in found.items() if n not in _OF_THE_STRONGEST}
         panels[record.plan.id]["metrics"] |= {**found, "mia_num_references": float(len(pool) - 1)}
         place = folder.trial_folder(record.plan.id)
         evidence.write_scores(place, own)

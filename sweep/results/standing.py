@@ -45,7 +45,7 @@ class Standing:
         text = f"best by {self.metric} {mean:.4g}: {record.plan.id} {record.plan.name}"
         if not self.ways:
             return text
-        word, how = figures.label(self.figure), f"(95 %, {' or '.join(self.ways)})"
+        word, how = figures.label(self.figure), f"(95 % each, {' or '.join(self.ways)})"
         if not self.indistinguishable:
             others = (
                 "the other" if self.num_significant == 1 else f"all {self.num_significant} others"

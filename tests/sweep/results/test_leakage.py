@@ -24,8 +24,9 @@ from tests.fixed_keys import fixed_keys
 from tests.sweep.reproduction.test_collect import trial
 from tests.sweep.results.test_select import record as made
 from tests.sweep.sweeps import settings_in
-from trainables import evidence
+from trainables import attacks, evidence
 from trainables.attacks import one_run
+from trainables.attacks._estimates import gdp
 from trainables.figures import is_public
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
@@ -146,6 +147,16 @@ def test_what_memorises_is_found_and_what_is_noised_is_not(
     for record in (sgd, *dp):  # nobody sees membership in words alone
         assert record.metrics["mia_blind_auc_low"] < 0.55
         assert record.metrics["mia_blind_auc_high"] > 0.45
+
+
+def test_estimates_are_of_the_attack_that_is_strongest_of_all(
+    quiet: tuple[Path, store.SweepFolder],
+) -> None:
+    sgd, *_ = quiet[1].records()
+    best = attacks.strongest(sgd.metrics)
+    assert best is not None
+    assert best.attack == "loss_threshold", "of the trial's own panel, not of the pool's"
+    assert sgd.metrics["epsilon_estimate_gdp"] == pytest.approx(gdp(best.value, delta=1e-5))
 
 
 def test_the_tracking_store_has_every_figure_marked(quiet: tuple[Path, store.SweepFolder]) -> None:

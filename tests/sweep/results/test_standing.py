@@ -41,7 +41,7 @@ def test_the_best_by_validation_is_compared_by_test_intervals() -> None:
     assert (names(found), found.num_significant, found.ways) == (["near"], 2, (OWN,))
     assert found.sentence() == (
         "best by validation_ser 0.3: best best; by test SER it is indistinguishable"
-        " (95 %, their own intervals) from: near"
+        " (95 % each, their own intervals) from: near"
     )
 
 
@@ -84,7 +84,7 @@ def test_repeated_trials_are_compared_over_their_seeds(
     assert names(found) == ([] if significant else ["b0"])
     if significant:
         assert (
-            "differs significantly from that of the other (95 %, means over seeds)"
+            "differs significantly from that of the other (95 % each, means over seeds)"
             in found.sentence()
         )
 
