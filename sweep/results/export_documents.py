@@ -47,6 +47,7 @@ class SynthesisFile(Document):
     frequencies: dict[str, float]
     mechanism: dict[str, Any]
     corpus: str
+    public_part: dict[str, Any] | None = None  # models of earlier versions have none
     accountant: str | None = None
     provenance: tuple[str, ...] = ()
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, synthesis_config
-from trainables.documents import one_line, read_written_json
+from trainables.data.pair_split import public_part
+from trainables.documents import one_line, read_written_json, read_yaml
 from trainables.errors import InvalidInput
 from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
@@ -112,6 +113,7 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
                 f"expected two stages of one data set, got {first[0]} (n={first[1]}) and"
                 f" {second[0]} (n={second[1]})"
             )
+        _require_one_public_part(trained, parses)
         folders[PARSES] = parses
     missing = [stage for stage in method.STAGES if stage not in folders]
     if missing:
@@ -125,6 +127,32 @@ def models_of(trained: Trained, parses: Trained | None) -> tuple[dict[str, Any],
         found, tokenizer = load_lm(home.folder, (stage,), config, home.synthesis)
         models[stage], tokenizers[stage] = found[stage], tokenizer
     return models, tokenizers
+
+
+def _require_one_public_part(*homes: Trained) -> None:
+    """Raises: InvalidInput where a record that one trial protects may be public to another, which
+    reads it without noise: no epsilon would hold for it.
+    """
+    first, second = map(_public_part, homes)
+    for name, value in first.items():
+        if second[name] != value:
+            raise InvalidInput(
+                "expected two stages that take the same records as public, got"
+                f" {name}={value} and {second[name]}"
+            )
+
+
+def _public_part(home: Trained) -> dict[str, Any]:
+    found = home.about.get("public_part")
+    if found is None:  # a model of an earlier version, with the config beside it
+        file = home.folder.parent / "config.yaml"
+        if not file.is_file():
+            raise InvalidInput(
+                f"expected the config of {home.folder} in {file}, which says what records were"
+                " taken as public, got none"
+            )
+        found = public_part(read_yaml(file))
+    return found
 
 
 def judge_of(folder: Path) -> tuple[Any, Any, int]:

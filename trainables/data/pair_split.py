@@ -9,7 +9,9 @@ record and trial, so that its release can be audited with the other half.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +110,15 @@ def num_private_records(
     return private, (
         "the number of training records was counted on the private records (no data.num_records)",
     )
+
+
+def public_part(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config, as plain data, that decide which records of a corpus are taken as
+    public: a record that is private under some of them may be public under others.
+    """
+    data, synthesis = fields.get("data", {}), fields.get("synthesis", {})
+    found = {name: data.get(name) for name in ("split_seed", "max_records")}
+    return {**found, "public_fraction": synthesis.get("public_fraction")}
 
 
 def couples(ids: Ids, *, seed: int) -> Ids:

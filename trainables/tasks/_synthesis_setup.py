@@ -14,7 +14,12 @@ from torch import nn
 
 from trainables import catalogue
 from trainables.config import TrialConfig
-from trainables.data.pair_split import PairSplit, num_private_records, split_pairs
+from trainables.data.pair_split import (
+    PairSplit,
+    num_private_records,
+    public_part,
+    split_pairs,
+)
 from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.figure_cache import FigureCache
@@ -48,6 +53,11 @@ class SynthesisSetup:
     comm: Communicator
     notes: tuple[str, ...]
     public_text: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def public_part(self) -> dict[str, Any]:
+        """The fields of the config that decide which records are taken as public."""
+        return public_part(self.config.model_dump(mode="json"))
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`; each stage by its loss, among the epochs that train it."""

@@ -260,6 +260,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
         "mechanism": asdict(setup.mechanism.first(epochs_done))
         | ({} if _n_is_declared(setup) else counted_fields(setup.mechanism)),
         "corpus": setup.corpus.name,
+        "public_part": setup.public_part,
         "accountant": setup.config.privacy.accountant,
         "provenance": list(setup.notes),
     }
