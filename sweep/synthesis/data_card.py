@@ -99,10 +99,16 @@ def data_card(
     homes = [home for home in (trained, parses) if home is not None]
     mechanism = trained.mechanism
     claim = _claim(homes)
-    released = [f"weights of the model of {stage}" for h in homes for stage in h.about["stages"]]
+    released = [
+        f"weights of the model of {stage}{_noise_of(home) if parses is not None else ''}"
+        for home in homes
+        for stage in home.about["stages"]
+    ]
     if mechanism.histogram_noise_multiplier:
         released.append("a histogram of the prompts, with noise")
     couple = mechanism.unit == "couple"
+    # Two trials with couples compose for one record replaced, whatever couples each one made.
+    by_couples = couple and parses is None
     allowed = meaning(claim.epsilon, delta=claim.delta or default_delta(1))
     declared = all(home.n_is_declared for home in homes)
     return DataCard(
@@ -111,7 +117,7 @@ def data_card(
         max_tpr_1pct=allowed.max_tpr_1pct,
         max_tpr_01pct=allowed.max_tpr_01pct,
         unit="two records whose programs were exchanged"
-        if couple
+        if by_couples
         else "record (one utterance with its program)",
         noise_multiplier=mechanism.noise_multiplier,
         num_records=mechanism.num_records if declared else None,
@@ -124,8 +130,22 @@ def data_card(
         corpus=trained.about["corpus"],
         provenance=tuple(line for home in homes for line in home.about["provenance"]),
         filters=filters,
-        not_covered=(*(_COUPLES if couple else ()), *_NOT_COVERED),
+        not_covered=(
+            *(_COUPLES if couple else ()),
+            f"the records of the share of {trained.synthesis.public_fraction:g} of the training"
+            " part that was declared public: starting weights, tokenizer and parser may have read"
+            " them without noise",
+            *_NOT_COVERED,
+        ),
         drawn=draws,
+    )
+
+
+def _noise_of(home: Trained) -> str:
+    """The noise of one of two trials, which may differ from the other's."""
+    mechanism = home.mechanism
+    return (
+        f" (noise multiplier {mechanism.noise_multiplier:.5g}, B {mechanism.expected_batch_size})"
     )
 
 

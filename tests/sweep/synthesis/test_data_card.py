@@ -1,0 +1,65 @@
+"""The claim of a data card in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
+from sweep.synthesis.trained_text import Trained
+from trainables.config import PrivacyConfig, TrainingConfig, synthesis_config
+from trainables.generation._material import PARSES, UTTERANCES
+from trainables.privacy.from_config import build_from
+
+
+def trained(*stages: str, noise: float = 20.0, unit: str = "record", **fields: Any) -> Trained:
+    """A model folder in memory, of 100 records or 50 couples."""
+    couples = unit == "couple"
+    mechanism = build_from(
+        "dp_sgd",
+        PrivacyConfig(noise_multiplier=noise),
+        training=TrainingConfig(epochs=1, expected_batch_size=10),
+        num_records=50 if couples else 100,
+    )
+    synthesis = synthesis_config({"method": "two_stage", "parse_epochs": 1, **fields})
+    about = {
+        "stages": list(stages),
+        "synthesis": synthesis.model_dump(mode="json"),
+        "corpus": "pair_lines",
+        "accountant": None,
+        "provenance": [],
+    }
+    mechanism = replace(mechanism, unit=unit, max_records_per_group=2 if couples else 1)
+    return Trained(Path("model"), about, mechanism)
+
+
+def card_of(*homes: Trained) -> DataCard:
+    draws = Draws(number=1, drawn=1, dropped={}, seed=0, decoding={})
+    filters = UsedFilters(min_words=1, max_words=9, patterns={}, drop_repeats=False)
+    return data_card(homes[0], homes[1] if len(homes) > 1 else None, draws=draws, filters=filters)
+
+
+def test_the_records_that_were_declared_public_are_not_covered() -> None:
+    card = card_of(trained(PARSES, UTTERANCES, public_fraction=0.2))
+    [line] = [line for line in card.not_covered if "declared public" in line]
+    assert "the share of 0.2 of the training part" in line
+    assert line in to_markdown(card)
+
+
+def test_two_trials_with_couples_are_for_one_record_replaced() -> None:
+    alone = trained(PARSES, UTTERANCES, unit="couple")
+    assert card_of(alone).unit.startswith("two records")
+    stages = [trained(stage, unit="couple") for stage in (UTTERANCES, PARSES)]
+    card = card_of(*stages)
+    assert card.neighboring_relation == "replace_one"
+    assert card.unit.startswith("record")
+    assert card.epsilon == card.epsilon_replace_one
+
+
+def test_each_of_two_trials_has_its_own_noise_on_the_card() -> None:
+    card = card_of(trained(UTTERANCES, noise=20.0), trained(PARSES, noise=30.0))
+    assert card.released == (
+        "weights of the model of utterances (noise multiplier 20, B 10)",
+        "weights of the model of parses (noise multiplier 30, B 10)",
+    )
