@@ -26,6 +26,7 @@ from trainables.data.sizes import (
     num_training_records,
     require_declared_size,
     require_known_size,
+    require_near,
 )
 from trainables.figure_cache import FigureCache, key_of
 from trainables.privacy.mechanism import Mechanism
@@ -122,6 +123,10 @@ def _size_of_pairs(
     config: DataConfig, synthesis: SynthesisConfig, settings: Settings
 ) -> TrainingSize:
     pairs = open_pair_data(config, settings)
+    if config.num_records is not None:
+        counted = config.model_copy(update={"num_records": None})
+        found, _ = num_private_records(pairs, counted, synthesis)
+        require_near(config.num_records, found, by_group=False, is_public=pairs.public)
     return TrainingSize(*num_private_records(pairs, config, synthesis))
 
 

@@ -51,7 +51,7 @@ def require_declared_size(config: DataConfig, corpus: Corpus, *, by_group: bool)
     train = make_split(config, corpus=corpus, mask_seed=0).train
     train = train[~corpus.outside[train]]
     groups = corpus.groups[train] if by_group and corpus.groups is not None else None
-    _require_near(declared, len(train) if groups is None else len(np.unique(groups)), by_group)
+    require_near(declared, len(train) if groups is None else len(np.unique(groups)), by_group)
 
 
 def require_known_size(config: DataConfig) -> None:
@@ -61,10 +61,11 @@ def require_known_size(config: DataConfig) -> None:
     """
     known = declared_training_size(config.model_copy(update={"num_records": None}))
     if config.num_records is not None and known is not None:
-        _require_near(config.num_records, known, by_group=False, is_public=True)
+        require_near(config.num_records, known, by_group=False, is_public=True)
 
 
-def _require_near(declared: int, found: int, by_group: bool, *, is_public: bool = False) -> None:
+def require_near(declared: int, found: int, by_group: bool, *, is_public: bool = False) -> None:
+    """Raises: InvalidData where a declared number is above twice or below half of `found`."""
     if found <= _FAR * declared and declared <= _FAR * found:
         return
     what = "groups" if by_group else "records"

@@ -13,6 +13,7 @@ import yaml
 
 from search_spaces import space as spaces
 from sweep import cli
+from sweep.planning.accounting import size_of
 from sweep.planning.prepare import prepare_space
 from sweep.runtime import runner
 from sweep.settings import Settings
@@ -24,7 +25,7 @@ from tests.fixed_keys import fixed_keys
 from tests.sweep.sweeps import settings_in
 from tests.tasks._pairs import run_trial, tiny, write_pairs
 from trainables import figures
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
 from trainables.generation._drawer import BLOCK
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
@@ -34,6 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+PRIVATE = {"data.name": "pair_lines"}
 TWO_STAGES = {
     "synthesis.method": "two_stage",
     "synthesis.parse_epochs": 1,
@@ -357,6 +359,20 @@ def test_filters_that_drop_everything_are_reported(tmp_path: Path) -> None:
             filters=Filters(patterns={"everything": ".*"}, min_words=0),
         )
     assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """90 pairs train; the number itself is for the curator alone."""
+    for declared in (45, 180):
+        config = tiny(write_pairs(tmp_path), **PRIVATE, **{"data.num_records": declared})
+        assert size_of(config, settings).num_records == declared
+    for declared in (40, 9_000):
+        config = tiny(write_pairs(tmp_path), **PRIVATE, **{"data.num_records": declared})
+        with pytest.raises(InvalidData, match=r"data\.num_records within a factor of 2") as refusal:
+            size_of(config, settings)
+        assert "90" not in str(refusal.value).replace(str(declared), "")
 
 
 def test_a_budget_too_small_for_the_steps_refuses_the_trial(
