@@ -191,9 +191,11 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
         )
     parts = {_parts_of(trial) for trial in folder.plan().trials if trial.runs}
     if len({corpus for corpus, _ in parts}) < len(parts):
+        public = any(fraction is not None for _, (*_, fraction) in parts)
         found.append(
-            "validation and test records, which differ between trials of the sweep: the total is"
-            " about records that no trial is validated or tested on"
+            f"validation{', test and public' if public else ' and test'} records, which differ"
+            " between trials of the sweep: the total is about records that no trial is validated or"
+            f" tested on{' or takes as public' if public else ''}"
         )
     if changes := folder.about().get("changes"):
         found.append(
@@ -204,10 +206,13 @@ def _beside_total(folder: SweepFolder, baselines: Collection[str]) -> list[str]:
 
 
 def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The corpus of a trial, and the fields that decide which records it is measured on."""
+    """The corpus of a trial, and the fields that decide which records it is measured on and, last,
+    what share it takes as public (None: no share).
+    """
     data = trial.fields.get("data", {})
     corpus, parts = ("name", "path"), ("split", "split_seed", "max_records")
-    return tuple(map(data.get, corpus)), tuple(map(data.get, parts))
+    fraction = trial.fields.get("synthesis", {}).get("public_fraction")
+    return tuple(map(data.get, corpus)), (*map(data.get, parts), fraction)
 
 
 def _about(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from sweep.planning import prepare
 from sweep.planning.accounting import accounting
 from sweep.planning.plan_total import total_of_plan, within_total
-from sweep.results.export import spend_of
+from sweep.results.export import _beside_total, spend_of
 from sweep.runtime import runner
 from sweep.search import source as search_source
 from sweep.spending.entries import furthest
@@ -114,6 +115,28 @@ def test_a_total_says_where_one_trials_records_are_another_ones_test(
     assert total is not None
     said = any("no trial is validated or tested on" in reason for reason in total.unaccounted)
     assert said == (path != Z)
+
+
+def test_a_total_says_where_one_trials_records_are_public_to_another_one() -> None:
+    """Weights, tokenizers and parsers start from the public share without noise."""
+
+    def reasons(*fractions: float) -> list[str]:
+        trials = [
+            SimpleNamespace(
+                id=str(fraction),
+                runs=True,
+                fields={"data": {"name": "smcalflow"}, "synthesis": {"public_fraction": fraction}},
+            )
+            for fraction in fractions
+        ]
+        folder: Any = SimpleNamespace(
+            plan=lambda: SimpleNamespace(trials=trials), about=lambda: {"changes": []}
+        )
+        return _beside_total(folder, [])
+
+    assert reasons(0.1, 0.1) == []
+    [reason] = reasons(0.1, 0.2)
+    assert reason.endswith("no trial is validated or tested on or takes as public")
 
 
 def test_unused_accelerator_hours_give_a_note(tmp_path: Path) -> None:
