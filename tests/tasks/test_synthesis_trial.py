@@ -381,6 +381,22 @@ def test_a_trial_can_be_measured_by_a_few_steps_that_leave_nothing(
     assert not (folder / "checkpoint").exists()
 
 
+def test_a_trial_on_utterances_without_programs_can_be_measured(tmp_path: Path) -> None:
+    """Only the public part has programs, as where a parser is needed at all."""
+    place = write_pairs(tmp_path, training=40)
+    changes = {**METHODS["two stages"], "synthesis.parses": "parser"}
+    config = tiny(place, **changes, **{"synthesis.num_generated": 2})
+    split = split_pairs(open_pairs(config.data, data_dir=tmp_path), config.data, config.synthesis)
+    rows = made_pairs(40)
+    for place_of_row in split.private:
+        del rows[place_of_row]["lispress"]
+    (place / "pairs_train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cache = tmp_path / "cache"
+    made = synthesis.probe(config, folder=tmp_path / "probe", data_dir=tmp_path, cache_dir=cache)
+    assert len(made.stages) == 2
+    assert not list(cache.glob("p*-*")), "no trial reads the programs of such a parser"
+
+
 def test_coins_of_a_trial_make_its_release_auditable(tmp_path: Path) -> None:
     from trainables.release_audit import audit_release
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from trainables.cards.card import counted_fields
 from trainables.config import TrialConfig
+from trainables.data.pair_split import split_pairs
+from trainables.data.pairs import open_pairs
 from trainables.generation._drawer import ModelDrawer
 from trainables.generation._material import UTTERANCES, Drawn, Plan
 from trainables.metrics import generation as scores
@@ -109,10 +111,16 @@ def probe(config: TrialConfig, *, folder: Path, data_dir: Path, cache_dir: Path)
     """The pieces of a trial of one process; `folder` is for the files that they write.
 
     Untrained models replace those pretrained on public text, and the corpus' programs those of a
-    parser. Both are cached for later trials, so they are no part of a trial's cost. Such models
-    seldom end a text, so the cost of drawing is overestimated.
+    parser, or a hardly trained parser's where it has none. They are cached for later trials, so
+    they are no part of a trial's cost. Such models seldom end a text, so the cost of drawing is
+    overestimated.
     """
-    bare = {"pretrain_epochs": 0, "parses": "gold"}
+    corpus = open_pairs(config.data, data_dir=data_dir)
+    split = split_pairs(corpus, config.data, config.synthesis)
+    bare: dict[str, Any] = {"pretrain_epochs": 0, "parses": "gold"}
+    if not all(corpus.programs[i] for part in (split.private, split.validation) for i in part):
+        bare |= {"parses": "parser", "parser_epochs": 1}
+        cache_dir = folder / "cache"  # no trial reads what such a parser writes
     probed = config.model_copy(update={"synthesis": config.synthesis.model_copy(update=bare)})
     setup = prepare(probed, comm=Alone(), folder=folder, data_dir=data_dir, cache_dir=cache_dir)
     synthesis, few = setup.config.synthesis, min(_PROBED, config.synthesis.num_generated)
