@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from search_spaces.parts import Variant
     from sweep.results.standing import Standing
     from sweep.search.advice import EpsilonOf
+    from sweep.settings import Settings
     from sweep.store.sweeps import SweepFolder, TrialRecord
 
 
@@ -114,20 +115,19 @@ def _print_front(records: list[TrialRecord]) -> None:
         )
 
 
-def _epsilon_of(folder: SweepFolder) -> EpsilonOf:
+def _epsilon_of(folder: SweepFolder, settings: Settings) -> EpsilonOf:
     """What a point of the sweep's space would cost; None where that cannot be worked out here."""
     from search_spaces.expansion import point_at
     from sweep.planning.accounting import accounting
     from sweep.planning.plan import plan_point
-    from sweep.settings import from_environment
     from trainables.errors import InvalidInput
 
-    space = folder.space()
+    space, account = folder.space(), accounting(settings)
 
     def epsilon_of(variant: Variant, values: dict[str, Any]) -> float | None:
         try:
             point = point_at(space, variant, values)[0]
-            return plan_point(space, point, account=accounting(from_environment())).epsilon
+            return plan_point(space, point, account=account).epsilon
         except InvalidInput:
             return None
 
@@ -156,9 +156,10 @@ def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Stand
     from trainables.figure_cache import FigureCache
 
     try:
-        kept = FigureCache(from_environment().cache_dir)
-        found = importance(records, kept=kept)
-        said = advice(folder.space(), records, found, where, epsilon_of=_epsilon_of(folder))
+        settings = from_environment()
+        found = importance(records, kept=FigureCache(settings.cache_dir))
+        epsilon_of = _epsilon_of(folder, settings)
+        said = advice(folder.space(), records, found, where, epsilon_of=epsilon_of)
     except InvalidInput:  # no metric that every trial has
         return
     if found is not None:

@@ -30,6 +30,7 @@ from trainables.accountants import SweepSpend
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
 from trainables.cards.page import to_markdown
+from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
 from trainables.entries import kind_for
 from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
@@ -112,9 +113,7 @@ def public_metrics(record: TrialRecord) -> dict[str, float | None]:
     return {
         name: value
         for name, value in record.metrics.items()
-        if is_public(name)
-        and not name.startswith("seconds_")
-        and not record.plan.reveals_count(name)
+        if record.plan.may_publish(name) and not name.startswith("seconds_")
     }
 
 
@@ -210,9 +209,8 @@ def _parts_of(trial: PlannedTrial) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     what share it takes as public (None: no share).
     """
     data = trial.fields.get("data", {})
-    corpus, parts = ("name", "path"), ("split", "split_seed", "max_records")
-    fraction = trial.fields.get("synthesis", {}).get("public_fraction")
-    return tuple(map(data.get, corpus)), (*map(data.get, parts), fraction)
+    corpus = tuple(map(data.get, ("name", "path")))
+    return corpus, (data.get("split"), *public_part(trial.fields).values())
 
 
 def _about(

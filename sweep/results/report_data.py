@@ -20,7 +20,7 @@ from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
-from trainables.figures import EPSILON, EPSILON_PAPER, is_public
+from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.privacy.mechanism import claims_privacy
 
 _CURVE_POINTS = 100
@@ -118,7 +118,7 @@ def _trial(
         metrics={
             name: value
             for name, value in record.metrics.items()
-            if not public or _is_public(name, plan)
+            if not public or plan.may_publish(name)
         },
         rocs=tuple(curves),
         history=tuple(history),
@@ -137,10 +137,6 @@ def _curves(folder: SweepFolder, trial_id: str) -> list[results.Roc]:
     return found
 
 
-def _is_public(name: str, plan: PlannedTrial) -> bool:
-    return is_public(name) and not plan.reveals_count(name)
-
-
 def _finite_figures(
     metrics: Mapping[str, Any], plan: PlannedTrial, *, public: bool
 ) -> dict[str, float]:
@@ -148,7 +144,7 @@ def _finite_figures(
     return {
         name: value
         for name, value in named.items()
-        if value is not None and (not public or _is_public(name, plan))
+        if value is not None and (not public or plan.may_publish(name))
     }
 
 

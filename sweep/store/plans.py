@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, Ty
 from trainables import catalogue, goals
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidData
+from trainables.figures import is_public
 from trainables.old_configs import migrate
 from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
@@ -104,6 +105,10 @@ class PlannedTrial:
             return False
         data = self.config.data
         return data.num_records is None and not catalogue.entry("datasets", data.name).PUBLIC
+
+    def may_publish(self, figure: str) -> bool:
+        """Whether a figure of the trial is registered as public and reveals no counted number."""
+        return is_public(figure) and not self.reveals_count(figure)
 
     @cached_property
     def fields(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from sweep.tracking.text import (
     violation_text,
 )
 from trainables.cards.page import to_markdown
-from trainables.figures import LEAKAGE, is_public
+from trainables.figures import LEAKAGE
 
 _OVER = " after "  # in the state of a trial that has ended
 _DELIVERED = "delivered"  # written last: the delivered state of the trial
@@ -235,7 +235,7 @@ def _result_tags(record: TrialRecord, *, names: set[str]) -> dict[str, Any]:
             ((record.privacy or {}).get("step_audit") or {}).get("verdict", "")
         ),
         "curator_only": ", ".join(
-            sorted(n for n in names if not is_public(n) or record.plan.reveals_count(n))
+            sorted(name for name in names if not record.plan.may_publish(name))
         ),
         # MLflow has no infinity: such a figure is a tag and no metric.
         **dict.fromkeys(infinite, "inf"),
