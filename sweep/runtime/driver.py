@@ -69,7 +69,8 @@ class Driver:
             return self._epoch(priced, event, event.report)
         status = self._finish(priced, event) if event.kind == "finished" else self._fail(event)
         self._gate.end(event.trial_id)
-        self._show(priced, status, reason=event.reason)
+        # A scheduler ends a trial at its last epoch too, which stopped nothing.
+        self._show(priced, status, reason="" if status is TrialStatus.DONE else event.reason)
         return GO_ON
 
     def _start(self, priced: PricedTrial, event: TrialEvent) -> Verdict:

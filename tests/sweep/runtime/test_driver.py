@@ -190,6 +190,26 @@ def test_what_a_scheduler_stops_is_written_down_and_pays_for_nothing_more(tmp_pa
     assert [row["epochs_done"] for row in stage.folder.epochs(stage.first)] == [1]
 
 
+def test_a_trial_that_took_all_its_epochs_is_not_shown_as_stopped(tmp_path: Path) -> None:
+    """A scheduler ends a trial at its last epoch too."""
+    stage = Stage(tmp_path)
+    shown: list[tuple[str, str]] = []
+    stage.driver = Driver(
+        stage.open_gate,
+        stage.journal,
+        watch=lambda _, progress: shown.append((progress.status, progress.reason)),
+    )
+    ended = "stopped by the scheduler"
+    stage.driver(begin(stage.first))
+    stage.driver(replace(finish(stage.first, 3), reason=ended))
+    assert shown[-1] == ("done", "")
+    stage.driver(begin(stage.second))
+    early = replace(finish(stage.second, 1), reason=ended)
+    assert early.result is not None
+    stage.driver(replace(early, result=replace(early.result, stopped_early=True)))
+    assert shown[-1] == ("stopped", ended)
+
+
 def test_a_resumed_trial_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -> None:
     """Its budget has room for three epochs by an exact figure: a bound of two parts would pass it.
     A fourth permission, for an epoch that a crash repeats, is refused.
