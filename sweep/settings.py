@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainables.errors import InvalidInput
 
+# Greedy, so that a password with an unescaped sign is hidden, too.
+_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")
+_SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|secret|token)[^=&\s]*=)[^&\s]*")
 _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks")
 
 
@@ -52,7 +56,8 @@ def from_environment(
     scheme = uri.split(":")[0].split("+")[0]
     if ":" not in uri or scheme not in _SCHEMES:
         raise InvalidInput(
-            f"expected tracking_uri to start with one of {', '.join(_SCHEMES)}, got {uri!r}"
+            f"expected tracking_uri to start with one of {', '.join(_SCHEMES)},"
+            f" got {hide_passwords(uri)!r}"
         )
     return Settings(
         home=home,
@@ -61,6 +66,17 @@ def from_environment(
         tracking_uri=uri,
         tracking=_trackers(tracking or [given.get("SWEEP_TRACKING") or "mlflow"]),
     )
+
+
+def hide_passwords(text: str) -> str:
+    """A text, such as a line of a command or an error, without the passwords of its addresses.
+
+    >>> hide_passwords("postgresql://ann:s3cret@host/runs")
+    'postgresql://ann:***@host/runs'
+    >>> hide_passwords("https://host:5000/x?sslpassword=s3cret&timeout=3")
+    'https://host:5000/x?sslpassword=***&timeout=3'
+    """
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
 
 def _trackers(given: Sequence[str]) -> tuple[str, ...]:

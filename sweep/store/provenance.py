@@ -9,13 +9,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sweep.settings import hide_passwords
+
 _PACKAGES = ("dp-nlu-sweep", "torch", "ray", "mlflow", "numpy", "dp-accounting", "transformers")
 
 
 def about(command: Sequence[str]) -> dict[str, Any]:
-    """The provenance of a sweep as plain data."""
+    """The provenance of a sweep as plain data; exports and reports have it."""
     return {
-        "command": list(command),
+        "command": [hide_passwords(word) for word in command],
         "git_commit": _git_commit(),
         "versions": {"python": platform.python_version(), **dict(_versions())},
         "machine": platform.machine(),

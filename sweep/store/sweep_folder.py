@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.space import SearchSpace, parse
+from sweep.settings import hide_passwords
 from sweep.store import plan_files, plans
 from sweep.store.files import exists, read_json, read_object, write_json, write_text
 from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
@@ -88,13 +89,13 @@ class SweepFolder(TrialFiles):
 
     def about(self) -> dict[str, Any]:
         """When the sweep was made, by which command, with which versions."""
-        return read_object(self.path / "sweep.json", ABOUT)
+        return _without_passwords(read_object(self.path / "sweep.json", ABOUT))
 
     def command_facts(self) -> dict[str, Any]:
         """As `about`, of a sweep that a command has made: `created`, `command`, `git_commit` and
         `versions` exist.
         """
-        return read_object(self.path / "sweep.json", MADE)
+        return _without_passwords(read_object(self.path / "sweep.json", MADE))
 
     # ---- the one process that runs it
 
@@ -265,6 +266,14 @@ class SweepFolder(TrialFiles):
         """Raises: InvalidInput where it is running."""
         if self.is_running:
             raise InvalidInput(f"sweep {self.name} is running: `sweep stop {self.name}` first")
+
+
+def _without_passwords(about: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a sweep; earlier versions wrote its command as it was given."""
+    command = about.get("command")
+    if not isinstance(command, list):
+        return about
+    return {**about, "command": [hide_passwords(str(word)) for word in command]}
 
 
 def running_already(name: str) -> InvalidInput:

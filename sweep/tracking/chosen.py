@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sweep.settings import Settings
+from sweep.settings import Settings, hide_passwords
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.protocol import Away, Tracker
 from trainables import catalogue
@@ -92,5 +92,5 @@ def _reason(call: Callable[[], Any]) -> str | None:
         raise
     except Exception as problem:  # noqa: BLE001  whatever a tracker's library raises, trials go on
         lines = str(problem).splitlines() or [type(problem).__name__]
-        return lines[0][:200]
+        return hide_passwords(lines[0])[:200]
     return None

@@ -7,8 +7,9 @@ import urllib.error
 import urllib.request
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from sweep.settings import Settings
+from sweep.settings import Settings, hide_passwords
 from sweep.store.files import read_json, write_json
 from trainables.errors import InvalidInput
 
@@ -51,10 +52,15 @@ def require_answer(uri: str, *, timeout: float = 5.0) -> None:
     if not uri.startswith(("http://", "https://")):
         return
     try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=timeout) as answer:
+        parts = urlsplit(uri)
+        # MLflow sends a name and a password in a header; urllib takes them for a part of the host.
+        place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        with urllib.request.urlopen(f"{place.rstrip('/')}/health", timeout=timeout) as answer:
             answer.read(64)
     except urllib.error.HTTPError:
         return  # any response counts as an answer
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or type(problem).__name__
-        raise InvalidInput(f"tracking server {uri} does not answer ({reason})") from None
+        raise InvalidInput(
+            f"tracking server {hide_passwords(uri)} does not answer ({reason})"
+        ) from None

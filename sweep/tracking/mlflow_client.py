@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep.settings import Settings
+from sweep.settings import Settings, hide_passwords
 from sweep.store.files import number
 from sweep.tracking.connection import note_opened, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
@@ -77,10 +77,9 @@ class Store:
             failure = disk.failure_of(problem, settings.home)
             if failure is not None and settings.tracking_uri.startswith("sqlite:"):
                 raise StorageFailed(f"{failure}: run the same command again") from None
-            reason = str(problem).splitlines()[0][:200]
-            raise InvalidInput(
-                f"tracking store {settings.tracking_uri} does not answer ({reason})"
-            ) from None
+            reason = (str(problem).splitlines() or [type(problem).__name__])[0][:200]
+            said = f"tracking store {settings.tracking_uri} does not answer ({reason})"
+            raise InvalidInput(hide_passwords(said)) from None
 
     @property
     def away(self) -> tuple[type[Exception], ...]:

@@ -188,9 +188,13 @@ def test_any_answer_of_a_server_is_one_and_silence_is_refused_with_its_address()
     try:
         require_answer(address)
         require_answer(f"{address}/")
+        require_answer(address.replace("://", "://ann:s3cret@"))
     finally:
         server.shutdown()
         server.server_close()
     with pytest.raises(InvalidInput, match=f"^tracking server {address} does not answer"):
         require_answer(address)
+    with pytest.raises(InvalidInput) as refused:
+        require_answer(address.replace("://", "://ann:s3cret@"))
+    assert "://ann:***@127" in str(refused.value)
     require_answer("sqlite:////nowhere/mlflow.db")
