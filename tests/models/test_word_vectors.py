@@ -35,6 +35,17 @@ def test_only_the_wanted_words_are_held(vectors: str) -> None:
     assert np.array_equal(found.vectors[1], again.vectors[0])
 
 
+def test_the_vector_of_a_missing_word_depends_on_no_other_word(vectors: str) -> None:
+    """Else one record's words would move the vectors of all others, beyond the clipping bound, and
+    a model would predict otherwise than it was measured.
+    """
+    file = VectorFile(vectors)
+    alone = file.wanted(["nowhere"]).vectors[0]
+    for others in (["from"], ["flights", "to"], ["elsewhere", "boston"]):
+        assert np.array_equal(file.wanted([*others, "nowhere"]).vectors[-1], alone)
+    assert alone.std() > 0
+
+
 def test_a_trained_table_is_cut_by_the_files_order(vectors: str) -> None:
     model = build_model("clc", word_vectors=vectors, word_buckets=2)
     assert model.word_table is not None

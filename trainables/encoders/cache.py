@@ -24,6 +24,7 @@ from trainables.data.storage import token_places
 from trainables.errors import InvalidData
 
 Rows = Mapping[str, Tensor]
+_FORMAT = 2  # of the rows; raise it whenever an encoder reads the same words otherwise
 _TOKENS_AT_ONCE = 2_048
 _KEPT_BYTES = 1 << 30  # a repeated batch (full batches) is kept up to this size
 _PASS_BYTES = 1 << 28  # and a larger one is read in parts of this size
@@ -52,7 +53,7 @@ def rows_of(
 
     Raises: InvalidData where the files of the cache are damaged.
     """
-    about = json.dumps([corpus.fingerprint, dict(recipe)], sort_keys=True)
+    about = json.dumps([_FORMAT, corpus.fingerprint, dict(recipe)], sort_keys=True)
     name = f"rows-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
 
     def make(folder: Path) -> None:

@@ -17,6 +17,8 @@ import numpy as np
 
 from trainables.errors import InvalidData, InvalidInput
 
+_SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks
+
 
 def bucket(word: str, num_buckets: int) -> int:
     """A fixed, data-independent bucket of the lower-cased word, in 0..num_buckets-1.
@@ -35,7 +37,8 @@ def _hash(word: str) -> int:
 class Pretrained:
     """Vectors of the wanted words of a file: `rank` in the file's order, `vectors` [n, dim].
 
-    A word that the file lacks has rank -1 and a fixed pseudo-random vector of the file's scale.
+    A word that the file lacks has rank -1 and a fixed pseudo-random vector of the file's scale: a
+    function of the word and the file, never of the other words, which are private.
     """
 
     rank: np.ndarray  # int64[n]
@@ -130,9 +133,8 @@ class VectorFile:
         """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
         lower = [word.lower() for word in words]
         found = self._from_package(set(lower)) if self.source == "glove" else self._scan(set(lower))
-        sample = np.stack([vector for _, vector in found.values()]) if found else None
-        dim = self.dim if sample is None else sample.shape[1]
-        scale = 0.4 if sample is None else float(sample.std())
+        sample = self.first(_SCALE_OF)
+        dim, scale = sample.shape[1], float(sample.std())
         rank = np.full(len(lower), -1, dtype=np.int64)
         vectors = np.empty((len(lower), dim), dtype=np.float32)
         for index, word in enumerate(lower):
