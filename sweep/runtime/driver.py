@@ -86,7 +86,7 @@ class Driver:
             verdict = replace(verdict, epochs_done=done)
         if not verdict.go_on:
             self._journal.deny(event.trial_id, reason=verdict.reason)
-            self._show(priced, TrialStatus.PLANNED)
+            self._show(priced, TrialStatus.PLANNED, reason=verdict.reason)
             return verdict
         self._journal.foresee(priced, done)
         self._show(priced, TrialStatus.RUNNING)

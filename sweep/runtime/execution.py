@@ -73,9 +73,9 @@ def execute(
             total_filter=total_filter(folder.space(), settings),
             budget_total=folder.about().get("budget_total"),
         )
-        for record in records:
-            watch(record.plan.id, progress_of(record))
         continuation.reopen(folder, gate, stopped)
+        for record in folder.records(running=False):
+            watch(record.plan.id, progress_of(record))
         delivery = Delivery(tracker, folder)
         journal = Journal(folder, figures=FigureCache(settings.cache_dir))
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
@@ -180,10 +180,10 @@ def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
 
 
 def progress_of(record: TrialRecord) -> Progress:
-    """Progress of a trial that no process trains."""
+    """Progress of a trial that no process trains; one that is run again is planned."""
     return Progress(
         name=record.plan.name,
-        status=TrialStatus.PLANNED if record.status is TrialStatus.INTERRUPTED else record.status,
+        status=TrialStatus.PLANNED if record.status.is_resumed else record.status,
         epochs_done=record.epochs_done,
         epochs=record.plan.epochs,
         plan=record.plan,

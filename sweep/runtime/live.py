@@ -107,8 +107,9 @@ class View:
         total = float(sum(row.epochs for row in rows))
         if rows:
             total *= max(1.0, self._num_expected / len(rows))
-        # An ended trial trains no further epochs.
-        return sum(row.epochs if row.status.is_over else row.epochs_done for row in rows), total
+        # Most trials end early where a scheduler stops some, so those count as trained.
+        done = sum(row.epochs if row.status.is_finished else row.epochs_done for row in rows)
+        return done, total - sum(row.epochs - row.epochs_done for row in rows if row.trains_no_more)
 
     def _seconds_left(self) -> float | None:
         """Remaining seconds at the pace since trials began to run (without the start-up); None

@@ -30,8 +30,14 @@ class Progress:
     by_epoch: tuple[float, ...] = ()  # earlier validation figures
     epsilon: float | None = None
     seconds_per_epoch: float | None = None
-    reason: str = ""  # reason of a failure
+    reason: str = ""  # reason of a failure, or why a planned trial may not run
     phase: str = ""  # phase of a running trial outside of training
+
+    @property
+    def trains_no_more(self) -> bool:
+        """Whether the trial trains no more in this run, without a result."""
+        is_denied = self.status is TrialStatus.PLANNED and bool(self.reason)
+        return is_denied or self.status is TrialStatus.FAILED
 
 
 def live_table(

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from sweep.planning.prepare import prepare_space
+from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
 from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.verdict import Verdict
+from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import TOY, settings_in, space_in
 from tests.sweep.untracked import NoTracker
@@ -53,6 +55,18 @@ def _charges(folder: SweepFolder, trial_id: str) -> list[tuple[int, int, int]]:
     entries = Ledger(folder.path.parent / FILE).entries()
     mine = [e for e in entries if (e.sweep, e.trial) == (folder.ledger_name, trial_id)]
     return [(e.attempt, e.first_epoch, e.epochs) for e in furthest(mine)]
+
+
+def test_while_it_resumes_it_is_not_shown_as_ended(stopped: SweepFolder, tmp_path: Path) -> None:
+    loser, shown = stopped.plan().trials[1].id, []
+
+    def watch(trial_id: str, progress: Progress) -> None:
+        if trial_id == loser:
+            shown.append((progress.status, progress.epochs_done))
+
+    runner.resume(stopped, settings_in(tmp_path), take_up=[loser], function=TOY, watch=watch)
+    begins = shown.index((TrialStatus.RUNNING, 1))
+    assert shown[begins - 1] == (TrialStatus.PLANNED, 1)
 
 
 def test_it_resumes_to_the_same_bits_and_charges_what_ran(

@@ -14,8 +14,10 @@ from rich.console import Console
 from sweep import phases
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress
+from sweep.runtime.execution import progress_of
 from sweep.runtime.live import View, _redrawn, lines, num_expected, preparing, watching
 from sweep.store.status import TrialStatus
+from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import parse
 from trainables.system import phase
@@ -79,6 +81,38 @@ def test_epochs_of_an_earlier_run_are_not_this_ones_pace(clock: Clock) -> None:
     assert view.summary() == "1 of 2 done, about 10 s left"
     view.update("b", replace(after(4), status=TrialStatus.DONE))
     assert view.summary() == "2 of 2 done"
+
+
+def test_a_trial_that_failed_at_once_does_not_hasten_the_others(clock: Clock) -> None:
+    view = View("toy", clock=clock)
+    for name in "abcd":
+        view.update(name, PLANNED)
+    for name in "abc":
+        view.update(name, RUNNING)
+        view.update(name, replace(PLANNED, status=TrialStatus.FAILED))
+    view.update("d", RUNNING)
+    clock.now += 60
+    view.update("d", after(1))
+    assert view.summary() == "3 of 4 done, about 3 min 00 s left"
+
+
+def test_a_trial_without_budget_takes_no_time(clock: Clock) -> None:
+    view = View("toy", clock=clock)
+    view.update("a", RUNNING)
+    view.update("b", replace(PLANNED, reason="no room left in budget.total=1"))
+    clock.now += 60
+    view.update("a", after(1))
+    assert view.summary() == "0 of 2 done, about 3 min 00 s left"
+
+
+@pytest.mark.parametrize("status", [TrialStatus.FAILED, TrialStatus.INTERRUPTED])
+def test_what_a_resume_runs_again_is_not_done(status: TrialStatus, tmp_path: Path) -> None:
+    plan = prepare_space(space_in(tmp_path), settings=settings_in(tmp_path)).plan.trials[0]
+    record = TrialRecord(
+        plan=plan, status=status, epochs_done=2, metrics={}, seconds=1.0, reason="no room left"
+    )
+    assert progress_of(record).status is TrialStatus.PLANNED
+    assert progress_of(replace(record, status=TrialStatus.DONE)).status is TrialStatus.DONE
 
 
 def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path: Path) -> None:
