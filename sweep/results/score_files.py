@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,20 @@ def score_files(
     seed: int,
 ) -> dict[str, float]:
     """The metrics of two files; `align` pairs slots, `match` is the criterion of a right one.
+    Intents or slots that the reference lacks are not scored.
 
     Raises: InvalidInput for files that are damaged or do not match.
     """
     right, guess = read_frames(reference), read_frames(hypothesis)
     refuse_unless_aligned(right, guess, spans=match == "span")
-    labels = {"intents": right.has_intents, "slots": right.has_slots or guess.has_slots}
+    guessed = guess.frames
+    if not right.annotates_slots:
+        guessed = [replace(frame, slots=()) for frame in guessed]
+    has_slots = right.annotates_slots and (right.has_slots or guess.has_slots)
+    labels = {"intents": right.has_intents, "slots": has_slots}
     return metrics.score(
         right.frames,
-        guess.frames,
+        guessed,
         align=align,
         match=match,
         tokens=right.tokens,

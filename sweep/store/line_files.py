@@ -21,10 +21,13 @@ from trainables.errors import InvalidData, InvalidInput
 
 @dataclass(frozen=True)
 class FrameFile:
-    """Frames of a file in its order, and each utterance's tokens (its text cut at white space)."""
+    """Frames of a file in its order, and each utterance's tokens (its text cut at white space).
+    `annotates_slots`: its lines have slots or tags, of which there may be none.
+    """
 
     frames: list[Frame]
     tokens: list[tuple[str, ...]]
+    annotates_slots: bool
 
     @property
     def has_intents(self) -> bool:
@@ -60,7 +63,7 @@ def read_frames(path: Path) -> FrameFile:
             _refuse(path, number, "expected intent to be a string")
         frames.append(Frame(intent, _slots(fields, len(words), path, number)))
         tokens.append(words)
-    return FrameFile(frames, tokens)
+    return FrameFile(frames, tokens, annotates_slots=first is not None and first[1])
 
 
 def _words(fields: dict[str, Any], path: Path, number: int) -> tuple[str, ...]:

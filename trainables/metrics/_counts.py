@@ -33,8 +33,8 @@ class Counts:
     correct + substituted + deleted = `reference_slots` and correct + substituted + inserted =
     `hypothesis_slots`. `matched` is the size of the multiset intersection, which is `correct` under
     the alignment by name. The `strict_` fields read the tags as IOB2 defines them.
-    `reference_intents` is 1, or 0 where the reference has slots alone. An intent may be a set: the
-    `single_` fields count its members on both sides, and those on both.
+    `reference_intents` is 1, or 0 where the reference has slots alone; then no intent is an error.
+    An intent may be a set: the `single_` fields count its members on both sides, and those on both.
     """
 
     utterances: Integers
@@ -187,7 +187,7 @@ def count(
                 len(strict_right),
                 len(strict_guess),
             )
-        intent_error = reference.intent != hypothesis.intent
+        intent_error = reference.intent not in (NO_INTENT, hypothesis.intent)
         frame_error = intent_error or substituted + deleted + inserted > 0
         rows[index] = (
             1,

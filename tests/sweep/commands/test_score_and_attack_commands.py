@@ -48,6 +48,22 @@ def test_score_gives_every_metric(capsys, tmp_path):
     assert {"icer", "f_ser", "intent_accuracy", "frame_accuracy"} <= set(found)
 
 
+@pytest.mark.parametrize("lacking", ["intent", "slots"])
+def test_labels_that_the_reference_lacks_are_no_errors(capsys, tmp_path, lacking):
+    reference = {name: value for name, value in RIGHT.items() if name != lacking}
+    code, out, _ = _score(capsys, tmp_path, [reference] * 2, [RIGHT, RIGHT], "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["ser"], found["f_ser"], found["frame_accuracy"]) == (0, 0, 1)
+    assert ("icer" in found, "slot_f1" in found) == (lacking != "intent", lacking != "slots")
+
+
+def test_a_slot_where_the_reference_says_there_is_none_is_an_error(capsys, tmp_path):
+    nothing = RIGHT | {"slots": []}
+    _, out, _ = _score(capsys, tmp_path, [nothing] * 2, [RIGHT, nothing], "--json")
+    assert json.loads(out)["ser"] == 0.5
+
+
 def test_score_by_value_lets_tokens_differ(capsys, tmp_path):
     other = {"text": f"fly  to the {SECRET.upper()}", "intent": "flight", "slots": [["to", 3, 4]]}
     code, _, err = _score(capsys, tmp_path, [RIGHT], [other])

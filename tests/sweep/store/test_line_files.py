@@ -134,6 +134,7 @@ def frames(*lengths: int, intents: bool = True) -> FrameFile:
     return FrameFile(
         frames=[Frame("call" if intents else NO_INTENT, ()) for _ in lengths],
         tokens=[tuple("w" * length) for length in lengths],
+        annotates_slots=True,
     )
 
 
