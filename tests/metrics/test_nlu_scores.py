@@ -274,6 +274,32 @@ def test_bootstrap_interval_has_the_right_width():
     assert scores["ser_high"] - scores["ser_low"] == pytest.approx(right_width, rel=0.1)
 
 
+def test_no_error_among_a_hundred_utterances_is_no_proof_of_none():
+    """1 - 0.025^(1 / 100) = 0.0362 of all utterances may be wrong (Clopper & Pearson 1934)."""
+    right = [Frame("a", (("x", 0, 1),))] * 100 + [Frame("a", ())] * 50
+    scores = score(right, right)
+    assert (scores["ser"], scores["ser_low"], scores["intent_accuracy_high"]) == (0, 0, 1)
+    assert scores["ser_high"] == pytest.approx(1 - 0.025 ** (1 / 150))
+    assert scores["intent_accuracy_low"] == pytest.approx(0.025 ** (1 / 150))
+    # Utterances without a slot say nothing of slots.
+    assert scores["slot_f1_low"] == pytest.approx(0.025 ** (1 / 100))
+
+
+@pytest.mark.parametrize(("n", "share"), [(100, 0.01), (300, 0.02), (1_000, 0.001)])
+def test_intervals_cover_where_few_utterances_are_wrong(n, share):
+    """In 60 draws 95 % would miss 7 or more with probability 0.03; percentiles alone cover 60 to 90
+    %. The exact interval is wider than it needs to be, so that a false alarm is rarer.
+    """
+    rng = np.random.default_rng(0)
+    references = [Frame("a", ())] * n
+    missed = 0
+    for seed in range(60):
+        hypotheses = [Frame("b" if bad else "a", ()) for bad in rng.random(n) < share]
+        scores = score(references, hypotheses, bootstrap_samples=200, seed=seed)
+        missed += not scores["ser_low"] <= share <= scores["ser_high"]
+    assert missed < 7
+
+
 def test_resampling_distinct_rows_has_the_moments_of_resampling_utterances():
     rows = np.array([[1, 0], [1, 3], [1, 3], [1, 5]])
     totals = resampled_totals(rows, samples=40_000, rng=np.random.default_rng(1))

@@ -12,7 +12,7 @@ from trainables.data.bio import slots_strict
 from trainables.data.records import Frame
 from trainables.figures import Figure
 from trainables.metrics import semantic_error_rate
-from trainables.metrics._bootstrap import interval, paired_difference, resampled_totals
+from trainables.metrics._bootstrap import interval, paired_difference, resampled_totals, widened
 from trainables.metrics._counts import (
     Align,
     Counts,
@@ -84,7 +84,8 @@ def score(
     """Every NLU metric of `hypotheses` against `references`, in the same order, by its name.
 
     Metrics are fractions, `num_...` are counts. `_low` and `_high` bound 95 %, by percentile
-    bootstraps over utterances; they equal the estimate with `bootstrap_samples` 0.
+    bootstraps over utterances, wider where few are wrong (`_bootstrap`); they equal the estimate
+    with `bootstrap_samples` 0.
 
     `tokens` are the references' and, unless given apart, the hypotheses' tokens; only match="value"
     reads them. With the BIO tags of both sides `slot_f1_strict` reads them strictly; frames alone
@@ -153,12 +154,18 @@ def summarize(
     resampled = None
     if bootstrap_samples:
         rng = generator(seed, "bootstrap", "nlu")
+        rows, times = np.unique(table(counts), axis=0, return_counts=True)
         resampled = from_table(resampled_totals(table(counts), samples=bootstrap_samples, rng=rng))
     found: dict[str, float] = {}
     for name, metric in of_counts(labels).items():
         found[name] = float(metric(total))
         if f"{name}_low" in figures.registry():
-            low, high = (found[name],) * 2 if resampled is None else interval(metric(resampled))
+            low, high = (found[name],) * 2
+            if resampled is not None:
+                perfect = float(figures.registry()[name].better == "higher")
+                low, high = widened(
+                    interval(metric(resampled)), metric, rows, times, perfect=perfect
+                )
             found |= {f"{name}_low": low, f"{name}_high": high}
     sizes = {f"num_{name}": int(getattr(total, field)) for name, field in _SIZES.items()}
     return found | sizes
