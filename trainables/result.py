@@ -40,11 +40,12 @@ FIGURES = (
             ("prepare", "preparation"),
             ("train", "training"),
             ("epoch", "an epoch (median)"),
+            ("between_epochs", "validation, checkpoints and waiting between epochs"),
             ("attacks", "attacks"),
-            ("shadow", "the shadow model"),
+            ("shadow", "the shadow model, which trials share"),
             ("generate", "generation"),
-            ("evaluate", "evaluation"),
-            ("total", "the whole trial"),
+            ("evaluate", "evaluation without attacks"),
+            ("total", "the trial, its parts added up (without the shadow model)"),
         )
     ),
     Figure(

@@ -6,17 +6,19 @@ import dataclasses
 import itertools
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainables import trial
+from trainables import attacks, trial
 from trainables.config import TrialConfig, parse
 from trainables.errors import InvalidInput
 from trainables.figures import is_public, registry
 from trainables.result import EpochReport, TrialResult
 from trainables.system.communication import Alone
+from trainables.tasks._setup import Setup as TrialSetup
 
 SCHEMA = {"intents": ["call", "play"], "slots": ["contact", "song"], "source": "written by hand"}
 CONTACTS = ("ann", "bob", "cyd", "dee", "eli", "fay", "gus", "hal", "ida", "joe")
@@ -130,11 +132,41 @@ def test_a_resumed_trial_ends_as_if_it_had_never_stopped(place: Path, tmp_path: 
 
 
 def test_the_seconds_of_a_trial_are_those_of_all_its_attempts(place: Path, tmp_path: Path) -> None:
-    run(place, tmp_path, config())
+    _, first = run(place, tmp_path, config())
     again, reports = run(place, tmp_path, config())  # every epoch is an earlier attempt's
     assert [epoch.epochs_done for epoch in reports] == [3]
-    parts = [again.seconds[name] for name in ("prepare", "train", "evaluate")]
-    assert again.seconds["total"] >= sum(parts)
+    assert again.seconds["train"] == pytest.approx(sum(epoch.seconds for epoch in first))
+    assert again.seconds["total"] == pytest.approx(sum(parts_of(again)))
+
+
+def test_the_seconds_of_the_parts_of_a_trial_are_those_of_the_whole(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack, look = attacks.panel, TrialSetup.validate
+
+    def slow(*args: Any, **named: Any) -> dict[str, float]:
+        time.sleep(0.4)
+        return attack(*args, **named)
+
+    def slow_look(setup: TrialSetup) -> dict[str, float]:
+        time.sleep(0.4)
+        return look(setup)
+
+    monkeypatch.setattr(attacks, "panel", slow)
+    monkeypatch.setattr(TrialSetup, "validate", slow_look)
+    begun = time.perf_counter()
+    result, _ = run(place, tmp_path, config())
+    whole = time.perf_counter() - begun
+    assert result.seconds["attacks"] >= 0.4
+    assert result.seconds["between_epochs"] >= 3 * 0.4
+    assert sum(parts_of(result)) == pytest.approx(result.seconds["total"])
+    assert result.seconds["total"] + result.seconds["shadow"] <= whole
+
+
+def parts_of(result: TrialResult) -> list[float]:
+    """Seconds of the disjoint parts of a trial."""
+    names = ("prepare", "train", "between_epochs", "evaluate", "attacks")
+    return [result.seconds[name] for name in names]
 
 
 def test_a_refused_epoch_is_not_trained_and_not_charged(place: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class Clock:
     """
 
     def __init__(self, folder: Path, *, leads: bool) -> None:
-        self._last = self._start = time.perf_counter()
+        self._last = time.perf_counter()
         self._folder = folder if leads else None
         self.seconds: dict[str, float] = {}
         self.enter(phase.LOADING)
@@ -79,15 +79,13 @@ class Clock:
             phase.enter(self._folder, words)
 
     def end(self, part: str, *, without: float = 0.0, then: str = "") -> None:
-        """End a part that began at the end of the last one; `without` seconds are subtracted."""
+        """End a part that began at the end of the last one; `without` seconds are of other parts
+        inside of it.
+        """
         now = time.perf_counter()
         self.seconds[part] = now - self._last - without
         self._last = now
         self.enter(then)
-
-    def total(self) -> float:
-        """Seconds since the start."""
-        return self._last - self._start
 
 
 def spent_privacy(
@@ -109,11 +107,18 @@ def result(
     privacy: dict[str, Any],
     notes: tuple[str, ...],
 ) -> TrialResult:
-    """The result of a trial: the task's own metrics, and those that every trial has."""
+    """The result of a trial: the task's own metrics, and those that every trial has.
+
+    `seconds` of the parts do not overlap; "train" is the whole training loop of this attempt, and
+    "shadow" is no part, because other trials use the shadow model, too.
+    """
+    epochs = math.fsum(trained.epoch_seconds)
+    between = seconds["train"] - (epochs - trained.seconds_before)
+    parts = {**seconds, "train": epochs, "between_epochs": max(0.0, between)}
     times = {
-        **seconds,
-        "train": math.fsum(trained.epoch_seconds),
+        **parts,
         "epoch": float(np.median(trained.epoch_seconds)),
+        "total": math.fsum(spent for part, spent in parts.items() if part != "shadow"),
     }
     return TrialResult(
         trial_id=config.id,

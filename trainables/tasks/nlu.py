@@ -73,7 +73,7 @@ def run(
         bootstrap_samples=config.evaluation.bootstrap_samples,
         seed=config.training.seed,
     )
-    clock.end("evaluate", without=leakage.shadow_seconds)
+    clock.end("evaluate", without=leakage.seconds + leakage.shadow_seconds)
     summary = spent_privacy(setup.config, setup.mechanism, trained, cache_dir=cache_dir)
     if comm.rank == 0:
         save_model(setup, folder / "model")
@@ -94,7 +94,6 @@ def run(
             **clock.seconds,
             "attacks": leakage.seconds,
             "shadow": leakage.shadow_seconds,
-            "total": clock.total() - leakage.shadow_seconds + trained.seconds_before,
         },
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(setup.model.provenance, *leakage.notes),

@@ -85,7 +85,7 @@ def run(
             "steps": float(setup.mechanism.first(trained.epochs_done).steps),
             **_of_best_epochs(setup, trained),
         },
-        seconds={**clock.seconds, "total": clock.total() + trained.seconds_before},
+        seconds=clock.seconds,
         privacy=privacy_facts(setup, trained.epochs_done),
         notes=(*setup.notes, *notes),
     )
