@@ -89,6 +89,21 @@ def test_repeated_trials_are_compared_over_their_seeds(
         )
 
 
+def test_seeds_without_chance_do_not_make_a_difference_significant() -> None:
+    """Full batches without noise give the same SER with every seed: the test part varies."""
+    records = [
+        trial(f"{group}{seed}", group=group, validation=ser, ser=ser, half=0.05)
+        for group, ser in (("a", 0.300), ("b", 0.301))
+        for seed in range(3)
+    ]
+    same = standing(records, pair=lambda first, second: (0.3, -2.0, 3.0))
+    apart = standing(records, pair=lambda first, second: (0.3, 0.1, 0.5))
+    assert same is not None
+    assert apart is not None
+    assert (names(same), same.ways) == (["b0"], (PAIRED,))
+    assert (names(apart), apart.ways) == ([], (SEEDS,))
+
+
 def test_nothing_is_claimed_where_nothing_can_be_compared() -> None:
     found = standing([record("a", mauve=0.5, task="synthesis"), record("b", ser=0.2)][:1])
     assert found is not None
