@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trainables.data.bio_files import lines
 from trainables.data.records import NO_INTENT, Utterance
 from trainables.errors import InvalidData, InvalidInput
 from trainables.file_formats._fields import has_text, record_of
 from trainables.file_formats._lines import first_line
 from trainables.file_formats._record import Options, Record
+from trainables.file_formats._rows import rows
 
 LACKS: frozenset[str] = frozenset()
 SUFFIX = ".csv"
@@ -35,34 +34,36 @@ def recognizes(path: Path) -> bool:
 def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
     """A record a row.
 
-    Raises: InvalidInput where no column is known to contain the text.
+    Raises: InvalidInput where no column is known to contain the text, or where the first line may
+        be a record.
     """
-    csv.field_size_limit(sys.maxsize)
-    first = first_line(path)
-    rows = csv.reader((f"{line}\n" for line in lines(path)), delimiter=_delimiter(path, first))
     names: list[str] | None = None
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error:
-            yield InvalidData(f"expected a row of values in {path} line {rows.line_num}")
+    supposed: dict[int, str] = {}  # names by column, where nobody has said that there are names
+    for found in rows(path, delimiter=_delimiter(path, first_line(path))):
+        if isinstance(found, InvalidData):
+            yield found
             continue
-        if row is None:
-            return
+        where, row = found
         if not any(cell.strip() for cell in row):
             continue
         if names is None:
             has_names = _has_names(row, options, path)
             names = _names(row) if has_names else [str(n) for n in range(1, len(row) + 1)]
+            if options.header is None and has_names:
+                supposed = {place: name for place, name in enumerate(names) if _usual(name)}
             options = _by_name(options, names)
             if not has_text(dict.fromkeys(names), options):
                 raise InvalidInput(_unknown(path, len(names)))
             if has_names:
                 continue
-        where = f"{path} line {rows.line_num}"
         if len(row) != len(names):
             yield InvalidData(f"expected {len(names)} columns in {where}, got {len(row)}")
             continue
+        if any(row[place].strip().lower() == name for place, name in supposed.items()):
+            raise InvalidInput(
+                f"expected --header or --no-header for {path}: a word of its first line, which may"
+                f" be a column's name, comes again in {where}"
+            )
         try:
             yield record_of(dict(zip(names, row, strict=True)), where=where, options=options)
         except InvalidData as problem:
