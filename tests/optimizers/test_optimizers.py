@@ -90,6 +90,19 @@ def test_each_is_the_published_one(name: str) -> None:
     torch.testing.assert_close(walk(model, ours, range(6)), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_adamw_decays_to_the_weights_of_the_first_step() -> None:
+    """A private start sets them after the optimizer was made; without a gradient nothing moves."""
+    model = start()
+    optimizer = make("adamw", model)
+    with torch.no_grad():
+        model.weight.fill_(7.0)
+    layout = Layout.of(model)
+    optimizer.learning_rate = RATE
+    for _ in range(3):
+        optimizer.step(FlatGradient(layout), share=0.5)
+    assert torch.equal(model.weight, torch.full((2, 3), 7.0))
+
+
 def test_adam_bc_is_algorithm_1_of_its_paper() -> None:
     """Per coordinate, in float64, the floor being what the noise alone leaves of v - phi."""
     model = start()

@@ -23,17 +23,20 @@ class DecayToStart(TorchOptimizer):
             lambda parameters: torch.optim.Adam(parameters, lr=learning_rate),
             learning_rate=learning_rate,
         )
-        self._start = [p.detach().clone() for p in layout.parameters]
+        # Found by the first step: a private start sets the weights after this.
+        self._start: list[Tensor] = []
 
     @torch.no_grad()
     def step(self, gradient: FlatGradient, *, share: float) -> None:
         """See `Optimizer`; the decay is taken at the weights before the step."""
+        if not self._start:
+            self._start = [p.detach().clone() for p in self._parameters]
         for parameter, start in zip(self._parameters, self._start, strict=True):
             parameter.lerp_(start, self.learning_rate * DECAY)
         super().step(gradient, share=share)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Also the start."""
+        """Also the start, once there was a step."""
         return super().state_dict() | {
             f"start.{k}": start.clone() for k, start in enumerate(self._start)
         }
@@ -41,8 +44,11 @@ class DecayToStart(TorchOptimizer):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """See `Optimizer`."""
         super().load_state_dict(state)
-        for k, start in enumerate(self._start):
-            start.copy_(state[f"start.{k}"])
+        if "start.0" in state:
+            self._start = [
+                torch.empty_like(parameter).copy_(state[f"start.{k}"])
+                for k, parameter in enumerate(self._parameters)
+            ]
 
 
 def make(layout: Layout, *, learning_rate: float) -> Optimizer:
