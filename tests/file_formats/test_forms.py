@@ -58,6 +58,23 @@ def test_a_damaged_conll_record_is_named_by_its_first_line(tmp_path: Path) -> No
     assert SECRET not in f"{uneven}{bad}"
 
 
+def test_a_conll_record_with_a_line_that_is_no_text_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_bytes(b"call O\n\xff\xfe B-who\nlee I-who\n\nbye O\n\nhi O\n\xff\n")
+    *found, last = read(path)
+    assert found[1] == Utterance(("bye",), ("O",), "")
+    problems = [f"expected UTF-8 in {path} line {line}" for line in (2, 8)]
+    assert [str(found[0]), str(last)] == problems
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", ["O", "B-12", "I-who"])
+def test_a_conll_comment_may_end_like_a_tag(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text(f"# intent: {name}\n# group: {name}\ncall O\n")
+    assert read(path) == [Utterance(("call",), ("O",), name, group=name)]
+
+
 # ---- BIO folder
 
 

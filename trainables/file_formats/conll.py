@@ -22,6 +22,7 @@ LACKS: frozenset[str] = frozenset()
 SUFFIX = ".conll"
 _SUFFIXES = (".conll", ".iob", ".iob2", ".bio", ".txt")
 _COMMENT = re.compile(r"#\s*(\w+)\s*[:=]\s*(.*?)\s*$")
+_READ = ("intent", "label", "part", "split", "group")
 _TAG = re.compile(r"O|[BI]-\S+")
 _DOCUMENT = "-DOCSTART-"
 
@@ -44,29 +45,33 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, *, options: Options) -> Iterator[Record | InvalidData]:
-    """The records in the order of the file; `where` is a record's first line."""
+    """The records in the order of the file; `where` is a record's first line. A record with a line
+    that cannot be read is left out as a whole.
+    """
     text, tag = (
         _place(name, given) for name, given in (("text", options.text), ("tags", options.tags))
     )
     said: dict[str, str] = {}
     rows: list[list[str]] = []
     where = f"{path} line 1"
+    is_whole = True
     for found in lines(path):
         if isinstance(found, InvalidData):
             yield found
+            is_whole = False
             continue
         at, line = found
         if not line.strip():
-            if rows:
+            if rows and is_whole:
                 yield _record(rows, said, where, text, tag)
-            rows, said = [], {}
+            rows, said, is_whole = [], {}, True
         elif _is_comment(line):
             if match := _COMMENT.match(line):
                 said[match[1].lower()] = match[2]
         elif not line.startswith(_DOCUMENT):
             where = where if rows else at
             rows.append(_columns(line))
-    if rows:
+    if rows and is_whole:
         yield _record(rows, said, where, text, tag)
 
 
@@ -93,8 +98,11 @@ def _place(option: str, given: str | None) -> int:
 
 
 def _is_comment(line: str) -> bool:
-    # The token "#" has a tag behind it.
-    return line.startswith("#") and "\t" not in line and not _TAG.fullmatch(line.split()[-1])
+    if not line.startswith("#") or "\t" in line:
+        return False
+    known = _COMMENT.match(line)
+    # The token "#" has a tag behind it; a group may be called like one.
+    return (known is not None and known[1].lower() in _READ) or not _TAG.fullmatch(line.split()[-1])
 
 
 def _columns(line: str) -> list[str]:
