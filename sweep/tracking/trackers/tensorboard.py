@@ -9,17 +9,17 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sweep.settings import Settings
 from sweep.tracking.facts import Audience, TrialFacts
 from sweep.tracking.follower import Follower
 from sweep.tracking.protocol import Away, Tracker
 from trainables.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tensorboardX import SummaryWriter
 
 AUDIENCE: Audience = "curator"
 FOLDER = "tensorboard"
@@ -42,41 +42,78 @@ class EventFiles:
     """Event files by trial; those of running trials are open."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[SummaryWriter, int]] = {}  # and the epochs written
+        self._open: dict[str, tuple[_EventFile, int]] = {}  # and the epochs written
 
     def write(self, trial: TrialFacts, *, place: Path) -> None:
-        """See `follower.Writer`."""
-        from tensorboardX import SummaryWriter, summary
-
-        if trial.trial not in self._open:
+        """See `follower.Writer`. After an error the trial is not open."""
+        file, num_written = self._open.pop(trial.trial, (None, 0))
+        if file is None:
             folder = place / _folder_name(trial)
             shutil.rmtree(folder, ignore_errors=True)
-            self._open[trial.trial] = (SummaryWriter(str(folder)), 0)
-        writer, num_written = self._open[trial.trial]
-        for epoch in trial.epochs[num_written:]:
-            for name, value in epoch.figures.items():
-                writer.add_scalar(name, value, epoch.step, walltime=epoch.when)
+            file = _EventFile(folder)
+        try:
+            for epoch in trial.epochs[num_written:]:
+                file.add_figures(epoch.figures, step=epoch.step, when=epoch.when)
+            if trial.is_over:
+                file.add_end(trial)
+            file.flush()
+        except OSError:
+            with suppress(OSError):
+                file.close()
+            raise
         if trial.is_over:
-            last = trial.epochs[-1] if trial.epochs else None
-            step, when = (0, None) if last is None else (last.step, last.when)
-            for name, value in trial.final.items():
-                writer.add_scalar(name, value, step, walltime=when)
-            for name in trial.infinite:
-                writer.add_text(name, "infinite", step, walltime=when)
-            writer.add_text("status", trial.status, step, walltime=when)
-            known = {**trial.params, "engine": trial.engine}
-            for part in summary.hparams(known, dict.fromkeys(trial.final, 0.0)):
-                writer.file_writer.add_summary(part)
-            del self._open[trial.trial]
-            writer.close()
+            file.close()
         else:
-            writer.flush()
-            self._open[trial.trial] = (writer, len(trial.epochs))
+            self._open[trial.trial] = (file, len(trial.epochs))
 
     def close(self) -> None:
         """Close all files."""
         while self._open:
             self._open.popitem()[1][0].close()
+
+
+class _EventFile:
+    """One trial's event file. The library's `SummaryWriter` writes in a thread, which a full disk
+    ends: its queue then waits for ever.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboardX.event_file_writer import EventsWriter
+
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._writer = EventsWriter(str(folder / "events"))
+
+    def add_figures(self, figures: Mapping[str, float], *, step: int, when: float | None) -> None:
+        from tensorboardX import summary
+
+        for name, value in figures.items():
+            self._add(summary.scalar(name, value), step=step, when=when)
+
+    def add_end(self, trial: TrialFacts) -> None:
+        """Final figures, status and settings."""
+        from tensorboardX import summary
+
+        last = trial.epochs[-1] if trial.epochs else None
+        step, when = (0, None) if last is None else (last.step, last.when)
+        self.add_figures(trial.final, step=step, when=when)
+        for name in trial.infinite:
+            self._add(summary.text(name, "infinite"), step=step, when=when)
+        self._add(summary.text("status", trial.status), step=step, when=when)
+        known = {**trial.params, "engine": trial.engine}
+        for part in summary.hparams(known, dict.fromkeys(trial.final, 0.0)):
+            self._add(part, step=0, when=None)
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _add(self, part: Any, *, step: int, when: float | None) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        stamp = time.time() if when is None else when
+        self._writer.write_event(Event(summary=part, step=step, wall_time=stamp))
 
 
 def _folder_name(trial: TrialFacts) -> str:
