@@ -75,6 +75,23 @@ def test_signs_at_words(tmp_path: Path) -> None:
     assert list(finer.utterances()) == [Utterance(("Hi", "Maria", "!"), ("O", "B-who", "O"), "")]
 
 
+@pytest.mark.parametrize(
+    "labels", [{"slots": [["who", 1, 3]]}, {"tags": ["O", "B-who", "I-who", "O"]}]
+)
+def test_records_with_and_without_slots_are_cut_alike(
+    tmp_path: Path, labels: dict[str, Any]
+) -> None:
+    """Else a sign that stands alone says that there is no slot, and an exported model, which cuts
+    every text like that, is given other words than it was measured on.
+    """
+    path = lines(tmp_path, {"text": "call ann o'lee, now"} | labels, {"text": "stop, now"})
+    first, second = only(path, spans="tokens", tokenize="punctuation")
+    assert first == Utterance(
+        ("call", "ann", "o'lee", ",", "now"), ("O", "B-who", "I-who", "I-who", "O"), ""
+    )
+    assert second == Utterance(("stop", ",", "now"), ("O",) * 3, "")
+
+
 def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None:
     path = lines(
         tmp_path,

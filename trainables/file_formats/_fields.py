@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data.annotation import parse_annotation
-from trainables.data.tokenization import Tokenization, tokens_of
+from trainables.data.tokenization import Tokenization
 from trainables.errors import InvalidData
 from trainables.file_formats._lines import json_value, objects
-from trainables.file_formats._record import Options, Record, Span
+from trainables.file_formats._record import Options, Record, Span, cut_finer
 
 # The first name that occurs in a record is used.
 NAMES: dict[str, tuple[str, ...]] = {
@@ -111,16 +111,7 @@ def _annotate(
     marked: str, where: str, tokenize: Tokenization
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Tokens and tags of a text with marks, cut at white space and at their edges, or finer."""
-    tokens, tags = parse_annotation(marked, where=where)
-    if tokenize == "space":
-        return tokens, tags
-    cut = [tokens_of(token, tokenize=tokenize) for token in tokens]
-    finer = [
-        f"I{tag[1:]}" if place and tag != "O" else tag
-        for pieces, tag in zip(cut, tags, strict=True)
-        for place in range(len(pieces))
-    ]
-    return tuple(piece for pieces in cut for piece in pieces), tuple(finer)
+    return cut_finer(*parse_annotation(marked, where=where), tokenize)
 
 
 def _intents(value: Any, field: str | None, where: str) -> tuple[str, ...]:

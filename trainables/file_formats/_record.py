@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import PART_FOLDERS, require_bio
 from trainables.data.records import NO_INTENT, Part, Slot, Utterance
-from trainables.data.tokenization import Tokenization, places
+from trainables.data.tokenization import Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 
 SpanUnit = Literal["tokens", "characters"]
@@ -127,11 +127,33 @@ def _tokens_and_tags(
     if record.tokens is not None:
         tokens = record.tokens
     else:
-        # Tags and spans of tokens count words: their text is cut at white space.
-        counted = record.tags is not None or bool(record.spans)
-        text = record.spaced_text
-        cut = places(text, tokenize="space" if counted else tokenize)
-        tokens = tuple(text[a:b] for a, b in cut)
+        # Tags and spans of tokens count words.
+        tokens = tokens_of(record.spaced_text)
+    tags = _tags_of_tokens(record, tokens, tokenize)
+    return (tokens, tags) if record.tokens is not None else cut_finer(tokens, tags, tokenize)
+
+
+def cut_finer(
+    words: tuple[str, ...], tags: tuple[str, ...], tokenize: Tokenization
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Words cut by a tokenization, and the tags of the pieces.
+
+    >>> cut_finer(("call", "ann,"), ("O", "B-who"), "punctuation")
+    (('call', 'ann', ','), ('O', 'B-who', 'I-who'))
+    """
+    cut = [tokens_of(word, tokenize=tokenize) for word in words]
+    finer = [
+        f"I{tag[1:]}" if place and tag != "O" else tag
+        for pieces, tag in zip(cut, tags, strict=True)
+        for place in range(len(pieces))
+    ]
+    return tuple(piece for pieces in cut for piece in pieces), tuple(finer)
+
+
+def _tags_of_tokens(
+    record: Record, tokens: tuple[str, ...], tokenize: Tokenization
+) -> tuple[str, ...]:
+    """The tags of a record whose spans, if any, count tokens."""
     if record.tags is not None:
         if len(record.tags) != len(tokens):
             raise InvalidData(
@@ -139,13 +161,13 @@ def _tokens_and_tags(
                 f" got {len(record.tags)}"
             )
         require_bio(list(record.tags), where=record.where)
-        return tokens, record.tags
+        return record.tags
     slots = [(name, start, end) for name, start, end, _ in record.spans or ()]
     if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
         raise InvalidData(
             f"expected slots in {record.where} with 0 <= start < end <= {len(tokens)} tokens"
         )
-    return tokens, _tags_of(slots, len(tokens), record.where, tokenize)
+    return _tags_of(slots, len(tokens), record.where, tokenize)
 
 
 def _tags_of(slots: list[Slot], length: int, where: str, tokenize: Tokenization) -> tuple[str, ...]:
