@@ -197,3 +197,16 @@ def test_massive(tmp_path: Path) -> None:
     assert found.tokens == ("wake", "me", "at", "nine", "am", ",", "ok")
     assert found.tags == ("O", "O", "O", "B-time", "I-time", "O", "O")
     assert (found.intent, found.part, found.group) == ("alarm_set", "validation", None)
+
+
+@pytest.mark.parametrize("mark", ["[time : ]", "[ : nine]", "[: nine]"])
+def test_a_mark_without_a_name_or_a_value_is_no_slot_that_is_lost(
+    tmp_path: Path, mark: str
+) -> None:
+    path = tmp_path / "en-US.jsonl"
+    texts = (f"{SECRET} at {mark} ok", "ok")
+    path.write_text("".join(json.dumps({"annot_utt": text}) + "\n" for text in texts))
+    problem, whole = read(path)
+    assert isinstance(whole, Utterance)
+    assert "line 1" in str(problem)
+    assert SECRET not in str(problem)

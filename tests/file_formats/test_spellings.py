@@ -92,6 +92,18 @@ def test_records_with_and_without_slots_are_cut_alike(
     assert second == Utterance(("stop", ",", "now"), ("O",) * 3, "")
 
 
+def test_names_fit_on_a_line_of_tags(tmp_path: Path) -> None:
+    """A tag with a space would be two in the files that list them."""
+    path = lines(
+        tmp_path,
+        {"tokens": ["call", "ann"], "tags": ["O", "B-first name"], "intent": "ring\nup"},
+        {"tokens": ["ann"], "slots": [["first  name", 0, 1]], "intent": "ring up "},
+    )
+    first, second = only(path, spans="tokens")
+    assert first == Utterance(("call", "ann"), ("O", "B-first_name"), "ring up")
+    assert second == Utterance(("ann",), ("B-first_name",), "ring up")
+
+
 def test_several_intents_are_declared_by_their_separator(tmp_path: Path) -> None:
     path = lines(
         tmp_path,

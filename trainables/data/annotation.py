@@ -15,7 +15,8 @@ def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[s
     >>> parse_annotation("wake me at [time : nine am], ok", where="a doctest")
     (('wake', 'me', 'at', 'nine', 'am', ',', 'ok'), ('O', 'O', 'O', 'B-time', 'I-time', 'O', 'O'))
 
-    Raises: InvalidData naming `where` for a mark that is not closed, or no token at all.
+    Raises: InvalidData naming `where` for a mark that is not closed or lacks its name or its value,
+    or no token at all.
     """
     tokens: list[str] = []
     tags: list[str] = []
@@ -24,6 +25,8 @@ def parse_annotation(text: str, *, where: str) -> tuple[tuple[str, ...], tuple[s
         _outside(text[end : mark.start()], tokens, tags, where)
         value = mark[2].split()
         slot = "_".join(mark[1].split())
+        if not value or not slot:
+            raise InvalidData(f"expected a name and a value in each slot in {where}")
         tokens += value
         tags += [f"{'I' if place else 'B'}-{slot}" for place in range(len(value))]
         end = mark.end()

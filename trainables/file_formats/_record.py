@@ -125,12 +125,9 @@ def _tokens_and_tags(
         slots, _ = token_spans(record, tokenize=tokenize)
         return tokens, _tags_of(slots, len(tokens), record.where, tokenize)
     if record.tokens is not None:
-        tokens = record.tokens
-    else:
-        # Tags and spans of tokens count words.
-        tokens = tokens_of(record.spaced_text)
-    tags = _tags_of_tokens(record, tokens, tokenize)
-    return (tokens, tags) if record.tokens is not None else cut_finer(tokens, tags, tokenize)
+        return record.tokens, _tags_of_tokens(record, record.tokens, tokenize)
+    words = tokens_of(record.spaced_text)  # which tags and spans of tokens count
+    return cut_finer(words, _tags_of_tokens(record, words, tokenize), tokenize)
 
 
 def cut_finer(
@@ -161,7 +158,7 @@ def _tags_of_tokens(
                 f" got {len(record.tags)}"
             )
         require_bio(list(record.tags), where=record.where)
-        return record.tags
+        return tuple(_joined(tag) for tag in record.tags)
     slots = [(name, start, end) for name, start, end, _ in record.spans or ()]
     if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
         raise InvalidData(
@@ -175,14 +172,19 @@ def _tags_of(slots: list[Slot], length: int, where: str, tokenize: Tokenization)
     if any(left[2] > right[1] for left, right in pairwise(ordered)):
         hint = " (--tokenize punctuation cuts finer)" if tokenize == "space" else ""
         raise InvalidData(f"expected slots in {where} that share no token{hint}")
-    named = [("_".join(name.split()), start, end) for name, start, end in ordered]
+    named = [(_joined(name), start, end) for name, start, end in ordered]
     if not all(name for name, _, _ in named):
         raise InvalidData(f"expected each slot in {where} to have a name")
     return tags_of(named, length)
 
 
+def _joined(name: str) -> str:
+    """A name of a slot or a tag without white space, at which files of tags are cut."""
+    return "_".join(name.split())
+
+
 def _intent(record: Record, separator: str | None) -> str:
-    given = [intent.strip() for intent in record.intents]
+    given = [" ".join(intent.split()) for intent in record.intents]  # a file has one on a line
     if separator is not None:
         given = sorted({piece.strip() for intent in given for piece in intent.split(separator)})
         given = [intent for intent in given if intent]
