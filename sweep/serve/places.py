@@ -11,7 +11,7 @@ from sweep.serve import servers
 from sweep.settings import Settings
 from sweep.store import sweeps as store
 from sweep.tracking.mlflow_views import TAG, View, views
-from trainables.errors import SweepError
+from trainables.errors import InvalidInput, SweepError
 
 _MOST_SWEEPS = 5  # whose views are listed, newest first
 _TOKEN = "(needs a token: `ray get-auth-token` prints yours)"
@@ -106,7 +106,10 @@ def _views(settings: Settings, mlflow: str) -> dict[str, dict[str, str]]:
     saved = {tag["key"] for tag in experiment.get("tags", [])}
     found: dict[str, dict[str, str]] = {}
     for name in reversed(store.names(settings.home)):
-        sweep_id = str(store.open_sweep(settings.home, name).about()["id"])
+        try:
+            sweep_id = str(store.open_sweep(settings.home, name).about()["id"])
+        except InvalidInput:
+            continue  # damaged: `sweep show` reports it
         mine = [view for view in views(name, sweep_id) if f"{TAG}{view.key}" in saved]
         if mine:
             found[name] = {_words(v): v.address(mlflow, experiment["experiment_id"]) for v in mine}

@@ -132,9 +132,18 @@ def names(home: Path) -> list[str]:
     """The names of all sweeps, oldest first."""
     if not home.is_dir():
         return []
-    found = [entry for entry in home.iterdir() if (entry / "sweep.json").is_file()]
-    found = [entry for entry in found if not entry.name.startswith(".")]
+    found = [entry for entry in home.iterdir() if _is_sweep(entry)]
     return [entry.name for entry in sorted(found, key=lambda entry: _creation_time(entry))]
+
+
+def _is_sweep(entry: Path) -> bool:
+    """Whether an entry of the home is a sweep that can be opened by its name. A copy under another
+    kind of name is none, and neither is what this user cannot read, such as `lost+found`.
+    """
+    try:
+        return (_place(entry.parent, entry.name) / "sweep.json").is_file()
+    except (InvalidInput, OSError):
+        return False
 
 
 def changes(old: SearchSpace, new: SearchSpace) -> list[str]:

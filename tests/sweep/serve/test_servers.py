@@ -306,6 +306,26 @@ def test_the_views_of_the_newest_sweeps_are_linked_where_the_store_has_them(
         assert address.startswith(f"{remote.tracking_uri}/#/experiments/4/runs?")
 
 
+@pytest.mark.usefixtures("nothing_installed")
+def test_a_damaged_sweep_costs_its_own_links_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "RAY_DASHBOARD_PORTS", range(0))
+    tags = []
+    for name in ("good", "damaged"):
+        space = space_in(tmp_path).model_copy(update={"name": name})
+        folder = store.create(settings.home, space, Plan(name=name, trials=()), about={})
+        first, *_ = views(name, folder.about()["id"])
+        tags.append({"key": f"{TAG}{first.key}", "value": "{}"})
+    (settings.home / "damaged" / "sweep.json").write_text("{")
+    pages = {_EXPERIMENT: {"experiment": {"experiment_id": "4", "tags": tags}}}
+    with web_server(pages) as port:
+        remote = replace(settings, tracking_uri=f"http://{servers.HOST}:{port}")
+        ports = {name: free_port() for name in ("mlflow", "prometheus", "grafana")}
+        with looking(remote, ports=ports) as places:
+            assert list(places.views) == ["good"]
+
+
 def test_people_and_programs_are_told_the_same_places() -> None:
     places = Places(
         mlflow="http://m",

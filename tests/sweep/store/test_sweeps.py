@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,25 @@ def test_sweeps_are_listed_oldest_first_and_a_damaged_one_is_listed_too(
     (home / ".half.12" / "sweep.json").write_text("{}")
     (home / "notes").mkdir()
     assert store.names(home) == ["b", "c", "a"]
+
+
+def test_a_folder_that_is_no_sweeps_stops_no_command(
+    home: Path, space: SearchSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a sweep, and on a disk of its own the home has a folder of the system."""
+    create(home, space)
+    for copied in ("toy (copy)", "Toy", "cache", ".toy"):
+        shutil.copytree(home / "toy", home / copied)
+    (home / "lost+found").mkdir()
+    stat = Path.stat
+
+    def no_access(path: Path, **named: Any) -> os.stat_result:
+        if path.parent.name == "lost+found":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **named)
+
+    monkeypatch.setattr(Path, "stat", no_access)
+    assert store.names(home) == ["toy"]
 
 
 def test_a_name_that_is_used_again_is_another_sweep_to_the_ledger(
