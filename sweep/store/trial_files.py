@@ -67,7 +67,10 @@ class TrialFiles:
 
     def epochs(self, trial_id: str) -> list[dict[str, Any]]:
         """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
-        return read_lines(self.trial_folder(trial_id) / "epochs.jsonl", EPOCH)
+        rows = read_lines(self.trial_folder(trial_id) / "epochs.jsonl", EPOCH)
+        for row in rows:
+            row["metrics"] |= {n: metric(v) for n, v in row["metrics"].items() if type(v) is str}
+        return rows
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
         """Record an epoch; False where it is recorded already (a trial resumed there)."""

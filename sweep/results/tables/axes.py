@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,12 +93,12 @@ def _keys(value: Any) -> Sequence[str]:
 
 
 def curve(values: Sequence[float | None], width: int = _CURVE) -> str:
-    """A row of figures as bars, the newest last; empty for fewer than two.
+    """A row of figures as bars, the newest last; empty for fewer than two finite ones.
 
     >>> curve([1.0, 0.5, None, 0.25, 0.0])
     '█▅▃▁'
     """
-    known = [value for value in values if value is not None]
+    known = [value for value in values if value is not None and math.isfinite(value)]
     if len(known) < 2:
         return ""
     if len(known) > width:

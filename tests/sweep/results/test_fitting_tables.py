@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -191,7 +192,11 @@ def test_an_id_is_the_shortest_unique_prefix() -> None:
 
 @pytest.mark.parametrize(
     ("values", "bars"),
-    [((1.0,), ""), ((1.0, 1.0), "▁▁"), ((1.0, 0.0), "█▁"), ((None, 3.0, None), "")],
+    [
+        *[((1.0,), ""), ((1.0, 1.0), "▁▁"), ((1.0, 0.0), "█▁"), ((None, 3.0, None), "")],
+        # A loss of weights that diverged.
+        *[((1.0, math.nan, 0.0), "█▁"), ((math.inf, 1.0, 0.0), "█▁"), ((math.nan, math.inf), "")],
+    ],
 )
 def test_a_curve_is_a_row_of_bars(values: tuple[float | None, ...], bars: str) -> None:
     assert curve(values) == bars

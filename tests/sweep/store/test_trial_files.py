@@ -118,6 +118,16 @@ def test_a_running_trial_has_the_figures_of_its_last_epoch(files: TrialFiles) ->
     assert (record.metrics, record.seconds) == ({"train_loss": 1.0}, 1.0)
 
 
+def test_the_figures_of_an_epoch_are_numbers_also_where_they_are_infinite(
+    files: TrialFiles,
+) -> None:
+    files.start_trial(TRIAL)
+    figures = {"epsilon_spent": math.inf, "validation_loss": math.nan, "train_loss": 2.0}
+    files.add_epoch(TRIAL.id, epoch(1, **figures), when=1.0)
+    (row,) = files.epochs(TRIAL.id)
+    assert row["metrics"] == {"epsilon_spent": math.inf, "validation_loss": None, "train_loss": 2.0}
+
+
 def test_a_finished_trial_has_its_result_and_its_comparison(files: TrialFiles) -> None:
     files.start_trial(TRIAL)
     files.finish_trial(result(metrics={"ser": 0.25, "epsilon": math.inf}), when=7.0, reason="")
