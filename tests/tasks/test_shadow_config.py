@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from trainables import catalogue
-from trainables.config import parse
+from trainables import attacks, catalogue
+from trainables.attacks import Signals
+from trainables.config import TrialConfig, parse
+from trainables.data.corpus import Corpus, open_corpus
 from trainables.encoders.about import read_about
 from trainables.system.communication import Alone
+from trainables.tasks import _shadow
 from trainables.tasks._shadow import available_corpora, config_for
 from trainables.trial import run
 
@@ -71,6 +76,48 @@ def test_its_corpus_may_be_one_that_the_encoder_has_learnt_from(tmp_path: Path) 
         cache_dir=tmp_path / "cache",
     )
     assert result.metrics["mia_shadow_auc"] is not None
+
+
+def test_trials_share_a_shadow_where_it_would_be_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another optimiser or encoder it is another: the first trial must not decide for all."""
+    place = tmp_path / "encoder"
+    shutil.copytree(read_about("small").place, place)
+    trained: list[TrialConfig] = []
+
+    def train(shadow: TrialConfig, target: Corpus, **_: Any) -> Signals:
+        trained.append(shadow)
+        ids, features = np.arange(2), np.zeros((2, 8))
+        return attacks.gather(
+            records=ids,
+            member=ids == 0,
+            mode="paper",
+            features=features,
+            log_confidence=features[:, 0],
+            corpus="",
+            trial="",
+        )
+
+    monkeypatch.setattr(_shadow, "_train", train)
+
+    def num_trained(**training: Any) -> int:
+        model = {"name": "features", "encoder": str(place)}
+        config = parse({"engine": "sgd", "data": _HEALTH, "model": model, "training": training})
+        corpus = open_corpus(config.data, data_dir=tmp_path, cache_dir=tmp_path)
+        comm = Alone()
+        _shadow.signals(config, corpus, comm=comm, data_dir=tmp_path, cache_dir=tmp_path)
+        return len(trained)
+
+    assert num_trained() == 1
+    assert num_trained(learning_rate=0.5, seed=3, physical_batch_size=8) == 1
+    assert num_trained(optimizer="momentum") == 2
+    assert num_trained(learning_rate_decay="linear") == 3
+    assert num_trained(gradient_clip_norm=1.0) == 4
+    assert num_trained() == 4
+    with (place / "encoder.json").open("a", encoding="utf-8") as file:
+        file.write(" ")
+    assert num_trained() == 5
 
 
 def test_it_reads_one_view_of_a_record(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The shadow model of the paper's attack: trained once for an architecture and a corpus, shared.
 
 It is an ordinary SGD trial on another, public corpus. Its signals are cached for all later trials
-with the same architecture, of any sweep.
+with the same architecture and course of training, of any sweep.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from trainables.attacks.shadow import cache_key, default_corpus, disjoint
 from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
+from trainables.encoders.identity import encoder_digest
 from trainables.system.communication import Communicator
 from trainables.system.locks import alone
 from trainables.tasks import _setup
@@ -81,11 +82,8 @@ def signals(
     """
     shadow = config_for(config, data_dir=data_dir)
     corpus = _setup.shared_corpus(shadow, comm=comm, data_dir=data_dir, cache_dir=cache_dir)
-    training = shadow.training
     key = cache_key(
-        architecture=json.dumps(shadow.model.model_dump(mode="json"), sort_keys=True)
-        + str(training.expected_batch_size)
-        + (f" {training.steps} {training.evaluate_every}" if training.steps else ""),
+        architecture=_description(shadow),
         corpus=corpus.fingerprint + target.fingerprint,
         split_seed=shadow.data.split_seed,
         epochs=shadow.training.epochs,
@@ -102,6 +100,21 @@ def signals(
             return found, time.perf_counter() - started
         waited = time.perf_counter() - started
     return read_signals(place), waited
+
+
+def _description(shadow: TrialConfig) -> str:
+    """All that the shadow's weights depend on beside its records: else a trial would be attacked
+    by the shadow of another optimiser or encoder, whichever ran first.
+    """
+    training = shadow.training
+    unread = {"physical_batch_size", "num_workers", *training.unread()}
+    parts = (
+        shadow.model.model_dump(mode="json"),
+        encoder_digest(getattr(shadow.model, "encoder", "scratch")),
+        training.model_dump(mode="json", exclude=unread),
+        shadow.privacy.sampling,
+    )
+    return json.dumps(parts, sort_keys=True)
 
 
 @contextmanager
