@@ -21,6 +21,7 @@ from trainables.errors import InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
 from trainables.frozen import first_problem
 
+_SEED = "training.seed"
 # Names in constraints that only the plan knows, which checks those constraints.
 PLANNED_NAMES = frozenset({EPSILON, EPSILON_PAPER, "steps", "delta", "num_records"})
 
@@ -130,17 +131,34 @@ def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
 
 
 def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> Iterator[Point]:
+    given = (*variant.fixed.items(), *drawn.items())
     seeds: tuple[int | None, ...] = space.repeats or (None,)
+    # Seeds of its own are a variant's repeats.
+    if _sets_a_seed((*given, *space.override.items())):
+        seeds = (None,)
     for seed in seeds:
-        values = dict(drawn)
-        if seed is not None and "training.seed" not in space.override:
-            values["training.seed"] = seed
         fields = dict(space.base)
-        for path, value in (*variant.fixed.items(), *values.items(), *space.override.items()):
+        for path, value in (*_outermost_first(given), *_outermost_first(space.override.items())):
             fields = set_path(fields, path, value)
+        values = dict(drawn)
+        if seed is not None:
+            values[_SEED] = seed
+            fields = set_path(fields, _SEED, seed)
         fields, dropped = foreign.own_fields(fields)
         values = {path: value for path, value in values.items() if _field(path) not in dropped}
         yield _judge(space, variant, values=values, fields=fields)
+
+
+def _sets_a_seed(given: Iterable[tuple[str, Any]]) -> bool:
+    return any(
+        path == _SEED or (path == "training" and isinstance(value, dict) and "seed" in value)
+        for path, value in given
+    )
+
+
+def _outermost_first(given: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """A section that is set as a whole must not remove a field of it that is set by itself."""
+    return sorted(given, key=lambda pair: pair[0].count("."))
 
 
 def _field(path: str) -> str:

@@ -61,6 +61,41 @@ def test_a_point_that_any_variant_calls_a_baseline_is_one() -> None:
     assert (len(found.points), found.points[0].baseline) == (1, True)
 
 
+def test_a_field_set_by_itself_is_kept_in_a_section_set_as_a_whole() -> None:
+    wholes = [{"name": "clc"}, {"name": "clc", "hidden_size": 32}]
+    decays = [{"kind": "linear"}, {"kind": "exponential"}]
+    found = expansion(
+        axes={
+            "model": wholes,
+            "privacy.noise_decay.tau": [0.1, 0.2],
+            "privacy.noise_decay": decays,
+        },
+        variants=[{"name": n, "set": {"model.dropout": d}} for n, d in (("a", 0.5), ("b", 0.1))],
+    )
+    assert (len(found.points), found.merged) == (2 * 2 * 2 * 2, 0)
+    assert {(p.variant, p.fields["model"]["dropout"]) for p in found.points} == {
+        ("a", 0.5),
+        ("b", 0.1),
+    }
+    for point in found.points:
+        assert (
+            point.fields["privacy"]["noise_decay"]["tau"] == point.values["privacy.noise_decay.tau"]
+        )
+
+
+def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given() -> None:
+    def seeds(**fields: Any) -> list[int]:
+        found = expansion(**fields).points
+        assert all(p.values.get("training.seed", p.fields["training"]["seed"])
+                   == p.fields["training"]["seed"] for p in found)  # fmt: skip
+        return [p.fields["training"]["seed"] for p in found]
+
+    assert seeds(repeats=2, override={"training": {"epochs": 3}}) == [0, 1]
+    assert seeds(repeats=2, override={"training": {"epochs": 3, "seed": 7}}) == [7]
+    assert seeds(repeats=2, axes={"training.seed": [3, 4, 5]}) == [3, 4, 5]
+    assert seeds(repeats=2, variants=[{"name": "a", "set": {"training.seed": 9}}]) == [9]
+
+
 def test_a_variant_drops_fixes_and_replaces_axes() -> None:
     found = expansion(
         axes={LR: [0.1, 0.2], "privacy.max_grad_norm": [1, 2]},
