@@ -49,7 +49,7 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
         try:
             signals[record.plan.id] = attacks.read_signals(path)
         except InvalidData as problem:
-            panels[record.plan.id]["notes"].append(str(problem))
+            _note(panels[record.plan.id], problem)
     for pool in _pools([r for r in finished if r.plan.id in signals], signals):
         _judge_pool(folder, pool, signals, panels)
     _correct_bounds(finished, panels)
@@ -63,10 +63,13 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
             try:
                 own["metrics"] |= _against_baseline(folder, record, found, signals, panels)
             except InvalidData as problem:
-                own["notes"].append(str(problem))
-        folder.write_panel(record.plan.id, own)
+                _note(own, problem)
         if has_pictures(folder):
-            draw(folder.trial_folder(record.plan.id), record.plan.name)
+            try:
+                draw(folder.trial_folder(record.plan.id), record.plan.name)
+            except InvalidData as problem:
+                _note(own, problem)
+        folder.write_panel(record.plan.id, own)
     return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
 
 
@@ -131,7 +134,7 @@ def _judge_pool(
         )
     except InvalidInput as problem:
         for record in pool:
-            panels[record.plan.id]["notes"].append(str(problem))
+            _note(panels[record.plan.id], problem)
         return
     for record, trial, own, found in zip(pool, trials, scores, figures, strict=True):
         best = attacks.strongest({**record.metrics, **found})
@@ -140,8 +143,16 @@ def _judge_pool(
             found = {n: v for n, v in found.items() if n not in _OF_THE_STRONGEST}
         panels[record.plan.id]["metrics"] |= {**found, "mia_num_references": float(len(pool) - 1)}
         place = folder.trial_folder(record.plan.id)
-        evidence.write_scores(place, own)
-        evidence.write_curves(place, attacks.curves(trial, own))
+        try:
+            evidence.write_scores(place, own)
+            evidence.write_curves(place, attacks.curves(trial, own))
+        except InvalidData as problem:  # of earlier scores, which are kept
+            _note(panels[record.plan.id], problem)
+
+
+def _note(panel: dict[str, Any], problem: InvalidInput) -> None:
+    if str(problem) not in panel["notes"]:
+        panel["notes"].append(str(problem))
 
 
 def _correct_bounds(finished: Sequence[TrialRecord], panels: Mapping[str, dict[str, Any]]) -> None:

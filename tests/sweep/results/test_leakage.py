@@ -237,6 +237,22 @@ def test_damaged_evidence_is_a_note_and_stops_no_trial(
         assert record.metrics["epsilon_lower_bound_p"] == pytest.approx(0.05 / 3)
 
 
+@pytest.mark.parametrize("name", [evidence.SCORES, evidence.ROC])
+def test_scores_that_are_damaged_are_a_note_and_stop_no_trial(
+    name: str, quiet: tuple[Path, store.SweepFolder], tmp_path: Path
+) -> None:
+    folder = store.SweepFolder(tmp_path / NAME)
+    shutil.copytree(quiet[1].path, folder.path)
+    damaged = folder.records()[0].plan.id
+    (folder.trial_folder(damaged) / name).write_bytes(b"not an archive")
+    leakage.judge(folder)
+    first, *others = folder.records()
+    assert any(f"{name}, got a file that cannot be read" in note for note in first.notes)
+    assert len(set(first.notes)) == len(first.notes)
+    for record in others:
+        assert record.metrics["mia_num_references"] == 2
+
+
 AUDIT = {
     "epsilon_lower_bound": one_run.epsilon_lower_bound(1_000, 100, 95, delta=1e-5),
     "epsilon_lower_bound_p": 0.05,
