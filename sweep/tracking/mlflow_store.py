@@ -195,8 +195,10 @@ class Tracker:
         if status == "RUNNING":
             self._client.update_run(parent, status=status)
         else:
-            worked = sum(record.seconds for record in records)
-            self._store.end(parent, status, when=float(folder.about()["created"]) + worked)
+            # Wall-clock, several trials at a time; a paused sweep does not work. The trials of a
+            # private selection have another clock.
+            ran = folder.seconds_run() or sum(record.seconds for record in records)
+            self._store.end(parent, status, when=float(folder.about()["created"]) + ran)
         self._summarised = state
 
 

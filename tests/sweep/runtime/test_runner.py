@@ -142,6 +142,9 @@ def test_mlflow_has_a_parent_and_a_child_for_each_trial(done: Path, toy: SweepFo
     assert {run.data.tags["trial"] for run in children} == {t.id for t in toy.plan().trials}
     assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
     assert parent.data.metrics["sweep/trials_done"] == 3
+    # Of all trials one after another it would be wrong where several run at a time.
+    whole = (parent.info.end_time - parent.info.start_time) / 1000
+    assert whole == pytest.approx(toy.seconds_run(), abs=0.01)
     assert runs.experiment.artifact_location == (done / "home" / "mlartifacts").as_uri()
     (child,) = runs.find("tags.engine = 'edp_sgd' and params.noise_multiplier = '1.0'")
     assert child.data.params["privacy.max_grad_norm"] == "1.0"
