@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from search_spaces import constraints, foreign
 from search_spaces.assignments import MAX_POINTS, assignments
 from search_spaces.parts import Axis, Constraint, Variant
+from search_spaces.paths import outermost_first
 from search_spaces.space import SearchSpace, set_path
 from trainables.config import SHELVES, TrialConfig
 from trainables.errors import InvalidInput
@@ -138,7 +139,7 @@ def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> 
         seeds = (None,)
     for seed in seeds:
         fields = dict(space.base)
-        for path, value in (*_outermost_first(given), *_outermost_first(space.override.items())):
+        for path, value in (*outermost_first(given), *outermost_first(space.override.items())):
             fields = set_path(fields, path, value)
         values = dict(drawn)
         if seed is not None:
@@ -154,11 +155,6 @@ def _sets_a_seed(given: Iterable[tuple[str, Any]]) -> bool:
         path == _SEED or (path == "training" and isinstance(value, dict) and "seed" in value)
         for path, value in given
     )
-
-
-def _outermost_first(given: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """A section that is set as a whole must not remove a field of it that is set by itself."""
-    return sorted(given, key=lambda pair: pair[0].count("."))
 
 
 def _field(path: str) -> str:

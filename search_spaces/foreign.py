@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from search_spaces.parts import Axis, Variant
+from search_spaces.paths import outermost_first
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.config import SHELVES, TAGS, entry_fields, entry_of
@@ -120,12 +121,11 @@ def _entries(
 ) -> list[Any]:
     """The entries of a section that a variant's points can have."""
     found = [entry_of(section, space.base)]
-    for path, value in variant.fixed.items():
-        found = _after(found, path, [value], section=section)
-    for path, axis in axes.items():
-        found = _after(found, path, axis.values or (), section=section)
-    for path, value in space.override.items():
-        found = _after(found, path, [value], section=section)
+    fixed: Iterable[tuple[str, Iterable[Any]]] = ((p, (v,)) for p, v in variant.fixed.items())
+    drawn = ((path, axis.values or ()) for path, axis in axes.items())
+    last = ((path, (value,)) for path, value in space.override.items())
+    for path, values in (*outermost_first((*fixed, *drawn)), *outermost_first(last)):
+        found = _after(found, path, values, section=section)
     return found
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
 
 
 def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -16,3 +19,13 @@ def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         return {**fields, head: value}
     inner = fields.get(head)
     return {**fields, head: set_path(inner if isinstance(inner, dict) else {}, rest, value)}
+
+
+def outermost_first(given: Iterable[tuple[str, _Value]]) -> list[tuple[str, _Value]]:
+    """Values by their dotted paths, in the order in which they are set: a section that is set as a
+    whole must not remove a field of it that is set by itself.
+
+    >>> outermost_first([("model.dropout", 0.5), ("model", {"name": "clc"})])
+    [('model', {'name': 'clc'}), ('model.dropout', 0.5)]
+    """
+    return sorted(given, key=lambda pair: pair[0].count("."))

@@ -96,6 +96,21 @@ def test_an_axis_over_models_brings_each_its_own_fields() -> None:
     assert rows == [("clc", None), ("bert", 2), ("bert", 3)]
 
 
+def test_a_model_that_a_variant_names_owns_the_sections_of_a_shared_axis() -> None:
+    found = expand(
+        spaces.parse(
+            {
+                "name": "s",
+                "axes": {"model": [{"dropout": 0.1}, {"dropout": 0.2}]},
+                "variants": [{"name": "v", "set": {"model.name": "bert", "model.num_layers": 2}}],
+            }
+        )
+    )
+    assert [p.fields["model"] for p in found.points] == [
+        {"name": "bert", "num_layers": 2, "dropout": dropout} for dropout in (0.1, 0.2)
+    ]
+
+
 def test_every_shipped_space_uses_all_that_it_sets() -> None:
     for name in spaces.shipped_spaces():
         space = spaces.read(name)
