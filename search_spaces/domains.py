@@ -83,11 +83,21 @@ class Branch:
             for path, domain in self.domains.items()
         }
 
+    def inside(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Those of `values` that are in the domain of their axis."""
+        return {
+            path: values[path]
+            for path, domain in self.domains.items()
+            if path in values and domain.param(values[path]) is not None
+        }
+
     def params(self, values: dict[str, Any]) -> dict[str, float | int] | None:
-        """The parameters of `values`; None where one is not in its domain."""
+        """The parameters of `values`, which lack the axes over fields that the point's entries
+        lack; None where one is not in its domain.
+        """
         found = {}
-        for path, domain in self.domains.items():
-            param = domain.param(values.get(path))
+        for path, value in values.items():
+            param = self.domains[path].param(value) if path in self.domains else None
             if param is None:
                 return None
             found[self.name_of(path)] = param

@@ -268,14 +268,18 @@ def _place(space: SearchSpace, record: TrialRecord, found: Sequence[Branch]) -> 
     # Fields that were added since the trial was planned have their defaults.
     mine = _dump(record.plan.config) if record.plan.is_config else record.plan.fields
     for branch in found:
-        values = {path: _at(record.plan.fields, path) for path in branch.domains}
+        known = {path: _at(record.plan.fields, path) for path in branch.domains}
         if branch.variant.name == record.plan.variant:
-            values |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
-        if branch.params(values) is None:
+            known |= {p: v for p, v in record.plan.values.items() if p in branch.domains}
+        values = branch.inside(known)
+        # The others differ by their seed.
+        point = next(points_at(space, branch.variant, branch.lowest() | values))
+        if not _same_law(_dump(point.config) or point.fields, mine):
             continue
-        point = next(points_at(space, branch.variant, values))  # the others differ by their seed
-        if _same_law(_dump(point.config) or point.fields, mine):
-            return Suggestion(variant=branch.variant, values=values)
+        # A field that the point's entries lack has no value.
+        read = [path for path in branch.domains if path in point.values]
+        if all(path in values for path in read):
+            return Suggestion(variant=branch.variant, values={p: values[p] for p in read})
     return None
 
 

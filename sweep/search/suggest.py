@@ -27,7 +27,8 @@ _CONSTRAINT = "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The observation of one configuration: `values` of its axes, and its state.
+    """The observation of one configuration: `values` of its axes, without those over fields that
+    its entries lack, and its state.
 
     done     `objectives` has a number for each objective of the search, smaller is better
     refused  refused before it ran, `violation` > 0 is the excess over the limit
@@ -137,7 +138,7 @@ def _replay(
             continue
         states = optuna.trial.TrialState
         unended = states.RUNNING if one.state == "running" else states.FAIL
-        distributions = {branch.name_of(p): _distribution(d) for p, d in branch.domains.items()}
+        distributions = {branch.name_of(p): _distribution(branch.domains[p]) for p in one.values}
         if len(found) > 1:
             names = [other.variant.name for other in found]
             distributions[_VARIANT] = optuna.distributions.CategoricalDistribution(names)

@@ -254,6 +254,21 @@ def test_a_trial_of_an_earlier_version_keeps_its_point(place: Path) -> None:
     assert observations_of(folder.space(), [earlier(record) for record in records]) == observations
 
 
+@pytest.mark.parametrize("strategy", ["tpe", "gp", "nsga2"])
+def test_trials_without_the_field_of_an_axis_are_observed(place: Path, strategy: str) -> None:
+    """`features` has no number of layers, which the other values of `model.name` have."""
+    axes = {"model.name": ["clc", "features"], "model.num_layers": [1, 2], Z: [1.0, 2.0, 3.0]}
+    search = {"strategy": strategy, "num_samples": 6, "num_startup": 4}
+    folder = run_search(place, axes=axes, search=search)
+    records = [record for record in folder.records() if not record.plan.baseline]
+    without = [r.plan.values for r in records if r.plan.fields["model"]["name"] == "features"]
+    assert without
+    assert all("model.num_layers" not in values for values in without)
+    observations = observations_of(folder.space(), records)
+    assert [one.state for one in observations] == ["done"] * 6
+    assert [one.values for one in observations] == [record.plan.values for record in records]
+
+
 def test_earlier_sweeps_of_the_same_points_are_known(place: Path) -> None:
     axes = {C: [0.5, 1.0], Z: [1.0, 2.0]}
     run_search(place, name="first", axes=axes, search={"num_samples": 3})
