@@ -144,7 +144,10 @@ def _choose(
         large = None if any_epsilon or epsilon_max is not None else refusal(chosen, records)
         if large is not None:
             raise InvalidInput(large)
-        return chosen, way, None if way == "pareto" else select.metric_of_choice(chosen, way)
+        if way == "pareto":
+            return chosen, way, None
+        found = select.candidates(records, epsilon_max=epsilon_max)
+        return chosen, way, select.metric_of_choice(found, way)
     if best is not None or epsilon_max is not None:
         given = f"--best {best}" if best is not None else f"--epsilon-max {epsilon_max:g}"
         raise InvalidInput(f"expected --trial or {given}, which chooses a trial, got both")

@@ -155,14 +155,7 @@ def _choice(
         [chosen] = select.choose(records, epsilon_max=epsilon_max)
     except InvalidInput as problem:
         return results.Choice(epsilon_max=epsilon_max, reason=str(problem)), None
-    allowed = [
-        record
-        for record in records
-        if record.status.is_finished
-        and not record.plan.baseline
-        and (select.value(record, EPSILON) or math.inf) <= epsilon_max
-    ]
-    by = select.metric_of_choice(allowed)
+    by = select.metric_of_choice(select.candidates(records, epsilon_max=epsilon_max))
     return results.Choice(epsilon_max=epsilon_max, trial=chosen.plan.id, by=by), chosen
 
 

@@ -62,9 +62,11 @@ class Group:
         return Spread(mean=mean, std=std, count=count)
 
     def middle(self, metric: str) -> TrialRecord:
-        """The median trial by `metric`."""
-        order = sorted(self.records, key=lambda record: _cost(record, metric) or 0.0)
-        return order[(len(order) - 1) // 2]
+        """The median trial by `metric`, of those that have it where any has."""
+        known = [(cost, r) for r in self.records if (cost := _cost(r, metric)) is not None]
+        if not known:
+            return self.records[(len(self.records) - 1) // 2]
+        return sorted(known, key=lambda pair: pair[0])[(len(known) - 1) // 2][1]
 
 
 def value(record: TrialRecord, metric: str) -> float | None:
@@ -190,7 +192,8 @@ def front(
 
 
 def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) -> str:
-    """The metric of a choice: the first in order that every candidate has.
+    """The metric of a choice: the first in order that every candidate has. A trial without any
+    figure of its task's quality is no candidate: it was stopped before it generated text.
 
     `best`: one of `WAYS` or a metric; None: the headline figure.
 
@@ -198,8 +201,9 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
     """
     way = headline(records) if best in (None, "pareto") else best
     names = _CHOSEN_BY.get(str(way), (str(way),))
+    measured = [record for record in records if _is_measured(record)] or records
     for name in names:
-        if records and all(value(record, name) is not None for record in records):
+        if measured and all(value(record, name) is not None for record in measured):
             return name
     known = {name for record in records for name, v in record.metrics.items() if v is not None}
     if way not in WAYS and way not in known:
@@ -221,20 +225,32 @@ def choose(
 
     Raises: InvalidInput where nothing qualifies, naming the smallest epsilon.
     """
+    found = candidates(records, epsilon_max=epsilon_max)
+    if best == "pareto":
+        return front(found)
+    metric = metric_of_choice(found, best)
+    return [rank_groups(groups(found), metric)[0].middle(metric)]
+
+
+def candidates(
+    records: Sequence[TrialRecord], *, epsilon_max: float | None = None
+) -> list[TrialRecord]:
+    """The finished trials that are no baseline, with `epsilon_max` those whose sound epsilon is at
+    most that.
+
+    Raises: InvalidInput where there is none, naming the smallest epsilon.
+    """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
         raise InvalidInput("expected a finished trial that is no baseline, got none")
     allowed = [r for r in finished if _within(r, epsilon_max)]
     if not allowed:
-        least = min(value(r, figures.EPSILON) or math.inf for r in finished)
+        known = [each for r in finished if (each := value(r, figures.EPSILON)) is not None]
         raise InvalidInput(
             f"expected a finished trial with epsilon <= {epsilon_max:g}, got none;"
-            f" the smallest epsilon is {format_epsilon(least)}"
+            f" the smallest epsilon is {format_epsilon(min(known, default=math.inf))}"
         )
-    if best == "pareto":
-        return front(allowed)
-    metric = metric_of_choice(allowed, best)
-    return [rank_groups(groups(allowed), metric)[0].middle(metric)]
+    return allowed
 
 
 def rank_groups(found: Sequence[Group], metric: str) -> list[Group]:
@@ -254,6 +270,10 @@ def _cost(record: TrialRecord, metric: str) -> float | None:
     """A figure with the sign that makes smaller better."""
     found = value(record, metric)
     return None if found is None else figures.cost(metric, found)
+
+
+def _is_measured(record: TrialRecord) -> bool:
+    return any(value(record, name) is not None for name in goals.quality(record.plan.task))
 
 
 def _within(record: TrialRecord, epsilon_max: float | None) -> bool:

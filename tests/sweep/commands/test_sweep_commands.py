@@ -11,7 +11,8 @@ import pytest
 
 from search_spaces.space import rename
 from sweep import cli
-from sweep.commands import _schemas
+from sweep.commands import _schemas, export
+from sweep.results.report_data import gather
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
@@ -47,6 +48,12 @@ def sweep_of(home: Path, name: str, *sers: float | None, created: float = 1.0) -
     return folder
 
 
+def finish(folder: SweepFolder, place: int, **metrics: float) -> None:
+    trial = folder.plan().trials[place]
+    folder.start_trial(trial)
+    folder.finish_trial(result(trial_id=trial.id, metrics=metrics), when=1.0, reason="")
+
+
 def document(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> dict[str, Any]:
     """What a command prints for programs, which has its own schema."""
     assert cli.run([command, *options, "--json"]) == 0
@@ -55,6 +62,22 @@ def document(capsys: pytest.CaptureFixture[str], command: str, *options: str) ->
     assert found.pop("schema") == f"{command}/{schema.version}"
     assert schema.problems(found) == []
     return found
+
+
+def test_a_trial_of_epsilon_0_is_chosen_for_a_report(home: Path) -> None:
+    folder = sweep_of(home, "free", None, None)
+    finish(folder, 0, ser=0.4, validation_ser=0.4, epsilon=0.0)
+    finish(folder, 1, ser=0.2, validation_ser=0.2, epsilon=9.0)
+    choice = gather(folder, epsilon_max=1.0).choice
+    assert (choice.trial, choice.by) == ("free0", "validation_ser")
+
+
+def test_an_export_names_the_figure_that_all_its_candidates_were_compared_by(home: Path) -> None:
+    folder = sweep_of(home, "mixed", None, None)
+    finish(folder, 0, ser=0.2, validation_ser=0.2, epsilon=1.0)
+    finish(folder, 1, ser=0.4, epsilon=1.0)
+    [best], _, by = export._choose(folder, None, best=None, epsilon_max=None, any_epsilon=False)
+    assert (best.plan.id, by) == ("mixed0", "ser"), "not by validation_ser, which the other lacks"
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -163,6 +163,20 @@ def test_generated_text_is_chosen_by_mauve_of_which_more_is_better() -> None:
     assert [r.plan.id for r in select.choose(records, best="chi_square")] == ["poor"]
 
 
+def test_a_trial_stopped_before_it_generated_text_hides_no_other() -> None:
+    """A seed of the best configuration, and a whole configuration."""
+    found = [
+        record("stopped", group="a", task="synthesis", status="stopped", epsilon=1.0),
+        record("alone", task="synthesis", status="stopped", epsilon=1.0),
+        record("best", group="a", task="synthesis", mauve=0.7, epsilon=8.0),
+        record("poor", task="synthesis", mauve=0.2, epsilon=8.0),
+    ]
+    for order in (found, found[::-1]):
+        assert [r.plan.id for r in select.choose(order)] == ["best"]
+    with pytest.raises(InvalidInput, match="all have one of mauve"):
+        select.choose(found[:2])
+
+
 def test_a_figure_that_one_candidate_lacks_decides_nothing() -> None:
     records = [record("a", slot_f1=0.1), record("b", ser=0.1)]
     with pytest.raises(InvalidInput, match="finished trials that all have one of slot_f1"):
