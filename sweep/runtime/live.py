@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.control import Control
@@ -174,11 +175,41 @@ def watching(
     elif console.is_terminal:
         draw = _redrawn(view, console)
         live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
-        with phases.listener(view.enter), live:
+        with _outlived(console), phases.listener(view.enter), live:
             yield view.update
     else:
-        with phases.listener(_each_once(console)):
+        with _outlived(console), phases.listener(_each_once(console)):
             yield lines(view, console)
+
+
+class _Screen:
+    """A file whose errors are ignored: a terminal that is closed, a pipe whose reader has ended."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@contextmanager
+def _outlived(console: Console) -> Iterator[None]:
+    """Ignore errors of the screen inside the block, whose work matters more than what it shows."""
+    before = console.file
+    console.file = cast("IO[str]", _Screen(before))
+    try:
+        yield
+    finally:
+        console.file = before
 
 
 def _redrawn(view: View, console: Console) -> Callable[[], View]:
@@ -205,7 +236,11 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
     if quiet or not console.is_terminal:
         yield
     else:
-        with console.status(phases.PLANNING) as status, phases.listener(status.update):
+        with (
+            _outlived(console),
+            console.status(phases.PLANNING) as status,
+            phases.listener(status.update),
+        ):
             yield
 
 

@@ -4,7 +4,9 @@ a trial failed.
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -239,3 +241,32 @@ def test_the_live_table_has_the_course_of_validation_and_fits_the_height(clock: 
     Console(file=out, width=80, height=24).print(view)
     assert "█▅▁" in out.getvalue()
     assert len(out.getvalue().splitlines()) <= 22
+
+
+# ---- a screen that goes away
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed (EIO), or a pipe whose reader has ended (EPIPE)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, text: str) -> int:
+        raise OSError(self.number, os.strerror(self.number))
+
+    def flush(self) -> None:
+        self.write("")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("number", [errno.EIO, errno.EPIPE])
+def test_a_sweep_outlives_the_screen_that_shows_it(number: int, is_terminal: bool) -> None:
+    console = Console(file=Gone(number), force_terminal=is_terminal)
+    with preparing(console, quiet=False):
+        phases.enter(phases.CALIBRATING)
+    with watching("toy", console, quiet=False) as watch:
+        phases.enter(phases.STARTING_RAY)
+        watch("a", RUNNING)
+        watch("a", replace(after(4), status=TrialStatus.DONE))
