@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from trainables import catalogue
 from trainables.config import ModelConfig, model_part
 from trainables.data.batches import Loader
-from trainables.data.records import LabelSchema, Utterance
-from trainables.data.tokenization import Tokenization
+from trainables.data.records import NO_INTENT, LabelSchema, Utterance
+from trainables.data.schema import parse_schema
 from trainables.documents import read_written_json
 from trainables.encoders.identity import ENCODER, require_encoder
 from trainables.errors import InvalidData, InvalidInput
@@ -36,8 +35,6 @@ from trainables.tasks._inference import Inference, infer
 
 _FILES = ("model.json", "weights.safetensors")
 _ENCODERS = ("transformers", "encoder")
-_TOKENIZE: TypeAdapter[Tokenization] = TypeAdapter(Tokenization)
-_SEPARATOR: TypeAdapter[str | None] = TypeAdapter(str | None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +71,18 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     try:
         about: dict[str, Any] = read_written_json(place / _FILES[0])
         config = model_part(**migrate_part("model", about["model"]))
-        schema = LabelSchema(
-            intents=tuple(about["intents"]),
-            slots=tuple(about["slots"]),
-            source=str(about["schema_source"]),
-            tokenize=_TOKENIZE.validate_python(about.get("tokenize", "space")),
-            intent_separator=_SEPARATOR.validate_python(about.get("intent_separator")),
-        )
+        labels = {
+            "intents": [] if about["intents"] == [NO_INTENT] else about["intents"],
+            "slots": about["slots"],
+            "source": about["schema_source"],
+            **{name: about[name] for name in ("tokenize", "intent_separator") if name in about},
+        }
         weights = load_file(str(place / _FILES[1]))
     except (OSError, InvalidData, ValueError, KeyError, TypeError, SafetensorError):
         raise InvalidData(f"expected a readable model in {place}") from None
+    schema = parse_schema(labels, str(place / _FILES[0]))
+    if not all(tensor.isfinite().all() for tensor in weights.values()):
+        raise InvalidData(f"expected finite weights in {place / _FILES[1]}, got others")
     encoder = getattr(config, "encoder", "scratch")
     for name in _ENCODERS:
         # The folder is enough, without an extra or the hub. A model of random weights has its own.
@@ -93,7 +92,8 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     if getattr(config, "encoder", "scratch") == encoder:
         require_encoder(encoder, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)
-    model: NluModel = catalogue.entry("models", config.name).build(config, schema=schema, seed=0)
+    entry = catalogue.entry("models", config.name, kind="frames")
+    model: NluModel = entry.build(config, schema=schema, seed=0)
     try:
         model.load_state_dict(weights)
     except RuntimeError:

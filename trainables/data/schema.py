@@ -30,7 +30,7 @@ _MAX_BYTES = 16 << 20  # of a schema: a hundred thousand labels of a hundred let
 
 def shipped_schema(name: str) -> LabelSchema:
     """The schema of a public corpus that ships with this project."""
-    return _schema_of(_shipped_schema(name), f"{name}.json")
+    return parse_schema(_shipped_schema(name), f"{name}.json")
 
 
 def shipped_pool_size(name: str, place: str) -> int | None:
@@ -48,7 +48,7 @@ def read_schema(path: Path) -> LabelSchema:
         fields = read_json(path, max_bytes=_MAX_BYTES)
     except InvalidData as problem:
         raise InvalidData(f"data.schema_file: {problem}") from None
-    return _schema_of(fields, str(path))
+    return parse_schema(fields, str(path))
 
 
 def declared_pool_size(config: DataConfig) -> int | None:
@@ -108,7 +108,11 @@ def _shipped_schema(name: str) -> dict[str, Any]:
     return fields
 
 
-def _schema_of(fields: object, where: str) -> LabelSchema:
+def parse_schema(fields: object, where: str) -> LabelSchema:
+    """The schema of plain data.
+
+    Raises: InvalidData naming `where` and the field.
+    """
     if not isinstance(fields, dict):
         raise InvalidData(f"expected a JSON object in {where}, got {type(fields).__name__}")
     known = {
