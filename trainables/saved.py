@@ -71,7 +71,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     try:
         about: dict[str, Any] = read_written_json(place / _FILES[0])
         config = model_part(**migrate_part("model", about["model"]))
-        labels = {
+        labels: dict[str, Any] = {
             "intents": [] if about["intents"] == [NO_INTENT] else about["intents"],
             "slots": about["slots"],
             "source": about["schema_source"],
