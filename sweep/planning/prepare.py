@@ -27,10 +27,12 @@ from sweep.store.sweeps import SweepFolder
 from trainables import catalogue
 from trainables.config import parse
 from trainables.errors import InvalidInput
+from trainables.privacy.rounding import format_epsilon
 
 if TYPE_CHECKING:
     from sweep.planning.selection_price import SelectionPrice
 
+_OFF = 1.01  # times a target: what two versions of an accountant may differ by
 _NOTHING: Mapping[str, PlannedTrial] = MappingProxyType({})
 
 
@@ -139,9 +141,24 @@ def _with_price(
 
     require_trials(plan)
     price = price_of(space, plan.to_run, account=accounting(settings))
+    _require_target(space, price)
     warnings = sorted({f"{warning}." for trial in plan.to_run for warning in trial.warnings})
     return Prepared(
         space=space, plan=plan, notes=(*notes, price.sentence(), *warnings), price=price
+    )
+
+
+def _require_target(space: SearchSpace, price: SelectionPrice) -> None:
+    """Raises: InvalidInput where an override of the noise misses the target of a selection. The
+    calibrated noise is an override, too, and may be slightly off under another version.
+    """
+    target = space.search.target_epsilon
+    if target is None or price.epsilon_selected <= _OFF * target:
+        return
+    raise InvalidInput(
+        f"expected no {NOISE} with search.target_epsilon={target:g}: one value for all trials is"
+        f" found for the target, got {space.override.get(NOISE)}, with which the selection costs"
+        f" epsilon {format_epsilon(price.epsilon_selected)}"
     )
 
 

@@ -121,6 +121,14 @@ def test_a_target_with_a_noise_is_refused(tmp_path: Path) -> None:
         _prepare(tmp_path, search={"target_epsilon": 4.0})
 
 
+def test_a_noise_set_beside_a_target_must_meet_it(tmp_path: Path) -> None:
+    fields = {"base": _without_noise(), "search": {"target_epsilon": 4.0}}
+    line = r"no privacy\.noise_multiplier with search\.target_epsilon=4: .* got 0\.5, with which"
+    with pytest.raises(InvalidInput, match=line):
+        _prepare(tmp_path, **fields, override={"privacy.noise_multiplier": 0.5})
+    assert _prepare(tmp_path, **fields, override={"privacy.noise_multiplier": 50.0}).price
+
+
 def test_a_total_that_the_selection_stays_within_is_no_refusal(tmp_path: Path) -> None:
     assert _prepare(tmp_path, budget={"total": 3.4}).price is not None
 
