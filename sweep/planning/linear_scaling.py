@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from search_spaces.expansion import Point, point_at, searched_variants
@@ -18,8 +19,15 @@ def with_stages(space: SearchSpace, *, account: Account) -> SearchSpace:
     """The space whose variants are its stages: probes at their shares of `budget.total`, and a last
     run whose noise makes all of them together cost the total.
 
-    Raises: InvalidInput where the probes leave no budget to the last run.
+    Raises: InvalidInput where the probes leave no budget to the last run, or an override sets the
+    learning rate or the noise.
     """
+    for field, path in itertools.product((LEARNING_RATE, NOISE), space.override):
+        if f"{field}.".startswith(f"{path}."):
+            raise InvalidInput(
+                f"expected no override of {field} with strategy linear_scaling, which finds it, got"
+                f" {path}"
+            )
     total, samples = space.budget.total, space.search.num_samples
     assert total is not None  # the space was read
     assert samples is not None

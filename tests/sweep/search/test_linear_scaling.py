@@ -198,6 +198,9 @@ def test_an_interrupted_search_resumes_to_the_same_last_run(
         ({"repeats": 2}, "expected no repeats"),
         ({"resources": {"executor": "gang", "slots": 2}}, "expected resources.slots auto or 1"),
         ({"variants": [{"name": "mine"}]}, "expected no variants"),
+        ({"override": {LEARNING_RATE: 0.1}}, "expected no override of training.learning_rate"),
+        ({"override": {"training": {"epochs": 2}}}, "of training.learning_rate .* got training$"),
+        ({"override": {"privacy": {"delta": 1e-6}}}, "noise_multiplier .* got privacy$"),
         (
             {"base": {"engine": "dp_sgd", "privacy": {"noise_multiplier": 1.0}}},
             "expected no privacy.noise_multiplier",
