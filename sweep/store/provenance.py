@@ -44,7 +44,7 @@ def _git(here: Path, *words: str) -> str | None:
             timeout=10,
             check=False,
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
 

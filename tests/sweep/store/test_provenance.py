@@ -37,6 +37,14 @@ def test_the_commit_is_that_of_the_code(
     assert provenance.about(["sweep"])["git_commit"] == (commit if is_own else None)
 
 
+def test_a_disk_on_which_git_hangs_costs_the_commit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(command: list[str], *, timeout: float, **others: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    assert provenance.about(["sweep"])["git_commit"] is None
+
+
 # Exports and reports have the command, and leave this machine.
 STORE = "postgresql://ann:{}@host:5432/runs"
 
