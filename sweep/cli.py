@@ -1,7 +1,7 @@
 """The `sweep` command. Each file in `sweep/commands` is one command; errors are handled here.
 
-Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted (SIGINT), 143 asked to
-end (SIGTERM, `sweep stop`). Signals are handled before anything but the standard library loads.
+Exit codes: 0 done, 1 a run failed, 2 the input was refused, 130 interrupted (SIGINT), 143 ended by
+SIGTERM or `sweep stop`. Signals are handled before anything but the standard library loads.
 """
 
 from __future__ import annotations

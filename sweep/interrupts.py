@@ -41,7 +41,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._number: int = signal.SIGINT  # of the first signal
         # Plain flags, because a handler that waits for a lock of the interrupted thread deadlocks.
-        self._asked = self._printed = self._may_raise = self._leaving = False
+        self._requested = self._printed = self._may_raise = self._leaving = False
         self._explanations: list[Callable[[], str]] = []
         self._stops: list[Callable[[], bool]] = []
         self._num_postponing = 0
@@ -51,8 +51,8 @@ class Interrupts:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether this process was asked to end."""
-        return self._asked
+        """Whether this process was requested to end."""
+        return self._requested
 
     def install(self) -> None:
         """Handle signals from now on, except those that this process was started to ignore."""
@@ -78,16 +78,16 @@ class Interrupts:
         """The exit code of `work`; after an interrupt the process ends here."""
         try:
             self._may_raise = True
-            if self._asked:
+            if self._requested:
                 self._raise()
             code = work()
             self._leaving = True
         except BaseException as error:
             self._leaving = True
-            if not self._asked and not isinstance(error, KeyboardInterrupt):
+            if not self._requested and not isinstance(error, KeyboardInterrupt):
                 raise
             code = 128 + signal.SIGINT
-        if self._asked:
+        if self._requested:
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
             self._wait_for_line()
@@ -98,7 +98,7 @@ class Interrupts:
         """The handler in the main thread; `_watch` notices the signal independently."""
         if self._expected is not None:
             return
-        self._asked = True
+        self._requested = True
         self._wait_for_line()
         if self._leaving:
             self._end()
@@ -118,7 +118,7 @@ class Interrupts:
             self._expected.set()
             patience = None
         else:
-            self._asked = True
+            self._requested = True
             self._print_line()
             self._printed = True
             patience = GRACE_SECONDS
@@ -137,7 +137,7 @@ class Interrupts:
 
     def _is_stopped(self) -> bool:
         try:
-            return any(asked() for asked in self._stops)
+            return any(requested() for requested in self._stops)
         except OSError:
             return False
 
@@ -188,13 +188,13 @@ class Interrupts:
             self._explanations.pop()
 
     @contextmanager
-    def stop_when(self, asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-        """Interrupt as by SIGTERM once `asked`, called often in the block, returns True. Yields
+    def stop_when(self, requested: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+        """Interrupt as by SIGTERM once `requested`, called often in the block, returns True. Yields
         a function for whether an interrupt has come.
         """
-        self._stops.append(asked)
+        self._stops.append(requested)
         try:
-            yield lambda: self._asked
+            yield lambda: self._requested
         finally:
             self._stops.pop()
 
@@ -203,10 +203,10 @@ class Interrupts:
         """Raise no exception inside the block, which must poll the yielded function often."""
         self._num_postponing += 1
         try:
-            yield lambda: self._asked
+            yield lambda: self._requested
         finally:
             self._num_postponing -= 1
-        if self._asked and not self._num_postponing:
+        if self._requested and not self._num_postponing:
             self._raise()
 
     @contextmanager
@@ -234,7 +234,7 @@ def reinstall() -> None:
 
 
 def is_stopping() -> bool:
-    """Whether this process was asked to end, and is about to; never in a library."""
+    """Whether this process was requested to end, and is about to; never in a library."""
     return _installed is not None and _installed.is_stopping
 
 
@@ -249,12 +249,12 @@ def explain(message: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def stop_when(asked: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    """As `Interrupts.stop_when`; in a library the block must poll `asked`."""
+def stop_when(requested: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """As `Interrupts.stop_when`; in a library the block must poll `requested`."""
     if _installed is None:
-        yield asked
+        yield requested
         return
-    with _installed.stop_when(asked) as stop_requested:
+    with _installed.stop_when(requested) as stop_requested:
         yield stop_requested
 
 
@@ -264,8 +264,8 @@ def postpone() -> Iterator[Callable[[], bool]]:
     second one ends the process at once.
     """
     if _installed is not None:
-        with _installed.postpone() as asked:
-            yield asked
+        with _installed.postpone() as requested:
+            yield requested
         return
     with _event_of_signals() as event:
         yield event.is_set
@@ -283,19 +283,19 @@ def _event_of_signals() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set instead of their earlier effect. Outside the main
     thread Python allows no signal handlers.
     """
-    asked = threading.Event()
+    requested = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        if requested.is_set():
             os._exit(128 + number)
-        asked.set()
+        requested.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield requested
         return
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -116,13 +116,13 @@ class FigureCache:
         return known
 
 
-def key_of(*mechanisms: Mechanism, accountant: str | None = None, **asked: Any) -> str:
+def key_of(*mechanisms: Mechanism, accountant: str | None = None, **question: Any) -> str:
     """The hash of what accountants read of the mechanisms, of the question (an `accountant` by its
-    name, or the tightest, and what else is `asked`, plain data) and of what answers it.
+    name, or the tightest, and what else is `question`, plain data) and of what answers it.
     """
     document = {
         "values": [accountants.values_of(mechanism) for mechanism in mechanisms],
-        "asked": asked,
+        "question": question,
         "accountant": accountant,
         "entry": _text_of(accountant),
         "fields": [field.name for field in fields(PrivacySummary)],

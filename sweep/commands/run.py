@@ -65,15 +65,15 @@ def run(
     settings = from_environment(tracking_uri=tracking_uri, tracking=tracking)
     screen = console(stderr=True)
     with preparing(screen, quiet=as_json):
-        asked = read(space, overrides=overrides(assignments), name=name)
-    name = asked.name
+        search_space = read(space, overrides=overrides(assignments), name=name)
+    name = search_space.name
     with (
         interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
         starting(settings.home, name) as stop_requested,
         interrupts.stop_when(stop_requested),
     ):
         with preparing(screen, quiet=as_json):
-            prepared = prepare_space(asked, settings=settings)
+            prepared = prepare_space(search_space, settings=settings)
         require_trials(prepared.plan)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)

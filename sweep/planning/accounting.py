@@ -58,10 +58,10 @@ def accounting(settings: Settings) -> Account:
             config, num_records=size.num_records, undeclared=size.undeclared
         )
         finest = accountant is None and (careful or calibrated)
-        asked = accountant or config.privacy.accountant
+        chosen = accountant or config.privacy.accountant
         summary = kept.summary(
-            key_of(mechanism, accountant=asked, finest=finest),
-            lambda: _bounds(mechanism, asked, finest=finest),
+            key_of(mechanism, accountant=chosen, finest=finest),
+            lambda: _bounds(mechanism, chosen, finest=finest),
         )
         return Accounted(summary=summary, mechanism=mechanism)
 

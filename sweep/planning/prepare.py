@@ -200,7 +200,7 @@ def replace_space(
 
 
 def _with_begun(plan: Plan, begun: Mapping[str, PlannedTrial]) -> Plan:
-    # A refused row may lack figures; what was permitted by another accountant is asked again.
+    # A refused row may lack figures; what was permitted by another accountant is checked again.
     kept = {i: replace(trial, epsilon_budget=None) for i, trial in begun.items()}
     planned = {trial.id for trial in plan.trials}
     trials = [kept.get(t.id, t) if not t.runs else t for t in plan.trials]

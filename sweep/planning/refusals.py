@@ -14,21 +14,21 @@ _MOST_SAID = 3
 def require_trials(plan: Plan) -> None:
     """Raises: InvalidInput where every trial is refused, naming the limits that refuse most."""
     # Baselines serve comparison; a sweep of baselines alone must be intended.
-    asked = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
-    asked = asked or list(plan.trials)
-    if any(trial.runs for trial in asked):
+    points = [trial for trial in (*plan.trials, *plan.probes) if not trial.baseline]
+    points = points or list(plan.trials)
+    if any(trial.runs for trial in points):
         return
     # A point may break several limits; each limit counts all that it refuses.
-    reasons = [_limits(trial) for trial in asked]
+    reasons = [_limits(trial) for trial in points]
     counts = Counter(limit for found in reasons for limit in found).most_common(_MOST_SAID)
     said = "; ".join(
         f"{count} by {limit[0]}: {next(found[limit] for found in reasons if limit in found)}"
         for limit, count in counts
     )
-    if sum(count for _, count in counts) > len(asked):
+    if sum(count for _, count in counts) > len(points):
         said += "; a point may exceed several limits"
     cheapest = min(
-        (t.epsilon_budget for t in asked if t.epsilon_budget is not None),
+        (t.epsilon_budget for t in points if t.epsilon_budget is not None),
         default=None,
     )
     hint = (
@@ -36,7 +36,7 @@ def require_trials(plan: Plan) -> None:
         if any(kind == "budget" for (kind, _), _ in counts) and cheapest is not None
         else ""
     )
-    raise InvalidInput(f"all {len(asked)} points that are no baseline are refused, {said}{hint}")
+    raise InvalidInput(f"all {len(points)} points that are no baseline are refused, {said}{hint}")
 
 
 def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:

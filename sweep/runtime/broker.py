@@ -98,7 +98,7 @@ class Broker:
         self._clock = clock
         self._slots: dict[str, _Slot] = {}
         self._questions: dict[int, _Question] = {}
-        self._unasked: list[int] = []
+        self._unsent: list[int] = []
         self._serial = 0
         self._claims = 0
         self._progress = 0
@@ -243,9 +243,9 @@ class Broker:
         """Events that wait for a verdict, oldest first; empty when `wait` seconds passed, or when
         a gang waits for a job that is still to be added.
         """
-        await self._until(lambda: bool(self._unasked) or self._num_missing() > 0, wait)
-        asked, self._unasked = self._unasked, []
-        return [(number, self._questions[number].event) for number in asked]
+        await self._until(lambda: bool(self._unsent) or self._num_missing() > 0, wait)
+        unsent, self._unsent = self._unsent, []
+        return [(number, self._questions[number].event) for number in unsent]
 
     async def answer(self, number: int, verdict: Verdict) -> None:
         """The driver's verdict on a question."""
@@ -319,7 +319,7 @@ class Broker:
         question = _Question(event)
         self._serial += 1
         self._questions[self._serial] = question
-        self._unasked.append(self._serial)
+        self._unsent.append(self._serial)
         await self._notify()
         return await question.answer
 

@@ -38,7 +38,7 @@ from trainables.figure_cache import FigureCache
 
 Watch = Callable[[str, Progress], None]
 # Seconds that the end of a sweep waits for the tracking store; the rest is delivered later.
-_PATIENCE_SECONDS, _PATIENCE_WHEN_ASKED = 60.0, 3.0
+_PATIENCE_SECONDS, _PATIENCE_WHEN_STOPPING = 60.0, 3.0
 
 
 def execute(
@@ -94,7 +94,7 @@ def execute(
         finally:
             journal.close(gate.time)
             phases.enter(phases.DELIVERING)
-            patience = _PATIENCE_WHEN_ASKED if interrupts.is_stopping() else _PATIENCE_SECONDS
+            patience = _PATIENCE_WHEN_STOPPING if interrupts.is_stopping() else _PATIENCE_SECONDS
             problem = delivery.close(timeout=patience) or deliver_all(tracker, folder)
     return problem
 

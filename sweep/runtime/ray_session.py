@@ -305,9 +305,9 @@ def require_shared(
 
     marks = {folder: folder / f".shared-{uuid.uuid4().hex}" for folder in writes}
     listed = [(folder, _names(folder)) for folder in reads if folder.is_dir()]
-    asked: list[tuple[Path, str, list[str] | None]]
-    asked = [(folder, str(mark), None) for folder, mark in marks.items()]
-    asked += [(folder, str(folder), names) for folder, names in listed]
+    expected: list[tuple[Path, str, list[str] | None]]
+    expected = [(folder, str(mark), None) for folder, mark in marks.items()]
+    expected += [(folder, str(folder), names) for folder, names in listed]
     try:
         for folder, mark in marks.items():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -319,7 +319,7 @@ def require_shared(
                 num_cpus=0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
             )
-            .remote([(path, names) for _, path, names in asked]): f"node {node['NodeID'][:8]}"
+            .remote([(path, names) for _, path, names in expected]): f"node {node['NodeID'][:8]}"
             f" ({node['NodeManagerAddress']})"
             for node in ray.nodes()
             if node["Alive"]
@@ -335,7 +335,7 @@ def require_shared(
                 found = ray.get(answer)
             except ray.exceptions.RayError as error:
                 raise SweepError(f"{node} could not be queried ({type(error).__name__})") from None
-            for (folder, *_), seen in zip(asked, found, strict=True):
+            for (folder, *_), seen in zip(expected, found, strict=True):
                 if not seen:
                     raise InvalidInput(
                         f"expected {folder} to be on storage that every node shares:"
@@ -346,11 +346,11 @@ def require_shared(
             mark.unlink(missing_ok=True)
 
 
-def _sees_all(asked: list[tuple[str, list[str] | None]]) -> list[bool]:
+def _sees_all(expected: list[tuple[str, list[str] | None]]) -> list[bool]:
     """Whether each path is there, with these names in it; runs on a node of the cluster."""
     return [
         os.path.exists(path) if names is None else _names(Path(path)) == names
-        for path, names in asked
+        for path, names in expected
     ]
 
 

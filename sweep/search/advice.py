@@ -160,15 +160,15 @@ def _proposal(
     chosen = space.search.model_copy(
         update={"strategy": catalogue.marked_entry(STRATEGIES, "ADVISES"), "num_startup": 1}
     )
-    asked = space.model_copy(update={"search": chosen})
+    searched = space.model_copy(update={"search": chosen})
     try:
-        branches(asked)
+        branches(searched)
     except InvalidInput:
         return None
-    observations = observations_of(asked, records)
+    observations = observations_of(searched, records)
     if not any(one.state == "done" for one in observations):
         return None
-    next_one = search.suggest(asked, observations, draw=len(observations))
+    next_one = search.suggest(searched, observations, draw=len(observations))
     if any(
         one.variant == next_one.variant.name and one.values == next_one.values
         for one in observations

@@ -94,7 +94,7 @@ class SearchSource:
         records = [self._record(trial) for trial in self._plan.trials]
         observations = [*self._warm, *observations_of(self._space, records, known=self._observed)]
         known = {trial.group for trial in self._plan.trials} | self._warm_groups
-        full, asked_before = 0, len(observations)
+        full, num_before = 0, len(observations)
         # A search by linear scaling has one answer.
         patience = 1 if self._space.search.is_linear_scaling else _PATIENCE + _LAST_PATIENCE
         for attempt in range(patience):
@@ -103,9 +103,7 @@ class SearchSource:
             if full == _FULL + _CHEAP:
                 break
             by_chance = attempt >= _PATIENCE or full >= _FULL
-            suggestion = self._suggest(
-                observations, draw=asked_before + attempt, at_random=by_chance
-            )
+            suggestion = self._suggest(observations, draw=num_before + attempt, at_random=by_chance)
             points = point_at(self._space, suggestion.variant, suggestion.values)
             group = _group(points[0])
             if group in known:
@@ -154,8 +152,8 @@ class SearchSource:
 def ended_early(folder: SweepFolder) -> str | None:
     """Why an ended search chose fewer configurations than `num_samples`, in a sentence."""
     space, plan = folder.space(), folder.plan()
-    asked, chosen = space.search.num_samples or 0, _num_chosen(plan)
-    if not space.search.is_adaptive or chosen >= asked or folder.is_running:
+    requested, chosen = space.search.num_samples or 0, _num_chosen(plan)
+    if not space.search.is_adaptive or chosen >= requested or folder.is_running:
         return None
     limit = space.budget.trials
     if limit is not None and limit - len(plan.to_run) < max(1, len(space.repeats)):
@@ -165,7 +163,7 @@ def ended_early(folder: SweepFolder) -> str | None:
     else:
         refused = [t for t in plan.trials if not t.runs and t.refused_by == "budget"]
         why = str(refused[-1].reason) if refused else "no new point is left"
-    return f"The search ended after {chosen} of {asked} configurations: {why}."
+    return f"The search ended after {chosen} of {requested} configurations: {why}."
 
 
 def earlier_records(

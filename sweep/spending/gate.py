@@ -143,12 +143,12 @@ class SpendGate:
         """The reason why other trials may not begin, or None. All their epochs and the remaining
         epochs of the trials that have begun must fit into the sweep's total.
         """
-        asked = [priced for priced in others if not priced.trial.baseline]
-        if self._total is None or not asked:
+        counted = [priced for priced in others if not priced.trial.baseline]
+        if self._total is None or not counted:
             return None
         unended = [
             release(other.mechanism)
-            for other in (*self._trials.values(), *asked)
+            for other in (*self._trials.values(), *counted)
             if not other.trial.baseline and other.trial.id not in self._ended
         ]
         spent = [
@@ -157,7 +157,7 @@ class SpendGate:
             if not self._is_baseline(trial_id)
             for entry in self._spent.get(trial_id, {}).values()
         ]
-        delta = min(priced.mechanism.delta for priced in asked)
+        delta = min(priced.mechanism.delta for priced in counted)
         return self._total.refusal_of([*spent, *unended], delta=delta)
 
     def continuation_refusal(self, trial_id: str, *, epochs_done: int) -> str | None:

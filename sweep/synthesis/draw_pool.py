@@ -34,12 +34,12 @@ class DrawPool:
         seed: int,
     ) -> list[str]:
         """As `ModelDrawer` does with that seed."""
-        asked: Sequence[str | None] = [None] * number if prompts is None else prompts
+        beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
         blocks = [
             self._pool.submit(
-                _draw_block, stage, low, list(asked[low : low + BLOCK]), num_beams, seed
+                _draw_block, stage, low, list(beginnings[low : low + BLOCK]), num_beams, seed
             )
-            for low in range(0, len(asked), BLOCK)
+            for low in range(0, len(beginnings), BLOCK)
         ]
         return [text for block in blocks for text in block.result()]
 
@@ -67,9 +67,9 @@ def _open(folder: Path, parses: Path | None) -> None:
 
 
 def _draw_block(
-    stage: str, low: int, asked: list[str | None], num_beams: int, seed: int
+    stage: str, low: int, beginnings: list[str | None], num_beams: int, seed: int
 ) -> list[str]:
     synthesis: SynthesisConfig = _held["synthesis"]
     models = {stage: _held["models"][stage]}
     drawer = ModelDrawer(models, _held["tokenizers"][stage], synthesis, seed=seed)
-    return drawer.block(stage, low, asked, num_beams=num_beams)
+    return drawer.block(stage, low, beginnings, num_beams=num_beams)

@@ -135,9 +135,9 @@ def _drawing(trained: Trained, parses: Trained | None, *, workers: int) -> Itera
             yield pool.draw
         return
 
-    def draw(stage: str, *, seed: int, **asked: Any) -> list[str]:
+    def draw(stage: str, *, seed: int, **options: Any) -> list[str]:
         own = {stage: models[stage]}
-        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **asked)
+        return ModelDrawer(own, tokenizers[stage], trained.synthesis, seed=seed)(stage, **options)
 
     yield draw
 

@@ -36,17 +36,17 @@ class ModelDrawer:
         self, stage: str, *, number: int, prompts: Sequence[str] | None, num_beams: int
     ) -> list[str]:
         """`number` texts, or one behind each of `prompts`."""
-        asked: Sequence[str | None] = [None] * number if prompts is None else prompts
-        blocks = list(range(0, len(asked), BLOCK))
+        beginnings: Sequence[str | None] = [None] * number if prompts is None else prompts
+        blocks = list(range(0, len(beginnings), BLOCK))
         mine = {
-            low: self.block(stage, low, asked[low : low + BLOCK], num_beams=num_beams)
+            low: self.block(stage, low, beginnings[low : low + BLOCK], num_beams=num_beams)
             for low in blocks[self._comm.rank :: self._comm.world_size]
         }
         every = {low: texts for share in self._comm.gather(mine) for low, texts in share.items()}
         return [text for low in blocks for text in every[low]]
 
     def block(
-        self, stage: str, low: int, asked: Sequence[str | None], *, num_beams: int
+        self, stage: str, low: int, beginnings: Sequence[str | None], *, num_beams: int
     ) -> list[str]:
         """Texts `low`, `low` + 1, ... of a draw, at most `BLOCK`, each behind its prompt."""
         synthesis, tokenizer = self._synthesis, self._tokenizer
@@ -59,6 +59,6 @@ class ModelDrawer:
             top_k=synthesis.top_k,
             temperature=synthesis.temperature,
         )
-        openings = [opening(tokenizer, prompt, synthesis.max_tokens) for prompt in asked]
+        openings = [opening(tokenizer, prompt, synthesis.max_tokens) for prompt in beginnings]
         ids = draw(model, openings, how, seed=stream_seed(self._seed, stage, low))
         return [" ".join(tokenizer.decode(text).split()) for text in ids]

@@ -81,7 +81,7 @@ def require_built(config: Config, schema: LabelSchema) -> None:
 def build(config: Config, *, schema: LabelSchema, seed: int) -> OwnModel:
     """The user's module, tried on made numbers; what it draws is drawn from `seed`.
 
-    Raises: InvalidInput where the factory fails, or the module does not keep to what is asked of
+    Raises: InvalidInput where the factory fails, or the module does not keep to what is required of
         it (shapes, records apart, gradients that `torch.func` can form).
     """
     from trainables.models._own.checks import require_sound

@@ -21,7 +21,7 @@ _MAX_TOKENS = 4_096
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What a model takes n records for, in the order in which they were asked for.
+    """What a model takes n records for, in the order in which they were requested.
 
     `intents` int64[n]; `tags` has one int64[length] a record.
     """
