@@ -45,7 +45,16 @@ _TRAINING = ("expected_batch_size", "num_workers", "epochs", "steps")
 
 
 def change(parts: dict[str, Any], values: dict[str, Any]) -> None:
-    """Set fields of the parts of a config by their last names; None leaves a field as it is."""
+    """Set fields of the parts of a config by their last names; None leaves a field as it is.
+    Epochs replace the steps of a config.
+
+    Raises: InvalidInput where both epochs and steps are given.
+    """
+    if values.get("epochs") is not None:
+        if values.get("steps") is not None:
+            raise InvalidInput("expected --epochs or --steps, got both")
+        for name in ("steps", "evaluate_every"):
+            parts["training"].pop(name, None)
     places = {"engine": parts, "num_records": parts["data"]}
     places |= dict.fromkeys(_TRAINING, parts["training"])
     for name, value in values.items():

@@ -63,6 +63,19 @@ def test_an_option_sets_one_field_and_without_a_value_none(
     assert parts == {**before, section: {name: value}}
 
 
+def test_epochs_replace_the_steps_of_a_config(tmp_path: Path) -> None:
+    (tmp_path / "trial.yaml").write_text(
+        "engine: dp_sgd\ndata: {name: atis, num_records: 4000}\n"
+        "training: {steps: 1000, evaluate_every: 100, expected_batch_size: 40}\n"
+    )
+    parts = fields_of(tmp_path / "trial.yaml")
+    change(parts, {"epochs": 2})
+    mechanism, _ = mechanism_of(parts)
+    assert (mechanism.epochs, mechanism.steps) == (2, 200)
+    with pytest.raises(InvalidInput, match="expected --epochs or --steps, got both"):
+        change(parts, {"epochs": 2, "steps": 3})
+
+
 def test_the_engine_stands_beside_the_sections() -> None:
     assert parts_of("sgd")["engine"] == "sgd"
 
