@@ -17,7 +17,7 @@ from sweep.planning import probe as search_probe
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
 from sweep.planning.plan_total import within_total
-from sweep.planning.refusals import require_trials
+from sweep.planning.refusals import require_read_overrides, require_trials
 from sweep.settings import Settings
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
@@ -73,10 +73,15 @@ def read(source: str, *, overrides: dict[str, Any], name: str | None = None) -> 
 
 
 def prepare_space(
-    space: SearchSpace, *, settings: Settings, begun: Mapping[str, PlannedTrial] = _NOTHING
+    space: SearchSpace,
+    *,
+    settings: Settings,
+    begun: Mapping[str, PlannedTrial] = _NOTHING,
+    is_new: bool = True,
 ) -> Prepared:
     """The plan of a space that has been read. What has `begun` has spent: it stays in the plan, and
-    so in budgets, tables and MLflow, also where the space lacks or refuses it.
+    so in budgets, tables and MLflow, also where the space lacks or refuses it. Only a new sweep is
+    refused for an override that no trial reads.
     """
     notes: list[str] = []
     if space.fallback and not _data_at_hand(space, settings):
@@ -96,13 +101,16 @@ def prepare_space(
         account=accounting(settings),
         seconds_of=cost.estimator(settings.home, known=Footprints(settings).footprint_of),
     )
+    if space.search.is_adaptive:
+        plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
+    if is_new:
+        require_read_overrides(space, plan)
     if space.search.is_private_selection:
         return _with_price(space, plan, notes, settings)
     plan = _with_begun(plan, begun)
     if not space.search.is_adaptive:  # which checks the total before each choice
         plan = within_total(plan, space, account=accounting(settings), begun=begun)
     if space.search.is_adaptive:
-        plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
         notes += search_probe.notes(space, plan, home=settings.home)
     if space.budget.accelerator_hours is not None and space.resources.gpus_per_worker == 0:
         notes.append(
@@ -183,7 +191,7 @@ def replace_space(
                 " its first trial and holds for no other space (start a new sweep for another)"
             )
     begun = {t.id: t for t in folder.plan().trials if folder.has_begun(t.id)}
-    prepared = prepare_space(space, settings=settings, begun=begun)
+    prepared = prepare_space(space, settings=settings, begun=begun, is_new=False)
     found = store.changes(folder.space(), prepared.space)
     if not found:
         return

@@ -1,11 +1,14 @@
-"""The reason why a plan has nothing to run, in one sentence."""
+"""The reason why a plan has nothing to run, or would ignore what was asked for, in one sentence."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from search_spaces.space import SearchSpace
 from sweep.store.plans import Plan, PlannedTrial
+from trainables.documents import quote
 from trainables.errors import InvalidInput
+from trainables.frozen import Frozen
 from trainables.privacy.rounding import format_epsilon
 
 _MOST_SAID = 3
@@ -37,6 +40,29 @@ def require_trials(plan: Plan) -> None:
         else ""
     )
     raise InvalidInput(f"all {len(points)} points that are no baseline are refused, {said}{hint}")
+
+
+def require_read_overrides(space: SearchSpace, plan: Plan) -> None:
+    """Raises: InvalidInput for an overridden field that no trial reads because of its other fields,
+    such as training.epochs where training.steps are counted.
+    """
+    configs = [trial.config for trial in (*plan.trials, *plan.probes) if trial.is_config]
+    for path, value in space.override.items():
+        section, _, rest = path.partition(".")
+        field = rest.split(".")[0]
+        if value is None or not field or not configs:
+            continue
+        if all(_is_unread(getattr(config, section), field) for config in configs):
+            known = {config.training.steps for config in configs if path == "training.epochs"}
+            why = ", which count training.steps" if known - {None} else ""
+            raise InvalidInput(
+                f"expected no override of {path}, which is not read with the other fields of any"
+                f" trial{why}, got {quote(value)}"
+            )
+
+
+def _is_unread(part: object, field: str) -> bool:
+    return isinstance(part, Frozen) and field in part.unread()
 
 
 def _limits(trial: PlannedTrial) -> dict[tuple[str, str], str]:

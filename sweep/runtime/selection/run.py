@@ -127,7 +127,7 @@ def resume(
     if vault.is_over or folder.is_unsealed:
         with track() as tracker:
             return deliver_all(tracker, folder)
-    prepared = prepare_space(space, settings=settings)
+    prepared = prepare_space(space, settings=settings, is_new=False)
     trials = vault.draws.plan().trials if vault.is_sealed else prepared.plan.to_run
     packing, executed = _prepare(
         space, trials or prepared.plan.to_run, settings, address=address, function=function

@@ -82,6 +82,36 @@ def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
     assert len(about_delta) == 1
 
 
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        (
+            {"training.epochs": 5},
+            r"override of training\.epochs, .* count training\.steps, got 5$",
+        ),
+        (
+            {"privacy.max_group_scale": 0.5},
+            r"override of privacy\.max_group_scale, .* got 0\.5$",
+        ),
+    ],
+)
+@pytest.mark.parametrize("search", [{}, {"strategy": "tpe", "num_samples": 3}])
+def test_an_override_that_no_trial_reads_is_refused(
+    settings: Settings, override: dict[str, Any], line: str, search: dict[str, Any]
+) -> None:
+    steps = {"steps": 6, "expected_batch_size": 30}
+    privacy = {"sampling": "poisson"}
+    fields = {
+        "base": {"engine": "dp_sgd", "training": steps, "privacy": privacy},
+        "variants": [{"name": "dp", "axes": {Z: [0.5, 1.0]}}],
+        "search": search,
+    }
+    with pytest.raises(InvalidInput, match=line):
+        make_sweep(settings, **fields, override=override)
+    folder = make_sweep(settings, **fields, override={"training.steps": 3})
+    change(folder, settings, **fields, override={"training.steps": 3, **override})
+
+
 def test_a_space_that_is_the_same_changes_nothing(settings: Settings) -> None:
     folder = make_sweep(settings)
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
