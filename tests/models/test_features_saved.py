@@ -21,6 +21,8 @@ from trainables.encoders.fixed_source import source_of
 from trainables.encoders.identity import encoder_digest
 from trainables.errors import InvalidInput
 from trainables.models.features import build
+from trainables.system.communication import Alone
+from trainables.tasks._inference import infer
 
 
 def test_an_exported_folder_is_enough(tmp_path: Path) -> None:
@@ -42,6 +44,25 @@ def test_an_exported_folder_is_enough(tmp_path: Path) -> None:
     words = [saved.unlabelled(["call", "ann"])]
     ours = saved.SavedModel(model=model.eval(), config=config, schema=SCHEMA).read(words)
     np.testing.assert_allclose(found.read(words).features, ours.features, rtol=1e-5)
+
+
+def test_a_saved_model_predicts_what_was_measured(tmp_path: Path) -> None:
+    """It computes the rows that a trial reads from its cache."""
+    data = data_config(name="health", num_utterances=1_000)
+    corpus = open_corpus(data, data_dir=tmp_path, cache_dir=tmp_path)
+    config = model_part(name="features")
+    model = build(config, schema=corpus.schema, seed=0)
+    torch.manual_seed(0)
+    for head in (model.intent_head, model.tag_head):
+        torch.nn.init.normal_(head.weight, std=3.0)
+    ids = np.arange(len(corpus))
+    loader = model.loader(corpus, cache_dir=tmp_path)
+    measured = infer(model, loader, ids, comm=Alone())
+    own = saved.SavedModel(model=model, config=config, schema=corpus.schema)
+    said = own.read(map(saved.unlabelled, corpus.token_sequences(ids)))
+    np.testing.assert_array_equal(said.intents, measured.intents)
+    np.testing.assert_array_equal(np.concatenate(said.tags), np.concatenate(measured.tags))
+    np.testing.assert_allclose(said.features, measured.features, atol=1e-4)
 
 
 def test_the_digest_is_that_of_the_encoder_s_files(tmp_path: Path) -> None:

@@ -62,6 +62,11 @@ def rows_of(
     return _read(make_once(cache_dir, name, make), corpus)
 
 
+def rounded(rows: Tensor) -> Tensor:
+    """Rows in the precision of the cache, float16."""
+    return rows.half()
+
+
 def _write(
     folder: Path, corpus: Corpus, loader: Loader, compute: Callable[[PackedBatch], Rows]
 ) -> None:
@@ -83,7 +88,7 @@ def _write(
                     ),
                 )
             where = of_tokens if _is_of_tokens(name) else places
-            out[name][where] = rows.numpy().astype(np.float16)
+            out[name][where] = rounded(rows).numpy()
     for mapped in out.values():
         mapped.flush()
 

@@ -147,7 +147,9 @@ def _choose_layers(config: Config, source: FixedSource) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class FixedTable:
-    """Computes the rows of a batch anew; `encoders.cache` keeps those of a corpus."""
+    """Computes the rows of a batch anew; `encoders.cache` keeps those of a corpus. They are rounded
+    alike, so that an exported model predicts what was measured.
+    """
 
     fixed: FixedEncoder
     table: FeatureTable
@@ -155,9 +157,8 @@ class FixedTable:
     def collate(self, token_ids: np.ndarray, lengths: np.ndarray) -> dict[str, Tensor]:
         """See `data.batches.FeatureTable`."""
         sizes = torch.from_numpy(np.asarray(lengths, dtype=np.int64))
-        return self.fixed.rows(
-            PackedBatch.unlabelled(self.table.collate(token_ids, lengths), sizes)
-        )
+        batch = PackedBatch.unlabelled(self.table.collate(token_ids, lengths), sizes)
+        return {name: cache.rounded(rows).float() for name, rows in self.fixed.rows(batch).items()}
 
 
 class Features(NluModel):
