@@ -9,18 +9,23 @@ from sweep.results.privacy_cards import JSON
 from sweep.store import manifest
 from sweep.store.files import read_json
 from sweep.store.sweeps import SweepFolder, TrialRecord
-from trainables.errors import InvalidInput
+from trainables.errors import InvalidData, InvalidInput
+
+_MODEL = "model"
 
 
 def require_export(folder: Path) -> None:
     """Check that an export, a trial's folder, or the `model` folder of one is unchanged.
 
-    Raises: InvalidData where a file differs from its manifest, InvalidInput for an export without
-    its privacy card or its manifest.
+    Raises: InvalidData where a file differs from its manifest or was added to the model, InvalidInput
+    for an export without its privacy card or its manifest.
     """
-    inner = folder.resolve()
-    home = inner.parent if inner.name == "model" else inner
+    home = _home_of(folder.resolve())
     manifest.require_whole(home)
+    if added := manifest.unlisted(home, _MODEL):
+        raise InvalidData(
+            f"expected the files of {home} as {manifest.FILE} has them, got {added[0]} beside them"
+        )
     about = home / "about.json"
     if not about.is_file():
         return
@@ -29,6 +34,12 @@ def require_export(folder: Path) -> None:
     fields = read_json(about)
     if isinstance(fields, dict) and fields.get("has_manifest") and not manifest.is_there(home):
         raise InvalidInput(f"expected {manifest.FILE} in the export {home}, got none")
+
+
+def _home_of(folder: Path) -> Path:
+    """The folder with the manifest: `folder`, or the one around it where `folder` is its model."""
+    is_whole = (folder / _MODEL).is_dir() or manifest.is_there(folder)
+    return folder.parent if folder.name == _MODEL and not is_whole else folder
 
 
 def damages(folder: SweepFolder, records: Sequence[TrialRecord]) -> dict[str, str]:

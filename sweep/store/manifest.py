@@ -87,6 +87,24 @@ def differences(folder: Path, *, thorough: bool = True) -> tuple[str, ...]:
     return tuple(found)
 
 
+def unlisted(folder: Path, part: str) -> tuple[str, ...]:
+    """Files under the subfolder `part` that the manifest of `folder` lacks: a loader may read
+    them. Hidden ones are left out, and base weights, which users put there (`models._lm_folder`);
+    none without a manifest.
+    """
+    if not is_there(folder):
+        return ()
+    listed = _read(os.path.join(folder, FILE)).files
+    return tuple(
+        name
+        for name, path in _files(folder)
+        if name.startswith(f"{part}/")
+        and not name.startswith(f"{part}/base/")
+        and not path.name.startswith(".")
+        and name not in listed
+    )
+
+
 def require_whole(folder: Path) -> None:
     """Raises: InvalidData where a file differs from the manifest of `folder`."""
     found = differences(folder)

@@ -92,6 +92,35 @@ def test_a_damaged_export_is_not_used(toy: SweepFolder, tmp_path: Path, damage: 
             load_model(folder)
 
 
+@pytest.mark.parametrize("name", ["out", "model"])
+def test_an_export_may_have_any_name(toy: SweepFolder, tmp_path: Path, name: str) -> None:
+    """Its own folder `model` is checked by the manifest around it, whatever that is called."""
+    place = export_trial(toy, toy.records()[1], tmp_path / name)
+    flip(place / "model" / "weights.safetensors")
+    for folder in (place, place / "model"):
+        with pytest.raises(InvalidData, match=r"weights\.safetensors has another content"):
+            load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "added", ["encoder/added_tokens.json", "transformers/tokenizer.json", "x.safetensors"]
+)
+def test_a_file_added_to_the_model_of_an_export_is_refused(
+    toy: SweepFolder, tmp_path: Path, added: str
+) -> None:
+    """An encoder's loader reads what it finds."""
+    place = export_trial(toy, toy.records()[1], tmp_path / "out")
+    (place / "notes.md").write_text("of the recipient")
+    (place / "model" / ".DS_Store").write_text("")
+    require_export(place)
+    file = place / "model" / added
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("{}")
+    for folder in (place, place / "model"):
+        with pytest.raises(InvalidData, match=f"got model/{added} beside them"):
+            load_model(folder)
+
+
 @pytest.mark.parametrize("lost", ["model", "card", "weights", "noise"])
 def test_without_a_manifest_an_export_needs_its_parts_all_the_same(
     toy: SweepFolder, tmp_path: Path, lost: str
