@@ -17,8 +17,8 @@ _MODEL = "model"
 def require_export(folder: Path) -> None:
     """Check that an export, a trial's folder, or the `model` folder of one is unchanged.
 
-    Raises: InvalidData where a file differs from its manifest or was added to the model, InvalidInput
-    for an export without its privacy card or its manifest.
+    Raises: InvalidData where a file differs from its manifest or was added to the model,
+        InvalidInput for an export without its privacy card or its manifest.
     """
     home = _home_of(folder.resolve())
     manifest.require_whole(home)
