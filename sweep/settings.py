@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from trainables.errors import InvalidInput
 
 # Greedy, so that a password with an unescaped sign is hidden, too.
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")
 _SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|secret|token)[^=&\s]*=)[^&\s]*")
+_ESCAPE = re.compile("%(?=[0-9A-Fa-f]{2})")
 _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks")
 
 
@@ -52,7 +54,7 @@ def from_environment(
     """
     given = os.environ if environment is None else environment
     home = Path(given.get("SWEEP_HOME") or "sweeps").absolute()
-    uri = tracking_uri or given.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    uri = tracking_uri or given.get("MLFLOW_TRACKING_URI") or sqlite_uri(home / "mlflow.db")
     scheme = uri.split(":")[0].split("+")[0]
     if ":" not in uri or scheme not in _SCHEMES:
         raise InvalidInput(
@@ -66,6 +68,27 @@ def from_environment(
         tracking_uri=uri,
         tracking=_trackers(tracking or [given.get("SWEEP_TRACKING") or "mlflow"]),
     )
+
+
+def sqlite_uri(file: Path) -> str:
+    """The address of a SQLite file, with signs escaped that its reader would take for something
+    else. No others are, since MLflow also makes the folder that it reads without the escapes.
+
+    >>> sqlite_uri(Path("/data/50% done?/mlflow.db")), sqlite_uri(Path("/data/a%20b"))
+    ('sqlite:////data/50% done%3F/mlflow.db', 'sqlite:////data/a%2520b')
+    """
+    return f"sqlite:///{_ESCAPE.sub('%25', str(file)).replace('?', '%3F')}"
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The file of a SQLite address; None for any other address.
+
+    >>> sqlite_file("sqlite:////data/50% done%3F/mlflow.db")
+    PosixPath('/data/50% done?/mlflow.db')
+    """
+    place, _, _ = uri.partition("?")
+    name = unquote(place.removeprefix("sqlite:///"))
+    return Path(name) if place.startswith("sqlite:///") and name else None
 
 
 def hide_passwords(text: str) -> str:

@@ -6,10 +6,9 @@ import contextlib
 import urllib.error
 import urllib.request
 from importlib import metadata
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from sweep.settings import Settings, hide_passwords
+from sweep.settings import Settings, hide_passwords, sqlite_file
 from sweep.store.files import read_json, write_json
 from trainables.errors import InvalidInput
 
@@ -38,10 +37,10 @@ def was_opened(settings: Settings) -> bool:
 
 
 def _facts(settings: Settings) -> dict[str, str] | None:
-    uri = settings.tracking_uri
-    if not uri.startswith("sqlite:///") or not Path(uri.removeprefix("sqlite:///")).is_file():
+    file = sqlite_file(settings.tracking_uri)
+    if file is None or not file.is_file():
         return None
-    return {"uri": uri, "mlflow": metadata.version("mlflow")}
+    return {"uri": settings.tracking_uri, "mlflow": metadata.version("mlflow")}
 
 
 def require_answer(uri: str, *, timeout: float = 5.0) -> None:

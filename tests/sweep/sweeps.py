@@ -11,7 +11,7 @@ from search_spaces.space import SearchSpace
 from sweep.planning import prepare
 from sweep.runtime import runner
 from sweep.runtime.runner import Run
-from sweep.settings import Settings
+from sweep.settings import Settings, sqlite_uri
 
 TOY = "tests.sweep.toy_trial:run"
 NUM_RECORDS = 200
@@ -23,7 +23,7 @@ def settings_in(folder: Path) -> Settings:
         home=home,
         data_dir=folder,
         cache_dir=home / "cache",
-        tracking_uri=f"sqlite:///{home / 'mlflow.db'}",
+        tracking_uri=sqlite_uri(home / "mlflow.db"),
     )
 
 

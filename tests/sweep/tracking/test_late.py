@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.connection import note_opened, was_opened
 from sweep.tracking.late import ComingTracker
+from sweep.tracking.mlflow_client import Store
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
 
@@ -30,6 +32,19 @@ def test_only_a_file_that_this_mlflow_has_opened_is_known(
     assert not was_opened(replace(settings, tracking_uri="http://127.0.0.1:9"))
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.0")
     assert not was_opened(settings), "another version may have other tables"
+
+
+@pytest.mark.parametrize("name", ["what?now", "50%20a b#ö%"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_the_store_is_in_the_home_whatever_its_name(name: str, tmp_path: Path) -> None:
+    """Where the name means something in an address."""
+    settings = from_environment({"SWEEP_HOME": str(tmp_path / name)})
+    store = Store(settings)
+    store.create("sweep-id", "trial-id", name="t1", started=0.0, tags={})
+    assert (settings.home / "mlflow.db").is_file()
+    assert was_opened(settings)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and name not in str(path)]
 
 
 def test_a_store_that_cannot_be_opened_after_all_is_away(tmp_path: Path) -> None:
