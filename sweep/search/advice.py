@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from search_spaces.domains import branches, rank
+from search_spaces.expansion import point_at
+from search_spaces.objectives import default_objectives
 from search_spaces.parts import Variant
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
@@ -155,32 +157,38 @@ def _proposal(
     epsilon_of: EpsilonOf,
 ) -> str | None:
     """What an adaptive search that knows `records` would choose next in this space, with its
-    epsilon; None where it is among them or `tried`.
+    epsilon; None where it is among them or `tried`, or the space refuses it.
     """
-    chosen = space.search.model_copy(
-        update={"strategy": catalogue.marked_entry(STRATEGIES, "ADVISES"), "num_startup": 1}
-    )
-    searched = space.model_copy(update={"search": chosen})
+    update: dict[str, Any] = {
+        "strategy": catalogue.marked_entry(STRATEGIES, "ADVISES"),
+        "num_startup": 1,
+    }
+    if not space.search.is_adaptive:
+        update["objectives"] = default_objectives(space.task)
+    asked = space.model_copy(update={"search": space.search.model_copy(update=update)})
     try:
-        branches(searched)
+        branches(asked)
     except InvalidInput:
         return None
-    observations = observations_of(searched, records)
+    observations = observations_of(asked, records)
     if not any(one.state == "done" for one in observations):
         return None
-    next_one = search.suggest(searched, observations, draw=len(observations))
-    if any(
-        one.variant == next_one.variant.name and one.values == next_one.values
-        for one in observations
-    ) or any(
-        record.plan.variant == next_one.variant.name
-        and all(record.plan.values.get(path) == v for path, v in next_one.values.items())
+    found = search.suggest(asked, observations, draw=len(observations))
+    variant = found.variant.name
+    point = point_at(asked, found.variant, found.values)[0]
+    if point.config is None or point.reason is not None:
+        return None
+    # Without the axes over fields that its entries lack.
+    chosen = {path: value for path, value in found.values.items() if path in point.values}
+    if any(one.variant == variant and one.values == chosen for one in observations) or any(
+        record.plan.variant == variant
+        and all(record.plan.values.get(path) == value for path, value in chosen.items())
         for record in tried
     ):
         return None
-    values = ", ".join(setting(path, value) for path, value in next_one.values.items())
-    sentence = f"TPE would try {next_one.variant.name}, {values}"
-    epsilon = epsilon_of(next_one.variant, next_one.values)
+    values = ", ".join(setting(path, value) for path, value in chosen.items())
+    sentence = f"TPE would try {variant}, {values}"
+    epsilon = epsilon_of(found.variant, found.values)
     if epsilon is None:
         return sentence
     alone = ", which guarantees little: it considers the error alone" if epsilon > USABLE else ""

@@ -17,17 +17,19 @@ import torch
 from safetensors.torch import save_file
 
 from search_spaces import space as spaces
+from search_spaces.expansion import expand
 from sweep import cli, load_model
 from sweep.results import select
 from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
 from sweep.results.importance import _accuracy_lost, importance
 from sweep.search.advice import _history, advice
+from sweep.store.plans import PlannedTrial, group_of
 from sweep.store.sweeps import TrialRecord
 from tests.models._builds import MODELS, SCHEMA
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy, settings_in
-from trainables import catalogue, evidence
+from trainables import catalogue, evidence, figures
 from trainables.config import model_part
 from trainables.data.records import Frame
 from trainables.errors import InvalidInput
@@ -108,6 +110,39 @@ def test_a_proposal_learns_from_all_ranks_of_very_many() -> None:
     kept = _history(ranked)
     assert len(kept) == 200
     assert (kept[0], kept[-1]) == (ranked[0].records[0], ranked[-1].records[0])
+
+
+def proposals(figure: str, **fields: Any) -> list[str]:
+    """What would be tried next where each larger value of C is better, and all but the last ran."""
+    space = spaces.parse({"name": "s", "axes": {C: [1, 2, 3, 4, 5, 6]}, **fields})
+    records = []
+    for number, point in enumerate(expand(space).points[:-1]):
+        assert point.config is not None
+        plan = PlannedTrial(
+            id=point.config.id, name=point.variant, variant=point.variant, baseline=False,
+            values=point.values, origin=point.config, engine=point.config.engine, seed=0, epochs=1,
+            group=group_of(point.config.model_dump(mode="json")),
+        )  # fmt: skip
+        good = figures.cost(figure, 1.0 - number / 10)
+        made = record("r", task=space.task, **{figure: good})
+        records.append(replace(made, plan=plan))
+    said = advice(space, records, None)
+    return [sentence for sentence in said if sentence.startswith("TPE would try")]
+
+
+def test_the_next_trial_is_one_that_the_space_permits() -> None:
+    assert proposals("validation_ser") == ["TPE would try all, C=6"]
+    assert proposals("validation_ser", constraints=[f"{C} < 6"]) == []
+
+
+def test_the_next_trial_of_generated_text_goes_by_its_own_figure() -> None:
+    base = {
+        "task": "synthesis",
+        "engine": "dp_sgd",
+        "data": {"name": "smcalflow"},
+        "model": {"name": "causal_lm"},
+    }
+    assert proposals("mauve", base=base) == ["TPE would try all, C=6"]
 
 
 def test_two_trials_within_their_intervals_are_indistinguishable() -> None:
