@@ -45,6 +45,13 @@ def test_spans_of_characters_become_bio_tags_of_tokens(tmp_path: Path) -> None:
     assert found.part == "validation"
 
 
+def test_of_slots_that_overlap_the_first_is_kept(tmp_path: Path) -> None:
+    """A slot that is listed twice, and one that overlaps a dropped one alone, are kept."""
+    spans = [("to", "San Jose"), ("to", "San Jose"), ("name", "Jose on"), ("time", "on May")]
+    (found,) = _read(tmp_path, [_turn("Fly to San Jose on May 3", spans)])
+    assert found.tags == ("O", "O", "B-to", "I-to", "B-time", "I-time", "O")
+
+
 def test_turns_of_the_system_and_turns_without_a_slot_are_left_out(tmp_path: Path) -> None:
     said = _turn("Is San Jose right for you?", [("to", "San Jose")], speaker="SYSTEM")
     assert _read(tmp_path, [said, _turn("Yes that is right", [])]) == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,6 +133,8 @@ def _slots(given: list[dict[str, Any]], places: list[tuple[str, int, int]]) -> l
         ]
         if inside:
             found.append((str(slot["slot"]), inside[0], inside[-1] + 1))
-    found.sort(key=lambda slot: slot[1])
-    overlapping = {right for left, right in pairwise(found) if left[2] > right[1]}
-    return [slot for slot in found if slot not in overlapping]
+    kept: list[Slot] = []
+    for slot_of_tokens in sorted(found, key=lambda slot: slot[1]):
+        if not kept or kept[-1][2] <= slot_of_tokens[1]:
+            kept.append(slot_of_tokens)
+    return kept
