@@ -17,7 +17,7 @@ from sweep.planning import probe as search_probe
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
 from sweep.planning.plan_total import within_total
-from sweep.planning.refusals import require_read_overrides, require_trials
+from sweep.planning.refusals import require_read_fields, require_trials
 from sweep.settings import Settings
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
@@ -81,7 +81,7 @@ def prepare_space(
 ) -> Prepared:
     """The plan of a space that has been read. What has `begun` has spent: it stays in the plan, and
     so in budgets, tables and MLflow, also where the space lacks or refuses it. Only a new sweep is
-    refused for an override that no trial reads.
+    refused for a field that no trial reads.
     """
     notes: list[str] = []
     if space.fallback and not _data_at_hand(space, settings):
@@ -104,7 +104,7 @@ def prepare_space(
     if space.search.is_adaptive:
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
     if is_new:
-        require_read_overrides(space, plan)
+        require_read_fields(space, plan)
     if space.search.is_private_selection:
         return _with_price(space, plan, notes, settings)
     plan = _with_begun(plan, begun)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from search_spaces.space import SearchSpace
 from sweep.store.plans import Plan, PlannedTrial
@@ -42,22 +44,38 @@ def require_trials(plan: Plan) -> None:
     raise InvalidInput(f"all {len(points)} points that are no baseline are refused, {said}{hint}")
 
 
-def require_read_overrides(space: SearchSpace, plan: Plan) -> None:
-    """Raises: InvalidInput for an overridden field that no trial reads because of its other fields,
-    such as training.epochs where training.steps are counted.
+def require_read_fields(space: SearchSpace, plan: Plan) -> None:
+    """Raises: InvalidInput for an overridden field, one of an axis or of a variant that none of its
+    trials reads because of its other fields, such as training.epochs where steps are counted.
     """
-    configs = [trial.config for trial in (*plan.trials, *plan.probes) if trial.is_config]
-    for path, value in space.override.items():
+    every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
+    _require_read(every, fixed=space.override, axes=space.axes)
+    for variant in space.variants:
+        own = [trial for trial in every if trial.variant == variant.name]
+        of = f" of variant {variant.name}"
+        _require_read(own, fixed=variant.fixed, axes=variant.axes, of=of)
+
+
+def _require_read(
+    trials: Sequence[PlannedTrial],
+    *,
+    fixed: Mapping[str, Any],
+    axes: Iterable[str],
+    of: str = "",
+) -> None:
+    configs = [trial.config for trial in trials]
+    found = [(path, f"{path}{of}", f", got {quote(value)}") for path, value in fixed.items()]
+    found += [(path, f"axis {path}{of}", "") for path in axes]
+    for path, what, got in found:
         section, _, rest = path.partition(".")
         field = rest.split(".")[0]
-        if value is None or not field or not configs:
+        if not field or not configs or fixed.get(path, field) is None:
             continue
         if all(_is_unread(getattr(config, section), field) for config in configs):
-            known = {config.training.steps for config in configs if path == "training.epochs"}
-            why = ", which count training.steps" if known - {None} else ""
+            counted = path == "training.epochs" and any(c.training.steps for c in configs)
             raise InvalidInput(
-                f"expected no override of {path}, which is not read with the other fields of any"
-                f" trial{why}, got {quote(value)}"
+                f"expected no {what}, which is not read with the other fields of any trial"
+                f"{', which count training.steps' if counted else ''}{got}"
             )
 
 

@@ -85,18 +85,12 @@ def test_a_warning_of_many_trials_is_said_once(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        (
-            {"training.epochs": 5},
-            r"override of training\.epochs, .* count training\.steps, got 5$",
-        ),
-        (
-            {"privacy.max_group_scale": 0.5},
-            r"override of privacy\.max_group_scale, .* got 0\.5$",
-        ),
+        ({"training.epochs": 5}, r"no training\.epochs, .* count training\.steps, got 5$"),
+        ({"privacy.max_group_scale": 0.5}, r"no privacy\.max_group_scale, .* got 0\.5$"),
     ],
 )
 @pytest.mark.parametrize("search", [{}, {"strategy": "tpe", "num_samples": 3}])
-def test_an_override_that_no_trial_reads_is_refused(
+def test_a_field_that_no_trial_reads_is_refused(
     settings: Settings, override: dict[str, Any], line: str, search: dict[str, Any]
 ) -> None:
     steps = {"steps": 6, "expected_batch_size": 30}
@@ -108,6 +102,12 @@ def test_an_override_that_no_trial_reads_is_refused(
     }
     with pytest.raises(InvalidInput, match=line):
         make_sweep(settings, **fields, override=override)
+    (path,) = override
+    with pytest.raises(InvalidInput, match=f"expected no axis {path}, which"):
+        make_sweep(settings, **fields, axes={path: [0.25, 0.5] if "privacy" in path else [5, 6]})
+    own = {"name": "own", "set": {"training.steps": 3, **override}}
+    with pytest.raises(InvalidInput, match=f"expected no {path} of variant own, "):
+        make_sweep(settings, **{**fields, "variants": [*fields["variants"], own]})
     folder = make_sweep(settings, **fields, override={"training.steps": 3})
     change(folder, settings, **fields, override={"training.steps": 3, **override})
 
