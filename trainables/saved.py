@@ -26,7 +26,7 @@ from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
 from trainables.documents import read_written_json
-from trainables.encoders.identity import ENCODER, require_encoder
+from trainables.encoders.identity import ENCODER, require_files_of
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.old_configs import migrate_part
@@ -90,7 +90,8 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
             config = config.model_copy(update={"encoder": str(place / name)})
     # The encoder in an export is a copy, which its manifest covers.
     if getattr(config, "encoder", "scratch") == encoder:
-        require_encoder(encoder, str(about.get(ENCODER, "")), where=place / _FILES[0])
+        fields = config.model_dump(mode="json")
+        require_files_of(fields, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)
     entry = catalogue.entry("models", config.name, kind="frames")
     model: NluModel = entry.build(config, schema=schema, seed=0)

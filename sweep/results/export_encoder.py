@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from trainables.documents import read_written_json
-from trainables.encoders.identity import ENCODER, require_encoder
+from trainables.encoders.identity import ENCODER, require_files_of
 
 FOLDER = "transformers"
 FIXED = "encoder"
@@ -20,11 +20,12 @@ def write_encoder(model_folder: Path) -> Path | None:
 
     Our heads (intent, tags, CRF) stay in weights.safetensors, which `sweep.load_model` reads.
 
-    Raises: InvalidInput where the encoder is another than the one that `model.json` names.
+    Raises: InvalidInput where the encoder, or a file of word vectors, is another than the one that
+        `model.json` names.
     """
     about = read_written_json(model_folder / "model.json")
     name, encoder = about["model"]["name"], about["model"].get("encoder", "scratch")
-    require_encoder(encoder, about.get(ENCODER, ""), where=model_folder / "model.json")
+    require_files_of(about["model"], about.get(ENCODER, ""), where=model_folder / "model.json")
     if name != "bert":
         if encoder == "scratch":
             return None

@@ -17,7 +17,7 @@ from sweep.settings import Settings
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables import goals
-from trainables.encoders.identity import ENCODER, require_encoder
+from trainables.encoders.identity import ENCODER, require_files_of
 from trainables.errors import InvalidData
 from trainables.system import checkpoint
 
@@ -81,8 +81,8 @@ def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) ->
                 raise
             continue
         if digest:
-            encoder = getattr(trial.config.model, "encoder", "scratch")
-            require_encoder(encoder, digest, where=place / "checkpoint")
+            model = trial.config.model.model_dump(mode="json")
+            require_files_of(model, digest, where=place / "checkpoint")
     return waiting
 
 

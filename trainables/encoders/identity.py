@@ -1,15 +1,44 @@
-"""Which encoder it is: a digest of its files, and the refusal of another one. No torch."""
+"""Which public files a model starts from: their digest, and the refusal of others. No torch."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from trainables.encoders.about import about_of
 from trainables.encoders.families import public_encoder
 from trainables.errors import InvalidInput
 
+_NO_FILE = ("hashed", "glove")  # values of model.word_vectors
 ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.json`
+
+
+def files_digest(model: Mapping[str, Any]) -> str:
+    """SHA-256 of the files of the encoder of a model with these fields, or of its file of word
+    vectors; empty where it has neither.
+
+    Raises: InvalidInput where there is no such encoder or file.
+    """
+    encoder = str(model.get("encoder", "scratch"))
+    vectors = str(model.get("word_vectors", "hashed"))
+    if encoder != "scratch" or vectors in _NO_FILE:
+        return encoder_digest(encoder)
+    try:
+        found = Path(vectors).stat()
+        return _digest_of_file(vectors, found.st_size, found.st_mtime_ns)
+    except OSError:
+        raise InvalidInput(
+            f"expected model.word_vectors={vectors} to be a file of word vectors, got none"
+        ) from None
+
+
+@lru_cache(maxsize=8)
+def _digest_of_file(path: str, size: int, changed: int) -> str:
+    with open(path, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def encoder_digest(name: str) -> str:
@@ -31,15 +60,20 @@ def digest_of(place: Path) -> str:
     return found.hexdigest()
 
 
-def require_encoder(name: str, digest: str, *, where: Path) -> None:
-    """Refuse another encoder than the one of `digest`, which was written down in `where`; an empty
-    digest is that of no encoder, or of an earlier version.
+def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> None:
+    """Refuse other files than those of `digest`, which was written down in `where`; an empty digest
+    is that of no file, or of an earlier version.
 
     Raises: InvalidInput; InvalidData where there is no such encoder.
     """
-    found = encoder_digest(name) if digest else ""
+    found = files_digest(model) if digest else ""
     if found != digest:
+        names = ("encoder", "scratch"), ("word_vectors", "hashed")
+        field, value = next(
+            ((name, model[name]) for name, none in names if model.get(name, none) != none),
+            ("encoder", "scratch"),
+        )
         raise InvalidInput(
-            f"expected model.encoder={name} as {where} names it (SHA-256 {digest[:12]}), got"
-            f" another ({found[:12]}): bring the files of that encoder back"
+            f"expected model.{field}={value} as {where} names it (SHA-256 {digest[:12]}), got"
+            f" another ({found[:12]}): bring its files back"
         )

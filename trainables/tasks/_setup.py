@@ -17,7 +17,7 @@ from trainables.data.corpus import Corpus, open_corpus
 from trainables.data.records import LabelSchema
 from trainables.data.sizes import num_training_records
 from trainables.data.split import Split, make_split
-from trainables.encoders.identity import ENCODER, encoder_digest
+from trainables.encoders.identity import ENCODER, files_digest
 from trainables.engines import Engine
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.figure_cache import FigureCache
@@ -54,8 +54,10 @@ class Setup:
 
     @cached_property
     def encoder_files(self) -> dict[str, str]:
-        """The digest of the encoder's files, for the checkpoint and the saved model."""
-        return {ENCODER: encoder_digest(getattr(self.config.model, "encoder", "scratch"))}
+        """The digest of the files of an encoder or of word vectors, for the checkpoint and the
+        saved model.
+        """
+        return {ENCODER: files_digest(self.config.model.model_dump(mode="json"))}
 
     def validation_metric(self, epoch: int) -> tuple[str, str]:
         """See `training.Learner`."""

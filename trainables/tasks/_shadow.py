@@ -21,7 +21,7 @@ from trainables.attacks.shadow import cache_key, default_corpus, disjoint
 from trainables.config import DataConfig, EvaluationConfig, PrivacyConfig, TrialConfig, data_config
 from trainables.data.configs import MadeFrames
 from trainables.data.corpus import Corpus
-from trainables.encoders.identity import encoder_digest
+from trainables.encoders.identity import files_digest
 from trainables.system.communication import Communicator
 from trainables.system.locks import alone
 from trainables.tasks import _setup
@@ -108,9 +108,10 @@ def _description(shadow: TrialConfig) -> str:
     """
     training = shadow.training
     unread = {"physical_batch_size", "num_workers", *training.unread()}
+    model = shadow.model.model_dump(mode="json")
     parts = (
-        shadow.model.model_dump(mode="json"),
-        encoder_digest(getattr(shadow.model, "encoder", "scratch")),
+        model,
+        files_digest(model),
         training.model_dump(mode="json", exclude=unread),
         shadow.privacy.sampling,
     )
