@@ -88,7 +88,7 @@ def sqlite_file(uri: str) -> Path | None:
     """
     place, _, _ = uri.partition("?")
     name = unquote(place.removeprefix("sqlite:///"))
-    return Path(name) if place.startswith("sqlite:///") and name else None
+    return Path(name) if place.startswith("sqlite:///") and name not in ("", ":memory:") else None
 
 
 def hide_passwords(text: str) -> str:

@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from sweep.settings import Settings, hide_passwords
+from sweep.settings import Settings, hide_passwords, sqlite_file
 from sweep.store.files import number
 from sweep.tracking.connection import note_opened, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
@@ -70,6 +71,7 @@ class Store:
         self._runs: dict[tuple[str, str], str] = {}
         try:
             with _alone(settings):
+                self._make_private_files()
                 self.client = MlflowClient(tracking_uri=settings.tracking_uri)
                 self.experiment_id = self._experiment()
             note_opened(settings)
@@ -151,6 +153,26 @@ class Store:
         """End a run."""
         self.client.set_terminated(run_id, status=status, end_time=milliseconds(when))
 
+    def _make_private_files(self) -> None:
+        """Make the database and the folder of artifacts before MLflow does, which makes them
+        readable by everyone in a process with the usual umask, such as a notebook's.
+        """
+        if (file := sqlite_file(self._settings.tracking_uri)) is not None and file.parent.is_dir():
+            file.touch(mode=0o600)
+        if not self._is_remote:
+            self._settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._artifacts.mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def _is_remote(self) -> bool:
+        """Whether the store is a server, which has a place for artifacts."""
+        return self._settings.tracking_uri.startswith(("http://", "https://", "databricks"))
+
+    @property
+    def _artifacts(self) -> Path:
+        """The place of artifacts of a database: beside the sweeps."""
+        return self._settings.home / "mlartifacts"
+
     def _experiment(self) -> str:
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
@@ -165,10 +187,7 @@ class Store:
         return str(found.experiment_id)
 
     def _make_experiment(self) -> str:
-        uri = self._settings.tracking_uri
-        # A server has a place for artifacts; with a database they are kept beside the sweeps.
-        remote = uri.startswith(("http://", "https://", "databricks"))
-        place = None if remote else (self._settings.home / "mlartifacts").as_uri()
+        place = None if self._is_remote else self._artifacts.as_uri()
         try:
             return str(self.client.create_experiment(EXPERIMENT, artifact_location=place))
         except self._error:
