@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.parts import Variant
-from search_spaces.paths import outermost_first, set_path
+from search_spaces.paths import outermost_first, replaced, set_path
 from trainables import catalogue, figures, goals
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
         if path in ("evaluation", "evaluation.attacks")
     ]
     for chosen in itertools.product(*choices):
-        for last in (space.override, {**space.fallback, **space.override}):
+        for last in (space.override, replaced(space.fallback, space.override)):
             fields = dict(space.base)
             given = outermost_first((*variant.fixed.items(), *chosen))
             for path, value in (*given, *outermost_first(last.items())):

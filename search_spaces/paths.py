@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 _Value = TypeVar("_Value")
@@ -29,3 +29,17 @@ def outermost_first(given: Iterable[tuple[str, _Value]]) -> list[tuple[str, _Val
     [('model', {'name': 'clc'}), ('model.dropout', 0.5)]
     """
     return sorted(given, key=lambda pair: pair[0].count("."))
+
+
+def replaced(first: Mapping[str, _Value], last: Mapping[str, _Value]) -> dict[str, _Value]:
+    """Values by their dotted paths, with those of `last` in place of all at or below their paths.
+
+    >>> replaced({"data.name": "health", "training.epochs": 2}, {"data": {"name": "snips"}})
+    {'training.epochs': 2, 'data': {'name': 'snips'}}
+    """
+    kept = {
+        path: value
+        for path, value in first.items()
+        if not any(f"{path}.".startswith(f"{other}.") for other in last)
+    }
+    return {**kept, **last}

@@ -29,7 +29,7 @@ from search_spaces.parts import (
     as_axes,
     check_paths,
 )
-from search_spaces.paths import set_path
+from search_spaces.paths import replaced, set_path
 from search_spaces.search import Search
 from trainables import goals
 from trainables.documents import DocumentProblem, quote, require_storable
@@ -184,7 +184,7 @@ def rename(space: SearchSpace, name: str) -> SearchSpace:
 
 def with_fallback(space: SearchSpace) -> SearchSpace:
     """The space with its fallback values in every trial; overridden values are kept."""
-    return space.model_copy(update={"override": {**space.fallback, **space.override}})
+    return space.model_copy(update={"override": replaced(space.fallback, space.override)})
 
 
 def check_name(name: str) -> str:

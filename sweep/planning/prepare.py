@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
 from search_spaces.independent_draws import NOISE
+from search_spaces.paths import outermost_first, set_path
 from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.planning import cost
@@ -238,9 +239,11 @@ def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:
     """Whether the base's data set can be read here; a damaged base is reported elsewhere."""
-    data = {**space.base.get("data", {})}
-    data |= {p.removeprefix("data."): v for p, v in space.override.items() if p[:5] == "data."}
+    fields = {"data": space.base.get("data", {})}
+    for path, value in outermost_first(space.override.items()):
+        if path.split(".")[0] == "data":
+            fields = set_path(fields, path, value)
     try:
-        return is_at_hand(parse({"data": data}).data, settings)
+        return is_at_hand(parse(fields).data, settings)
     except InvalidInput:
         return True

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from search_spaces.space import with_fallback
 from sweep.planning import prepare
 from sweep.planning.prepare import prepare_space, replace_space
 from sweep.settings import Settings
@@ -66,6 +67,19 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(
     (tmp_path / "elsewhere.jsonl").rename(tmp_path / "mine.jsonl")
     prepared = prepare_space(space, settings=settings)
     assert not any("not available" in note for note in prepared.notes)
+
+
+def test_data_that_an_override_names_as_a_whole_need_no_fallback(
+    settings: Settings, tmp_path: Path
+) -> None:
+    mine = space_in(tmp_path).base["data"]
+    lost = {**mine, "path": "lost.jsonl"}
+    fields = {"base": {"data": lost}, "fallback": {"data.path": "gone.jsonl", "training.seed": 7}}
+    given = space_in(tmp_path, **fields, override={"data": mine})
+    prepared = prepare_space(given, settings=settings)
+    assert not any("not available" in note for note in prepared.notes)
+    assert {trial.config.training.seed for trial in prepared.plan.to_run} == {0}
+    assert with_fallback(given).override == {"training.seed": 7, "data": mine}
 
 
 def test_equal_points_are_run_once_and_counted(settings: Settings) -> None:
