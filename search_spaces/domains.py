@@ -79,7 +79,7 @@ class Branch:
     def lowest(self) -> dict[str, Any]:
         """The first value of each axis."""
         return {
-            path: domain.value(domain.range.low if domain.range is not None else 0)
+            path: domain.value(domain.range.ends[0] if domain.range is not None else 0)
             for path, domain in self.domains.items()
         }
 

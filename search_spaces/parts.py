@@ -53,7 +53,18 @@ class Range(Part):
             raise ValueError(f"expected low < high, got low={self.low} high={self.high}")
         if self.log and self.low <= 0:
             raise ValueError(f"expected low > 0 with log, got low={self.low}")
+        if self.ends[0] > self.ends[1]:
+            raise ValueError(
+                f"expected an integer between low and high, got low={self.low} high={self.high}"
+            )
         return self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value, integers where the values are."""
+        return (
+            (math.ceil(self.low), math.floor(self.high)) if self.integer else (self.low, self.high)
+        )
 
     def at(self, share: float) -> float | int:
         """The value at `share` in [0, 1] of the way, on the logarithm where `log`.
@@ -61,16 +72,15 @@ class Range(Part):
         >>> Range(low=1, high=100, log=True).at(0.5)
         10.0
         """
+        low, high = self.ends
         if self.log:
-            value = math.exp(
-                math.log(self.low) + share * (math.log(self.high) - math.log(self.low))
-            )
+            value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
         else:
-            value = self.low + share * (self.high - self.low)
+            value = low + share * (high - low)
         if self.integer:
-            return round(min(max(value, self.low), self.high))
+            return round(min(max(value, low), high))
         # 12 digits: a rounding error in the last ones must not make a second, equal point.
-        return float(f"{min(max(value, self.low), self.high):.12g}")
+        return float(f"{min(max(value, low), high):.12g}")
 
 
 class Axis(Part):

@@ -7,7 +7,6 @@ improvement over a Gaussian process; NSGA-II: Deb et al. 2002.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -181,8 +180,7 @@ def _suggest(trial: Any, name: str, domain: Domain) -> float | int:
     elif spread is None:
         found = trial.suggest_categorical(name, list(range(len(domain.values))))
     elif spread.integer:
-        low, high = math.ceil(spread.low), math.floor(spread.high)
-        found = trial.suggest_int(name, low, high, log=spread.log)
+        found = trial.suggest_int(name, *map(int, spread.ends), log=spread.log)
     else:
         found = trial.suggest_float(name, spread.low, spread.high, log=spread.log)
     return found
@@ -197,8 +195,7 @@ def _distribution(domain: Domain) -> Any:
     if spread is None:
         return distributions.CategoricalDistribution(list(range(len(domain.values))))
     if spread.integer:
-        low, high = math.ceil(spread.low), math.floor(spread.high)
-        return distributions.IntDistribution(low, high, log=spread.log)
+        return distributions.IntDistribution(*map(int, spread.ends), log=spread.log)
     return distributions.FloatDistribution(spread.low, spread.high, log=spread.log)
 
 

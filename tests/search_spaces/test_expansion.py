@@ -96,6 +96,15 @@ def test_repeats_hold_for_training_set_as_a_whole_and_not_where_seeds_are_given(
     assert seeds(repeats=2, variants=[{"name": "a", "set": {"training.seed": 9}}]) == [9]
 
 
+def test_integers_of_a_range_lie_between_its_ends() -> None:
+    path = "training.expected_batch_size"
+    spread = {"low": 1.5, "high": 5.5, "integer": True, "num": 3}
+    found = expansion(axes={path: {"range": spread}})
+    assert [point.values[path] for point in found.points] == [2, 4, 5]
+    with pytest.raises(InvalidInput, match="expected an integer between low and high"):
+        expansion(axes={path: {"range": {"low": 1.2, "high": 1.8, "integer": True, "num": 2}}})
+
+
 def test_a_variant_drops_fixes_and_replaces_axes() -> None:
     found = expansion(
         axes={LR: [0.1, 0.2], "privacy.max_grad_norm": [1, 2]},
