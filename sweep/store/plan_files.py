@@ -7,10 +7,10 @@ the whole plan merges both files.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sweep.store import plans
 from sweep.store.files import (
@@ -23,6 +23,7 @@ from sweep.store.files import (
 from trainables.errors import InvalidData
 
 PLAN, CHOSEN = "plan.json", "chosen.jsonl"
+_Read = TypeVar("_Read")
 
 
 class PlanReader:
@@ -43,15 +44,18 @@ class PlanReader:
         Raises: InvalidData for a damaged one.
         """
         with self._lock:
-            mark, length = _mark_of(self._folder / PLAN), _length_of(self._folder / CHOSEN)
-            if not mark or mark != self._mark or length < self._bytes_read:
-                self._mark = ()
-                self._plan = plans.from_dict(read_json(self._folder / PLAN))
-                self._known = {trial.id for trial in self._plan.trials}
-                self._mark, self._bytes_read = mark, 0
-            if length > self._bytes_read:
-                self._add_chosen()
-            return self._plan
+            return _at_one_moment(self._folder, self._read)
+
+    def _read(self) -> plans.Plan:
+        mark, length = _mark_of(self._folder / PLAN), _length_of(self._folder / CHOSEN)
+        if not mark or mark != self._mark or length < self._bytes_read:
+            self._mark = ()
+            self._plan = plans.from_dict(read_json(self._folder / PLAN))
+            self._known = {trial.id for trial in self._plan.trials}
+            self._mark, self._bytes_read = mark, 0
+        if length > self._bytes_read:
+            self._add_chosen()
+        return self._plan
 
     def _add_chosen(self) -> None:
         path = self._folder / CHOSEN
@@ -67,11 +71,36 @@ def outline(folder: Path) -> list[tuple[str, bool]]:
 
     Raises: InvalidData for a damaged plan.
     """
-    planned = plans.outline(read_json(folder / PLAN))
-    known = {trial_id for trial_id, _ in planned}
-    path = folder / CHOSEN
-    chosen = plans.outline({"trials": _trials_in(read_lines(path), path)})
-    return [*planned, *(pair for pair in chosen if pair[0] not in known)]
+
+    def read() -> list[tuple[str, bool]]:
+        planned = plans.outline(read_json(folder / PLAN))
+        known = {trial_id for trial_id, _ in planned}
+        path = folder / CHOSEN
+        chosen = plans.outline({"trials": _trials_in(read_lines(path), path)})
+        return [*planned, *(pair for pair in chosen if pair[0] not in known)]
+
+    return _at_one_moment(folder, read)
+
+
+def _at_one_moment(folder: Path, read: Callable[[], _Read]) -> _Read:
+    """What `read` finds in both files, again where one was replaced or removed meanwhile, because
+    a plan that is written anew takes the choices from their file.
+    """
+
+    def files() -> tuple[tuple[int, ...], ...]:
+        # A choice that is added changes neither.
+        return _mark_of(folder / PLAN), _mark_of(folder / CHOSEN)[:1]
+
+    while True:
+        before = files()
+        try:
+            found = read()
+        except InvalidData:
+            if files() == before:
+                raise
+            continue
+        if files() == before:
+            return found
 
 
 def write_plan(folder: Path, plan: plans.Plan) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -192,6 +193,38 @@ def test_a_plan_that_is_written_anew_holds_its_choices_itself(folder: Path) -> N
     write_plan(folder, Plan(name="s", trials=(trial("z"),)))
     add_choice(folder, [trial("y")])
     assert ids(reader) == ["z", "y"], "a shorter file of choices is a new one"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda folder: ids(PlanReader(folder)),
+        lambda folder: [name for name, _ in plan_files.outline(folder)],
+    ],
+)
+def test_a_plan_that_is_written_anew_while_it_is_read_has_all_its_trials(
+    read: Callable[[Path], list[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process shows a search at the moment of its end."""
+    add_choice(folder, [trial("c")])
+    whole, read_json = PlanReader(folder).read(), plan_files.read_json
+
+    def then_it_is_written(path: Path) -> Any:
+        found = read_json(path)
+        monkeypatch.setattr(plan_files, "read_json", read_json)
+        write_plan(folder, whole)
+        return found
+
+    monkeypatch.setattr(plan_files, "read_json", then_it_is_written)
+    assert read(folder) == ["a", "b", "c"]
+
+
+def test_a_plan_whose_choices_cannot_be_read_is_damaged(folder: Path) -> None:
+    (folder / "chosen.jsonl").mkdir()
+    with pytest.raises(InvalidData, match="cannot read"):
+        PlanReader(folder).read()
+    with pytest.raises(InvalidData, match="cannot read"):
+        plan_files.outline(folder)
 
 
 def test_a_restored_copy_of_the_choices_is_read_anew(folder: Path) -> None:
