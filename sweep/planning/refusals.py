@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from search_spaces.space import SearchSpace
+from sweep.planning.fields import fields_below
 from sweep.store.plans import Plan, PlannedTrial
 from trainables.documents import quote
 from trainables.errors import InvalidInput
@@ -46,14 +47,29 @@ def require_trials(plan: Plan) -> None:
 
 def require_read_fields(space: SearchSpace, plan: Plan) -> None:
     """Raises: InvalidInput for an overridden field, one of an axis or of a variant that none of its
-    trials reads because of its other fields, such as training.epochs where steps are counted.
+    trials reads because of its other fields, such as training.epochs where steps are counted; for
+    epochs beside steps in the base, as of a space that it extends; and for an axis to drop that is
+    no field.
     """
     every = [trial for trial in (*plan.trials, *plan.probes) if trial.is_config]
-    _require_read(every, fixed=space.override, axes=space.axes)
+    training = space.base.get("training")
+    counted_twice = isinstance(training, dict) and {"epochs", "steps"} <= training.keys()
+    base = {"training.epochs": training["epochs"]} if training and counted_twice else {}
+    _require_read(every, fixed={**base, **space.override}, axes=space.axes)
     for variant in space.variants:
         own = [trial for trial in every if trial.variant == variant.name]
         of = f" of variant {variant.name}"
         _require_read(own, fixed=variant.fixed, axes=variant.axes, of=of)
+        for path in () if variant.drop_axes == "all" else variant.drop_axes:
+            if path not in space.axes:
+                _require_field(path, variant=variant.name)
+
+
+def _require_field(path: str, *, variant: str) -> None:
+    try:
+        fields_below(path)
+    except InvalidInput as problem:
+        raise InvalidInput(f"drop_axes of variant {variant}: {problem}") from None
 
 
 def _require_read(

@@ -17,7 +17,7 @@ from sweep.store.sweeps import SweepFolder
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.errors import InvalidInput
 
-Z = "privacy.noise_multiplier"
+C, Z = "privacy.max_grad_norm", "privacy.noise_multiplier"
 _EDP = {"name": "edp", "axes": {Z: [0.5, 1.0]}}
 _SGD = {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}, "drop_axes": "all"}
 
@@ -67,6 +67,22 @@ def test_missing_data_are_replaced_by_the_fallback_and_said(
     (tmp_path / "elsewhere.jsonl").rename(tmp_path / "mine.jsonl")
     prepared = prepare_space(space, settings=settings)
     assert not any("not available" in note for note in prepared.notes)
+
+
+def test_epochs_beside_the_steps_of_an_extended_space_are_refused(settings: Settings) -> None:
+    both = {"steps": 6, "epochs": 2, "expected_batch_size": 30}
+    base = {"engine": "dp_sgd", "privacy": {"sampling": "poisson"}, "training": both}
+    with pytest.raises(InvalidInput, match=r"no training\.epochs, .*training\.steps, got 2$"):
+        make_sweep(settings, base=base, variants=[])
+    make_sweep(settings, base=base, variants=[], override={"training.steps": None})
+
+
+def test_an_axis_to_drop_is_a_field(settings: Settings) -> None:
+    axes, plain = {C: [0.5, 1.0]}, {**_SGD, "drop_axes": ["privacy.max_grad_nrm"]}
+    line = r"^drop_axes of variant sgd: .* did you mean privacy\.max_grad_norm\?$"
+    with pytest.raises(InvalidInput, match=line):
+        make_sweep(settings, axes=axes, variants=[plain, _EDP])
+    make_sweep(settings, axes=axes, variants=[{**plain, "drop_axes": [C, Z]}, _EDP])
 
 
 def test_data_that_an_override_names_as_a_whole_need_no_fallback(
