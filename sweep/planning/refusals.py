@@ -9,12 +9,17 @@ from typing import Any
 from search_spaces.space import SearchSpace
 from sweep.planning.fields import fields_below
 from sweep.store.plans import Plan, PlannedTrial
+from trainables.config import TrialConfig
 from trainables.documents import quote
 from trainables.errors import InvalidInput
 from trainables.frozen import Frozen
 from trainables.privacy.rounding import format_epsilon
 
 _MOST_SAID = 3
+_BECAUSE = {
+    "training.epochs": ", which count training.steps",
+    "training.expected_batch_size": ", whose batches are full (B = n)",
+}
 
 
 def require_trials(plan: Plan) -> None:
@@ -87,15 +92,17 @@ def _require_read(
         field = rest.split(".")[0]
         if not field or not configs or fixed.get(path, field) is None:
             continue
-        if all(_is_unread(getattr(config, section), field) for config in configs):
-            counted = path == "training.epochs" and any(c.training.steps for c in configs)
+        if all(_is_unread(config, section, field) for config in configs):
             raise InvalidInput(
                 f"expected no {what}, which is not read with the other fields of any trial"
-                f"{', which count training.steps' if counted else ''}{got}"
+                f"{_BECAUSE.get(path, '')}{got}"
             )
 
 
-def _is_unread(part: object, field: str) -> bool:
+def _is_unread(config: TrialConfig, section: str, field: str) -> bool:
+    if (section, field) == ("training", "expected_batch_size"):
+        return config.privacy.sampling == "full"
+    part = getattr(config, section)
     return isinstance(part, Frozen) and field in part.unread()
 
 

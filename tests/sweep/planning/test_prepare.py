@@ -77,6 +77,16 @@ def test_epochs_beside_the_steps_of_an_extended_space_are_refused(settings: Sett
     make_sweep(settings, base=base, variants=[], override={"training.steps": None})
 
 
+def test_a_batch_size_is_refused_where_all_batches_are_full(settings: Settings) -> None:
+    """Else trials of one law would run, and be charged, once for each value."""
+    base = {"engine": "dp_sgd", "privacy": {"sampling": "full"}, "training": {"steps": 3}}
+    axes = {"training.expected_batch_size": [30, 60]}
+    with pytest.raises(InvalidInput, match=r"axis training\.expected_batch_size, .* are full"):
+        make_sweep(settings, base=base, variants=[], axes=axes)
+    partly = {"name": "partly", "set": {"privacy.sampling": "poisson"}}
+    make_sweep(settings, base=base, variants=[{"name": "full"}, partly], axes=axes)
+
+
 def test_an_axis_to_drop_is_a_field(settings: Settings) -> None:
     axes, plain = {C: [0.5, 1.0]}, {**_SGD, "drop_axes": ["privacy.max_grad_nrm"]}
     line = r"^drop_axes of variant sgd: .* did you mean privacy\.max_grad_norm\?$"
