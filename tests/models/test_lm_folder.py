@@ -17,7 +17,7 @@ from tests.models.test_hub_lm import llama
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.models._lm_folder import load_lm, save_lm
-from trainables.models._lm_source import source_of
+from trainables.models._lm_source import base_model, source_of, tokenizer_of
 from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build
 
@@ -174,3 +174,27 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
     base_in(kept / "base", seed=1)
     with pytest.raises(InvalidInput, match=r"the weights that .* were trained on, got others"):
         load_lm(kept, ("utterances",), config, synthesis)
+
+
+@pytest.mark.parametrize("owner", ["tokenizer", "model"])
+def test_code_in_a_folder_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    """Of another person's export too, whatever somebody at the terminal would answer."""
+    place, mark = tmp_path / "foreign", tmp_path / "ran"
+    base_in(place, gpt2=True)
+    (place / "own.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    name, changes = {
+        "tokenizer": ("tokenizer_config.json", {"tokenizer_class": "Own"}),
+        "model": ("config.json", {"model_type": "own", "architectures": ["Own"]}),
+    }[owner]
+    classes = {"AutoTokenizer": [None, "own.Own"], "AutoConfig": "own.Own"}
+    classes["AutoModelForCausalLM"] = "own.Own"
+    config = json.loads((place / name).read_text())
+    (place / name).write_text(json.dumps({**config, **changes, "auto_map": classes}))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    if owner == "tokenizer":
+        (place / "config.json").unlink()  # which names a class of the library
+    with pytest.raises(InvalidInput, match="without code of its own"):
+        base_model(str(place), positions=8) if owner == "model" else tokenizer_of(str(place))
+    assert not mark.exists()

@@ -1,4 +1,8 @@
-"""Sources of a causal LM's starting weights and tokenizer."""
+"""Sources of a causal LM's starting weights and tokenizer.
+
+A folder may be another person's export: code in it is never run. By default `transformers` would
+ask whoever is at the terminal.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ from trainables.models.causal_lm import Config, build
 
 _SMOLLM2 = "SmolLM2-135M-Instruct"
 _NOWHERE = (
-    "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be loaded,"
-    " got {!r}"
+    "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be loaded"
+    " without code of its own, got {!r}"
 )
 _WEIGHT_FILES = (
     *("model.safetensors", "model.safetensors.index.json"),
@@ -156,10 +160,11 @@ def _tokenizer(place: str, options: dict[str, Any], name: str) -> PretrainedToke
     from transformers import AutoTokenizer
 
     try:
-        inner = AutoTokenizer.from_pretrained(place, **options)
+        inner = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
     except Exception:  # noqa: BLE001  the library raises many kinds for one missing file
         raise InvalidInput(
             f"expected a tokenizer beside the model in model.encoder={name!r}, got none that loads"
+            " without code of its own"
         ) from None
     if inner.eos_token_id is None or len(inner) < 3:  # the library's result for an empty folder
         raise InvalidInput(
@@ -172,7 +177,7 @@ def _about(place: str, options: dict[str, Any], name: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(place, **options)
+        return AutoConfig.from_pretrained(place, trust_remote_code=False, **options)
     except Exception:  # noqa: BLE001  as above
         raise InvalidInput(_NOWHERE.format(name)) from None
 
@@ -213,7 +218,7 @@ def _shapes(about: Any, name: str) -> nn.Module:
     from transformers import AutoModelForCausalLM
 
     try:
-        found: nn.Module = AutoModelForCausalLM.from_config(about)
+        found: nn.Module = AutoModelForCausalLM.from_config(about, trust_remote_code=False)
     except ValueError:  # a model that is no language model
         raise InvalidInput(_NOWHERE.format(name)) from None
     return found
@@ -223,7 +228,9 @@ def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> 
     from transformers import AutoModelForCausalLM
 
     try:
-        found = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, **options)
+        found = AutoModelForCausalLM.from_pretrained(
+            place, dtype=torch.float32, trust_remote_code=False, weights_only=True, **options
+        )
     except Exception:  # noqa: BLE001  as above
         raise InvalidInput(_NOWHERE.format(name)) from None
     if found.config.model_type == "gpt2":

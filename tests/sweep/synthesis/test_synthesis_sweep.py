@@ -150,7 +150,7 @@ def lacking(name: str) -> Callable[[Path], dict[str, Any]]:
 
 
 NOT_READY: dict[str, tuple[Any, str]] = {
-    "no model": ({"model.encoder": "/nowhere"}, "that can be loaded, got '/nowhere'"),
+    "no model": ({"model.encoder": "/nowhere"}, "without code of its own, got '/nowhere'"),
     "no tokenizer": (lacking("tokenizer.json"), "expected a tokenizer beside the model"),
     "no weights": (lacking("model.safetensors"), "expected weights in model.encoder"),
     "no sizes": (lacking("config.json"), "expected "),
