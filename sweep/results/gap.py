@@ -28,7 +28,8 @@ class Gap:
     """The best trial with epsilon at most `limit` (chosen as everywhere) beside the baseline, by
     the test figure `figure`. `best` None: there is no such trial, and `least` is the smallest
     epsilon of all. `factor` is its error relative to the baseline's, or the inverse ratio for a
-    figure where higher is better. None without a baseline.
+    figure where higher is better; infinite over a baseline without an error. None without a
+    baseline, or where neither makes an error.
     """
 
     limit: float
@@ -61,7 +62,7 @@ class Gap:
         mean = formats.figure(self.figure, None if spread is None else spread.mean)
         kin = "" if self._is_kin else ", another model"
         text += f"; the baseline's is {mean} ({self.baseline.records[0].plan.name}{kin})"
-        if self.factor is None:
+        if not self.factor or math.isinf(self.factor):
             return text
         if cost(self.figure, 1.0) < 0:
             return f"{text}: {formats.number(1 / self.factor, 3)} times as much"
@@ -179,7 +180,9 @@ def _factor(best: TrialRecord, baseline: Group | None, metric: str) -> float | N
     if spread is None or mine is None:
         return None
     over, under = (mine, spread.mean) if cost(metric, 1.0) > 0 else (spread.mean, mine)
-    return over / under if under > 0 else None
+    if under > 0:
+        return over / under
+    return math.inf if over > 0 else None
 
 
 def _with_larger_epsilon(

@@ -11,7 +11,7 @@ import pytest
 from search_spaces import space as spaces
 from sweep.results import select
 from sweep.results.export import export_best
-from sweep.results.gap import gap, refusal, sentences
+from sweep.results.gap import Gap, gap, refusal, sentences
 from sweep.search.advice import advice
 from sweep.store.sweeps import TrialRecord
 from sweep.tracking.mlflow_store import summary_of
@@ -106,6 +106,18 @@ def test_of_a_figure_where_more_is_better_the_factor_says_how_far() -> None:
     assert found is not None
     assert found.factor == pytest.approx(4.0)
     assert found.sentence().endswith("the baseline's is 0.8000 (open): 0.25 times as much")
+
+
+def test_a_baseline_without_an_error_or_without_any_quality_has_no_factor() -> None:
+    right = replace(BASE, metrics={**BASE.metrics, "ser": 0.0})
+    for ser, is_far in ((0.5, True), (0.0, False)):
+        found = gap([right, private("dp", ser=ser, epsilon=8.0)])
+        assert found is not None
+        assert found.is_far == is_far
+        assert found.sentence().endswith("the baseline's is 0.0000 (sgd)")
+    better = Gap(limit=10, figure="mauve", best=private("dp", ser=0.5, epsilon=8.0), factor=0.0)
+    base = select.baselines([BASE])[0]
+    assert replace(better, baseline=base).sentence().endswith("(sgd)")
 
 
 def test_a_large_epsilon_is_exported_only_on_request(tmp_path: Path) -> None:
