@@ -31,7 +31,9 @@ def require_ready(config: TrialConfig, corpus: PairCorpus) -> None:
 
 
 def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSplit) -> None:
-    """Raises: InvalidInput where records lack fields that the method reads."""
+    """Raises: InvalidInput where records lack fields that the method reads, or there are too few to
+    compare with; of private records without their number.
+    """
     method: Any = catalogue.entry("generation", synthesis.method, kind="method")
     by_functions = method.READS_PROMPTS and synthesis.prompt == "function_types"
     if method.READS_PROMPTS and not by_functions and not any(corpus.domains):
@@ -42,10 +44,12 @@ def require_data(synthesis: SynthesisConfig, corpus: PairCorpus, split: PairSpli
         _require_programs(synthesis, corpus, split)
     human = len(split.test) + len(split.reference)
     if synthesis.num_generated > human:
+        # Plans and reports keep the message.
+        known = f" ({human})" if corpus.public else ""
         raise InvalidInput(
-            f"expected synthesis.num_generated <= {human}, the human texts of {corpus.name} that"
-            f" they are compared with, got {synthesis.num_generated} (`sweep synthesize` draws any"
-            " number)"
+            f"expected synthesis.num_generated to be at most the number{known} of human texts of"
+            f" {corpus.name} that they are compared with, got {synthesis.num_generated} (`sweep"
+            " synthesize` draws any number)"
         )
 
 

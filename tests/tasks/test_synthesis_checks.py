@@ -1,0 +1,23 @@
+"""What a plan says of a synthesis trial that cannot run."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainables.config import SynthesisConfig, data_config
+from trainables.data.pair_split import split_pairs
+from trainables.data.pairs import Pair, corpus_of
+from trainables.errors import InvalidInput
+from trainables.tasks._synthesis_checks import require_data
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_the_number_of_private_records_is_not_said(public: bool) -> None:
+    """Plans and reports keep the message."""
+    pairs = [Pair(f"call number {place}", "", "") for place in range(250)]
+    corpus = corpus_of(pairs, name="pair_lines", public=public)
+    synthesis = SynthesisConfig(num_generated=300)
+    split = split_pairs(corpus, data_config(name="pair_lines"), synthesis)
+    with pytest.raises(InvalidInput, match="at most the number .* got 300 ") as refused:
+        require_data(synthesis, corpus, split)
+    assert ("(40)" in str(refused.value)) == public
