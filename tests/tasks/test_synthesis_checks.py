@@ -18,6 +18,6 @@ def test_the_number_of_private_records_is_not_said(public: bool) -> None:
     corpus = corpus_of(pairs, name="pair_lines", public=public)
     synthesis = SynthesisConfig(num_generated=300)
     split = split_pairs(corpus, data_config(name="pair_lines"), synthesis)
-    with pytest.raises(InvalidInput, match="at most the number .* got 300 ") as refused:
+    with pytest.raises(InvalidInput, match=r"at most the number .* got 300 ") as refused:
         require_data(synthesis, corpus, split)
     assert ("(40)" in str(refused.value)) == public
