@@ -71,6 +71,19 @@ def test_a_target_is_met_by_the_figure_that_plans_compare(settings: Settings) ->
     assert found.summary.noise_multiplier == found.mechanism.noise_multiplier > 0
 
 
+@pytest.mark.parametrize("noise", [0.8, {"target_epsilon": 2.0}])
+@pytest.mark.parametrize("careful", [False, True])
+def test_a_plan_has_the_figure_that_a_trial_of_a_named_accountant_reports(
+    settings: Settings, noise: Any, careful: bool
+) -> None:
+    """A budget would admit a trial by another accountant's, which its card then exceeds."""
+    privacy = {"delta": 1e-5, "noise_multiplier": noise, "accountant": "gaussian"}
+    found = accounting(settings)(config_of(privacy=privacy), accountant=None, careful=careful)
+    exact = accountants.account(found.mechanism, accountant="gaussian")
+    assert found.summary.accountant == "gaussian"
+    assert found.summary.epsilon == pytest.approx(exact.epsilon)
+
+
 def test_a_public_corpus_has_its_known_size_without_any_file(tmp_path: Path) -> None:
     nowhere = settings_in(tmp_path / "nowhere")
     assert size_of(config_of(), nowhere) == TrainingSize(2463)
