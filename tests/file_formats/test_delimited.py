@@ -24,11 +24,11 @@ def texts(found: list[Utterance | InvalidData]) -> list[str | None]:
 
 
 def test_quotes_that_are_quoted(tmp_path: Path) -> None:
-    content = 'text,intent\n"play ""x"", now",a\nplay 12" vinyl,a\n"two\nlines",a\n'
+    content = 'text,intent\n"play ""x"", now",a\nplay 12" vinyl,a\n"two, yes\nlines",a\n'
     assert texts(read(tmp_path / "a.csv", content)) == [
         'play "x", now',
         'play 12" vinyl',
-        "two lines",
+        "two, yes lines",
     ]
 
 

@@ -39,7 +39,7 @@ def rows(path: Path, *, delimiter: str) -> Iterator[tuple[str, list[str]] | Inva
             cells = next(csv.reader(_feed(first, source, beyond), delimiter=delimiter, strict=True))
         except csv.Error:
             cells = None
-        if cells is None or any(_holds_rows(cell, delimiter) for cell in cells):
+        if cells is None or _holds_rows(cells, delimiter):
             source.give_back(beyond)
             yield InvalidData(
                 f"expected a row of values in {where}, got a quote that does not end a value (a"
@@ -76,7 +76,17 @@ def _feed(first: str, source: _Lines, beyond: list[Line]) -> Iterator[str]:
         yield f"{found[1]}\n"
 
 
-def _holds_rows(cell: str, delimiter: str) -> bool:
-    """Whether a value reads as the rest of a row, and perhaps rows, before the beginning of one."""
-    *whole, _ = cell.split("\n")
-    return bool(whole) and all(delimiter in line for line in whole)
+def _holds_rows(cells: list[str], delimiter: str) -> bool:
+    """Whether a value with line breaks reads as the rest of a row, and whole rows, before the
+    beginning of one. People put a space behind a comma, rows of values do not.
+    """
+    for place, cell in enumerate(cells):
+        first, *others = cell.split("\n")
+        if not others:
+            continue
+        *whole, last = others
+        counts = [line.count(delimiter) for line in (first, *whole, last)]
+        rows = [len(cells) - 1 - place, *(len(cells) - 1 for _ in whole), place]
+        if counts == rows and f"{delimiter} " not in cell:
+            return True
+    return False
