@@ -57,8 +57,9 @@ def accounting(settings: Settings) -> Account:
         _, mechanism = kept.resolve(
             config, num_records=size.num_records, undeclared=size.undeclared
         )
-        finest = accountant is None and (careful or calibrated)
         chosen = accountant or config.privacy.accountant
+        # A named accountant's figure is the one that the trial reports, whatever others find.
+        finest = chosen is None and (careful or calibrated)
         summary = kept.summary(
             key_of(mechanism, accountant=chosen, finest=finest),
             lambda: _bounds(mechanism, chosen, finest=finest),
