@@ -57,7 +57,7 @@ class LateTracker:
         if self._tracker is None:
             try:
                 self._tracker = mlflow_store.Tracker(self._settings)
-            except InvalidInput as problem:
+            except (InvalidInput, StorageFailed) as problem:
                 raise StoreAway(str(problem)) from None
         return self._tracker
 

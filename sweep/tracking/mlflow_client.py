@@ -23,6 +23,7 @@ from trainables.system.locks import alone
 EXPERIMENT = "sweeps"
 _BATCH, _METRICS = 90, 800  # MLflow takes at most 100 params or tags and 1,000 items a call
 _PAGE = 500
+_TRIES = 5  # to open a database: 3 seconds
 
 
 @dataclass
@@ -60,9 +61,11 @@ class Store:
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         logging.getLogger("alembic").setLevel(logging.WARNING)
         from mlflow.exceptions import MlflowException
+        from mlflow.store.db import utils as databases
         from mlflow.tracking import MlflowClient
         from sqlalchemy.exc import SQLAlchemyError  # which MlflowClient lets through
 
+        databases.MAX_RETRY_COUNT = _TRIES  # ten by default, which take 100 seconds
         # It prints a traceback of each failure of the database, which is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         self._error = MlflowException
@@ -76,8 +79,9 @@ class Store:
                 self.experiment_id = self._experiment()
             note_opened(settings)
         except self._away as problem:
-            failure = disk.failure_of(problem, settings.home)
-            if failure is not None and settings.tracking_uri.startswith("sqlite:"):
+            file = sqlite_file(settings.tracking_uri)
+            failure = disk.failure_of(problem, file.parent) if file is not None else None
+            if failure is not None:
                 raise StorageFailed(f"{failure}: run the same command again") from None
             reason = (str(problem).splitlines() or [type(problem).__name__])[0][:200]
             said = f"tracking store {settings.tracking_uri} does not answer ({reason})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from sweep.settings import from_environment
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.connection import note_opened, was_opened
-from sweep.tracking.late import ComingTracker
+from sweep.tracking.late import ComingTracker, LateTracker
 from sweep.tracking.mlflow_client import Store
 from tests.sweep.sweeps import settings_in
 from trainables.errors import InvalidInput
@@ -52,4 +53,22 @@ def test_a_store_that_cannot_be_opened_after_all_is_away(tmp_path: Path) -> None
     tracker = ComingTracker(opening)
     opening.set_exception(InvalidInput("tracking store does not answer"))
     with pytest.raises(tracker.away, match="does not answer"):
+        tracker.deliver(SweepFolder(tmp_path), running=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_resume_goes_on_where_the_disk_of_the_store_fails(tmp_path: Path) -> None:
+    """It is another one than that of the sweeps, and it is named."""
+    place = tmp_path / "elsewhere" / "mlflow.db"
+    place.mkdir(parents=True)  # SQLite cannot open it
+    said: list[str] = []
+    begun = time.monotonic()
+    tracker = LateTracker(
+        replace(settings_in(tmp_path), tracking_uri=f"sqlite:///{place}"), report=said.append
+    )
+    assert time.monotonic() - begun < 40, "MLflow's own retries take 100 seconds"
+    assert len(said) == 1
+    assert f"the disk of {place.parent} does not answer" in said[0]
+    with pytest.raises(tracker.away):
         tracker.deliver(SweepFolder(tmp_path), running=True)
