@@ -66,12 +66,13 @@ def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Itera
             return
         raise InvalidInput(f"port {port} is taken: expected --port to be a free one")
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port)]
-    command += ["--backend-store-uri", settings.tracking_uri, "--workers", "1"]
-    command += ["--artifacts-destination", artifacts]
-    # Without this it starts about ten processes for jobs that are never submitted.
+    command += ["--workers", "1", "--artifacts-destination", artifacts]
+    # Without the first it starts about ten processes for jobs that are never submitted.
     environment = {
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        # No argument, which every user of this machine could read: it may have a password.
+        "MLFLOW_BACKEND_STORE_URI": settings.tracking_uri,
     }
     with _process("mlflow-server", command, settings.home, environment) as (server, log):
         _until_it_answers(server, f"{address}/health", log=log, wait=wait, what="MLflow's server")

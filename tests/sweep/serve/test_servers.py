@@ -306,6 +306,28 @@ def test_the_views_of_the_newest_sweeps_are_linked_where_the_store_has_them(
         assert address.startswith(f"{remote.tracking_uri}/#/experiments/4/runs?")
 
 
+def test_the_password_of_a_store_is_in_no_list_of_processes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every user of the machine can read the arguments of a process, its environment nobody."""
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    @contextmanager
+    def process(
+        name: str, command: list[str], home: Path, environment: dict[str, str]
+    ) -> Iterator[tuple[None, Path]]:
+        started.append((command, environment))
+        yield None, home
+
+    monkeypatch.setattr(servers, "_process", process)
+    monkeypatch.setattr(servers, "_until_it_answers", lambda *args, **named: None)
+    uri = "postgresql://ann:s3cret@127.0.0.1/runs"
+    with servers.mlflow_server(replace(settings, tracking_uri=uri), port=free_port()):
+        ((command, environment),) = started
+    assert "s3cret" not in " ".join(command)
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == uri
+
+
 @pytest.mark.usefixtures("nothing_installed")
 def test_a_damaged_sweep_costs_its_own_links_alone(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
