@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from trainables.attacks import (
     panel,
     rmia,
     sweep_panel,
+    sweep_scores,
 )
 from trainables.attacks._gaussians import log_ratio, ratio
 from trainables.attacks._references import Moments, likelihoods, moments_of
@@ -43,6 +45,18 @@ def _sweep(strength=1.0, trials=TRIALS, n=N, difficulty=DIFFICULTY, population=0
         )
         for seed in range(trials)
     ]
+
+
+@pytest.mark.parametrize("trials", [4, 18])
+def test_a_trials_own_coins_leave_no_rounding_error_in_its_scores(trials):
+    # The one-run bound is void, and ties are broken by the coin, where a score depends on it.
+    sweep = _sweep(trials=trials, n=500, difficulty=DIFFICULTY[:500], population=50)
+    other = coins(500, 777) & ~sweep[0].population
+    flipped = [replace(sweep[0], member=other), *sweep[1:]]
+    before, after = sweep_scores(sweep)[0], sweep_scores(flipped)[0]
+    assert {name: before[name].tolist() for name in before} == {
+        name: after[name].tolist() for name in after
+    }
 
 
 def _knowledge(trials):

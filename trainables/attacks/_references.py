@@ -18,13 +18,15 @@ from trainables.attacks._signals import Bools, Floats, Signals
 from trainables.errors import InvalidInput
 
 OUT, IN = 0, 1
+_GRID = 2.0**36  # sums of multiples of 1 / 2**36 are exact up to 2**17
 
 
 @dataclass(frozen=True)
 class Moments:
     """Count, sum and sum of squares over models; [2, n]: row OUT of non-members, row IN of members.
 
-    Values should be of the order of 1; otherwise subtracting one from the sums loses digits.
+    Values should be of the order of 1. They are rounded to a grid on which sums are exact, so that
+    taking a model out leaves no rounding error that depends on its side, which would tell its coin.
     """
 
     count: NDArray[np.int64]
@@ -42,8 +44,8 @@ class Moments:
         sides = np.stack([~member, member])
         return Moments(
             self.count + sign * sides,
-            self.total + sign * sides * values,
-            self.square + sign * sides * values**2,
+            self.total + sign * sides * _on_grid(values),
+            self.square + sign * sides * _on_grid(values**2),
         )
 
     @property
@@ -66,6 +68,10 @@ class Moments:
     def overall_mean(self) -> Floats:
         """[n]: the mean over all models, members or not."""
         return np.asarray(self.total.sum(axis=0) / np.maximum(self.count.sum(axis=0), 1))
+
+
+def _on_grid(values: Floats) -> Floats:
+    return np.asarray(np.rint(values * _GRID) / _GRID)
 
 
 def moments_of(values: Sequence[Floats], members: Sequence[Bools], *, num_records: int) -> Moments:
