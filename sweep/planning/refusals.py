@@ -1,4 +1,4 @@
-"""The reason why a plan has nothing to run, or would ignore what was asked for, in one sentence."""
+"""The reason why a plan has nothing to run, or would ignore a field, in one sentence."""
 
 from __future__ import annotations
 

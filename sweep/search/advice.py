@@ -165,17 +165,17 @@ def _proposal(
     }
     if not space.search.is_adaptive:
         update["objectives"] = default_objectives(space.task)
-    asked = space.model_copy(update={"search": space.search.model_copy(update=update)})
+    searched = space.model_copy(update={"search": space.search.model_copy(update=update)})
     try:
-        branches(asked)
+        branches(searched)
     except InvalidInput:
         return None
-    observations = observations_of(asked, records)
+    observations = observations_of(searched, records)
     if not any(one.state == "done" for one in observations):
         return None
-    found = search.suggest(asked, observations, draw=len(observations))
+    found = search.suggest(searched, observations, draw=len(observations))
     variant = found.variant.name
-    point = point_at(asked, found.variant, found.values)[0]
+    point = point_at(searched, found.variant, found.values)[0]
     if point.config is None or point.reason is not None:
         return None
     # Without the axes over fields that its entries lack.

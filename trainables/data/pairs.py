@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,10 +29,12 @@ from trainables.errors import InvalidData, InvalidInput
 from trainables.parse.lispress import LispressError, read
 from trainables.seeding import generator
 
-# Names of the parts in official releases, searched in the name of a file.
+# Names of the parts in official releases: whole words of the name of a file.
 _PART_NAMES: dict[str, Part] = {
     "train": "train",
+    "training": "train",
     "valid": "validation",
+    "validation": "validation",
     "dev": "validation",
     "test": "test",
 }
@@ -175,15 +178,13 @@ def pair_files(path: Path) -> tuple[Path, ...]:
 
 
 def part_of(file: Path) -> Part | None:
-    """The part that a file's name contains; None where it has none.
+    """The part that a file's name contains as a word (`test`, `testset`); None where it has none.
 
-    >>> part_of(Path("valid.dataflow_dialogues.jsonl.zip")), part_of(Path("mine.jsonl"))
+    >>> part_of(Path("valid.dataflow_dialogues.jsonl.zip")), part_of(Path("latest_device.jsonl"))
     ('validation', None)
     """
-    for name, part in _PART_NAMES.items():
-        if name in file.name.lower():
-            return part
-    return None
+    words = [word.removesuffix("set") for word in re.split("[^a-z]+", file.name.lower())]
+    return next((part for name, part in _PART_NAMES.items() if name in words), None)
 
 
 def read_pairs(
