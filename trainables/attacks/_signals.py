@@ -160,7 +160,11 @@ def gather(
     corpus: str = "",
     trial: str = "",
 ) -> Signals:
-    """Signals of rows in any order, for passes that compute `features_of` batch by batch."""
+    """Signals of rows in any order, for passes that compute `features_of` batch by batch.
+
+    Features are rounded as a file stores them, so that a trial that trains a shadow model and one
+    that reads its signals get the same figures.
+    """
     ids = np.asarray(records, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
     none = np.full(len(ids), -1) if pairs is None else pairs
@@ -168,7 +172,7 @@ def gather(
     return Signals(
         records=ids[order],
         member=np.asarray(member, dtype=np.bool_)[order],
-        features=np.asarray(features, dtype=np.float64)[order],
+        features=_stored(features)[order],
         # A likelihood above 1 is rounding; path sums in float32 give some.
         log_confidence=np.minimum(np.asarray(log_confidence, dtype=np.float64), 0.0)[order],
         pairs=np.asarray(none, dtype=np.int64)[order],
@@ -185,7 +189,7 @@ _ARRAYS = ("records", "member", "features", "log_confidence", "pairs", "populati
 def write_signals(path: Path, signals: Signals) -> None:
     """Write `signals.npz`; it appears whole or not at all. Features are kept in 32 bits."""
     arrays = {name: getattr(signals, name) for name in _ARRAYS}
-    arrays["features"] = arrays["features"].astype(np.float32)
+    arrays["features"] = arrays["features"].astype(np.float32)  # as `gather` has rounded them
     labels = {name: np.array(getattr(signals, name)) for name in ("mode", "corpus", "trial")}
     partial = path.with_suffix(".partial.npz")
     np.savez_compressed(partial, allow_pickle=False, **arrays, **labels)
@@ -208,6 +212,11 @@ def read_signals(path: Path) -> Signals:
             f"expected signals of a trial in {path}, got a file that cannot be read"
             f" ({type(error).__name__})"
         ) from None
+
+
+def _stored(features: Floats) -> Floats:
+    """In the precision of a file, 32 bits."""
+    return np.asarray(features, dtype=np.float32).astype(np.float64)
 
 
 def _top(probabilities: Floats) -> Floats:

@@ -1,0 +1,74 @@
+"""Trials that follow each other in one process: none depends on those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainables import trial
+from trainables.config import parse
+from trainables.system.communication import Alone
+
+_CLC = {"word_buckets": 64, "word_dim": 8, "char_dim": 4, "char_filters": 6, "hidden_size": 12}
+_BERT = {"name": "bert", "num_layers": 1, "hidden_size": 24, "num_heads": 2, "word_buckets": 64}
+_LOSS, _SHADOW = {"attacks": ["loss_threshold"]}, {"attacks": ["shadow"]}
+# The first and the last have one architecture, so the one that runs first trains their shadow.
+_TRIALS: tuple[dict[str, Any], ...] = (
+    {"engine": "edp_sgd", "model": _CLC, "training": {"num_workers": 2}, "evaluation": _SHADOW},
+    {
+        "engine": "dp_sgd",
+        "model": {"name": "features", "encoder": "small"},
+        "privacy": {"sampling": "full"},
+        "evaluation": _LOSS,
+    },
+    {
+        "engine": "dp_sgd",
+        "model": _BERT | {"intermediate_size": 32},
+        "training": {"optimizer": "adam", "precision": "bf16"},
+        "evaluation": _LOSS,
+    },
+    {"engine": "sgd", "model": _CLC, "evaluation": _SHADOW},
+)
+
+
+def _run(order: Sequence[int], place: Path) -> dict[int, tuple[bytes, dict[str, Any]]]:
+    """Weights and figures of the trials, run in this order with a cache of their own."""
+    found = {}
+    for number in order:
+        fields = _TRIALS[number]
+        folder = place / str(number)
+        result = trial.run(
+            parse(
+                {
+                    "data": {
+                        "name": "communication",
+                        "num_utterances": 1_000,
+                        "split": "bernoulli",
+                    },
+                    **fields,
+                    "evaluation": {"bootstrap_samples": 0} | fields["evaluation"],
+                    "training": {"epochs": 2, "expected_batch_size": 32}
+                    | fields.get("training", {}),
+                    "privacy": {"reproducible_noise": fields["engine"] != "sgd"}
+                    | fields.get("privacy", {}),
+                }
+            ),
+            folder=folder,
+            comm=Alone(),
+            report=lambda _: True,
+            data_dir=place,
+            cache_dir=place / "cache",
+        )
+        metrics = {n: v for n, v in result.metrics.items() if not n.startswith("seconds_")}
+        found[number] = ((folder / "model" / "weights.safetensors").read_bytes(), metrics)
+    return found
+
+
+def test_a_trial_is_the_same_whichever_ran_before_it(tmp_path: Path) -> None:
+    numbers = range(len(_TRIALS))
+    forwards = _run(numbers, tmp_path / "forwards")
+    backwards = _run(list(reversed(numbers)), tmp_path / "backwards")
+    for number in numbers:
+        assert forwards[number][0] == backwards[number][0], f"weights of {_TRIALS[number]}"
+        assert forwards[number][1] == backwards[number][1]
