@@ -156,9 +156,8 @@ def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
     for trial in sweep.measured_trials:
         bound = trial.metrics.get("epsilon_lower_bound")
         if bound is not None:
-            claim = trial.metrics.get(EPSILON_REPLACE_ONE)
-            if claim is None:
-                claim = trial.epsilon
+            is_swapped = trial.audited == EPSILON_REPLACE_ONE
+            claim = trial.metrics.get(EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
             found.append((trial, bound, claim, claim is not None and bound > claim))
     return found
 

@@ -47,7 +47,8 @@ class Trial:
 
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
     infinity without a guarantee, None where unknown. `metrics` holds every figure by
-    name; `rocs` and every figure that `curator_only` names are for the curator alone.
+    name; `rocs` and every figure that `curator_only` names are for the curator alone. `audited` is
+    the name of the epsilon that a certified bound in `metrics` is about.
     """
 
     id: str
@@ -70,6 +71,7 @@ class Trial:
     history: tuple[Mapping[str, float], ...] = ()
     reason: str = ""
     on_front: bool = False
+    audited: str = ""
 
     @property
     def is_measured(self) -> bool:

@@ -21,9 +21,8 @@ from sweep.results import select
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import attacks, evidence
 from trainables.attacks import Signals, one_run
-from trainables.config import SPLITS_WITH_COINS
+from trainables.config import SPLITS_WITH_COINS, SplitMode
 from trainables.errors import InvalidData, InvalidInput
-from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.metrics import membership
 from trainables.seeding import generator
 
@@ -73,14 +72,13 @@ def judge(folder: SweepFolder) -> tuple[str, ...]:
     return tuple(trial_id for trial_id, own in panels.items() if own["violation"])
 
 
-def violation(metrics: Mapping[str, float | None], split: str) -> dict[str, float] | None:
+def violation(metrics: Mapping[str, float | None], split: SplitMode) -> dict[str, float] | None:
     """The certified bound and the claim that it violates; None without a violation.
 
-    Both have the same delta and neighbouring relation: swapped pairs test the replace-one epsilon,
-    coins of single records the add-or-remove epsilon.
+    Both have the same delta and neighbouring relation.
     """
     bound = metrics.get("epsilon_lower_bound")
-    claim = metrics.get(EPSILON_REPLACE_ONE if split == "paired" else EPSILON)
+    claim = metrics.get(attacks.audited(split))
     if bound is None or claim is None or not one_run.violates(bound, claim):
         return None
     return {"epsilon_lower_bound": bound, "epsilon_claimed": claim}

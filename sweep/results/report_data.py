@@ -18,6 +18,7 @@ from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables import evidence
+from trainables.attacks import audited
 from trainables.documents import format_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
@@ -124,6 +125,7 @@ def _trial(
         history=tuple(history),
         reason=record.reason or "",
         on_front=on_front,
+        audited=audited(plan.config.data.split) if plan.is_config else "",
     )
 
 

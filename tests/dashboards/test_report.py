@@ -203,6 +203,19 @@ def test_a_broken_claim_is_called_a_violation() -> None:
     assert text.count("consistent") == 1
 
 
+@pytest.mark.parametrize(
+    ("audited", "verdict"), [("epsilon", "violation"), ("epsilon_replace_one", "consistent")]
+)
+def test_a_bound_is_compared_with_the_epsilon_of_its_own_relation(
+    audited: str, verdict: str
+) -> None:
+    figures = {"epsilon_lower_bound": 3.0, "epsilon_replace_one": 4.0}
+    one = samples.trial("one", "dp_sgd", 0.5, 2.0, metrics=figures, audited=audited)
+    text = Page(report.html(samples.sweep(trials=(one,)))).text
+    found = [word for word in ("violation", "consistent") if word in text]
+    assert found == [verdict]
+
+
 def test_a_refused_trial_is_in_the_table_with_its_reason(page: Page) -> None:
     assert "epsilon 1e+09 exceeds the budget" in page.text
 

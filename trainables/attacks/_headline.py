@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from trainables import catalogue
-from trainables.figures import ATTACKS, LEAKAGE, Figure
+from trainables.config import SplitMode
+from trainables.figures import ATTACKS, EPSILON, EPSILON_REPLACE_ONE, LEAKAGE, Figure
 from trainables.metrics import membership
 
 _CONFIDENCE = 0.95
@@ -23,6 +24,13 @@ def auc_of(attack: str) -> str:
     'mia_shadow_auc'
     """
     return f"{ATTACKS}{attack}_auc"
+
+
+def audited(split: SplitMode) -> str:
+    """The name of the epsilon that a certified bound is about: swapped pairs test that of replacing
+    a record, coins of single records that of adding or removing one.
+    """
+    return EPSILON_REPLACE_ONE if split == "paired" else EPSILON
 
 
 def every_auc() -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from sweep.results.tables.axes import setting_columns, short_ids, varied_paths
 from sweep.results.tables.fitting import Column, FittedTable
 from sweep.store.sweeps import TrialRecord
 from trainables import formats
-from trainables.attacks import Strongest, auc_of, strongest
-from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
+from trainables.attacks import Strongest, auc_of, audited, strongest
 
 _SHORT = {"loss_threshold": "loss", "calibrated": "calibr.", "shadow": "shadow (paper)"}
 
@@ -93,11 +92,7 @@ def _certificate_columns(records: Sequence[TrialRecord]) -> list[Column]:
     """The certified bounds of the one-run audits together, beside the claims."""
     bounds = [formats.lower_bound(record.metrics.get("epsilon_lower_bound")) for record in records]
     claims = [
-        formats.epsilon(
-            record.metrics.get(
-                EPSILON_REPLACE_ONE if record.plan.config.data.split == "paired" else EPSILON
-            )
-        )
+        formats.epsilon(record.metrics.get(audited(record.plan.config.data.split)))
         for record in records
     ]
     legend = "ε ≥: certified for all trials together"
