@@ -44,7 +44,7 @@ def test_a_field_of_another_type_is_damage(tmp_path: Path, field: str) -> None:
     about = {"model": {"name": "clc"}, "intents": ["a"], "slots": [], "schema_source": "made"}
     save_file({}, str(tmp_path / "weights.safetensors"))
     (tmp_path / "model.json").write_text(json.dumps(about | {field: ["space"]}))
-    with pytest.raises(InvalidData, match="readable model"):
+    with pytest.raises(InvalidData, match=rf"expected {field} in \S+model\.json to be"):
         load(tmp_path)
 
 
