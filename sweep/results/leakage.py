@@ -128,6 +128,7 @@ def _judge_pool(
             trials,
             deltas=[float(m.get("delta") or 1e-5) for m in mechanisms],
             sampling=[m.get("sampling", "shuffle") for m in mechanisms],
+            units=[m.get("unit", "record") for m in mechanisms],
             scores=scores,
         )
     except InvalidInput as problem:

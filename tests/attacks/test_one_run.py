@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from tests.attacks._worlds import coins, paired_coins, signals
-from trainables.attacks import Knowledge, _estimates, one_run
+from trainables.attacks import Knowledge, _estimates, one_run, panel
 from trainables.errors import InvalidInput
 
 # (m, r, v, delta) -> epsilon; those with delta 1e-5 and m >= 1000 agree with jax_privacy's.
@@ -295,6 +295,20 @@ def test_splits_without_coins_are_refused():
     for sampling in ("poisson", "random_allocation", "full"):
         one_run.refuse_unless_comparable("bernoulli", sampling)
     one_run.refuse_unless_comparable("paired", "shuffle")
+
+
+def test_coins_of_records_certify_nothing_about_groups():
+    """A record more or less changes its group's clipped sum by up to 2 C, as a replaced group does:
+    a bound between the epsilon of adding a group and that of replacing one breaks no claim."""
+    member, pairs = paired_coins(200, 0)
+    for mode, own in (("bernoulli", None), ("paired", pairs)):
+        world = signals(member, strength=9.0, mode=mode, pairs=own)
+        assert "epsilon_lower_bound" in panel(world, delta=1e-5, sampling="poisson")
+        found = panel(world, delta=1e-5, sampling="poisson", unit="group")
+        assert "epsilon_lower_bound" not in found
+        assert "mia_loss_threshold_auc" in found
+        with pytest.raises(InvalidInput, match=r"expected privacy\.unit record .* got group"):
+            panel(world, delta=1e-5, attacks=["one_run"], sampling="poisson", unit="group")
 
 
 def test_damaged_pairs_are_refused():

@@ -227,12 +227,16 @@ def test_a_group_is_one_unit_of_privacy(place: Path, tmp_path: Path) -> None:
     private = {"unit": "group", "max_records_per_group": 2, "reproducible_noise": False}
     grouped = config(
         "dp_sgd",
-        data={"path": "owned.jsonl", "num_records": 27},
-        privacy=private,
+        data={"path": "owned.jsonl", "num_records": 27, "split": "bernoulli"},
+        privacy={**private, "sampling": "poisson"},
         training={"expected_batch_size": 8, "num_workers": 1},
     )
+    audited = grouped.evaluation.model_copy(update={"attacks": ("loss_threshold", "one_run")})
+    grouped = grouped.model_copy(update={"evaluation": audited})
     result, reports = run(place, tmp_path, grouped)
     assert result.privacy["mechanism"]["unit"] == "group"
+    assert "epsilon_lower_bound" not in result.metrics  # a coin is a record's, not a group's
+    assert "attack one_run: not possible on this split or unit" in result.notes
     assert len(reports) == 3
     assert math.isfinite(result.metrics["epsilon"])
 

@@ -36,6 +36,7 @@ def panel(
     attacks: Collection[str] | None = None,
     mode: SplitMode | None = None,
     sampling: Sampling = "shuffle",
+    unit: str = "record",
     num_trials: int = 1,
     seed: int = 0,
     scores: Mapping[str, Floats] | None = None,
@@ -43,15 +44,17 @@ def panel(
     """Figures of one trial's attacks.
 
     `attacks` None: all that are possible; `mode` None: the split that the signals name. `delta` is
-    that of the claimed epsilon. `num_trials`: how many trials of the sweep are audited; it divides
-    the error of the certified bound. `scores` holds record scores [n] computed already, by attack.
+    that of the claimed epsilon, `unit` what it protects. `num_trials`: how many trials of the sweep
+    are audited; it divides the error of the certified bound. `scores` holds record scores [n]
+    computed already, by attack.
 
     Raises: InvalidInput for an attack that the split does not allow, or that lacks what it needs.
     """
     known = knowledge or Knowledge()
     if mode is not None and mode != target.mode:
         raise InvalidInput(f"expected signals of data.split={mode}, got {target.mode}")
-    names = possible(target, known, sampling=sampling) if attacks is None else tuple(attacks)
+    able = possible(target, known, sampling=sampling, unit=unit) if attacks is None else attacks
+    names = tuple(able)
     rest = record_scores(target, known, attacks=set(names) - set(scores or ()), seed=seed)
     every = {**rest, **(scores or {})}
     rows = evaluation_rows(target, seed=seed)
@@ -61,7 +64,7 @@ def panel(
         found = every[name]
         if name == "one_run":
             result |= certificate(
-                found, target, delta=delta, sampling=sampling, num_trials=num_trials
+                found, target, delta=delta, sampling=sampling, unit=unit, num_trials=num_trials
             )
             continue
         result |= _with_names(name, membership.figures(found[rows], member))
@@ -130,27 +133,30 @@ def sweep_panel(
     *,
     deltas: Sequence[float],
     sampling: Sequence[Sampling] | None = None,
+    units: Sequence[str] | None = None,
     seed: int = 0,
     scores: Sequence[Mapping[str, Floats]] | None = None,
 ) -> list[dict[str, float]]:
     """For each trial the figures of the attacks that use all the others (bavaria, calibrated, lira,
     rmia), and the certified bound where the split has one. All trials have the same records.
 
-    `deltas` and `sampling` have one value a trial; `scores` are those of `sweep_scores`, where they
-    are already computed. The bounds hold together with probability 95 %.
+    `deltas`, `sampling` and `units` have one value a trial; `scores` are those of `sweep_scores`,
+    where they are already computed. The bounds hold together with probability 95 %.
 
     Raises: InvalidInput as `sweep_scores`.
     """
     results = []
     for place, (trial, own) in enumerate(zip(trials, scores or sweep_scores(trials), strict=True)):
         drawn: Sampling = sampling[place] if sampling else "shuffle"
-        can_certify = one_run.comparable(trial.mode, drawn)
+        unit = units[place] if units else "record"
+        can_certify = one_run.comparable(trial.mode, drawn, unit=unit)
         results.append(
             panel(
                 trial,
                 delta=deltas[place],
                 attacks=[name for name in own if can_certify or name != "one_run"],
                 sampling=drawn,
+                unit=unit,
                 num_trials=len(trials),
                 seed=seed,
                 scores=own,
@@ -171,13 +177,19 @@ def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> 
 
 
 def certificate(
-    scores: Floats, target: Signals, *, delta: float, sampling: Sampling, num_trials: int = 1
+    scores: Floats,
+    target: Signals,
+    *,
+    delta: float,
+    sampling: Sampling,
+    unit: str = "record",
+    num_trials: int = 1,
 ) -> dict[str, float]:
     """The one-run figures under their names.
 
     Raises: InvalidInput where the mechanism has no epsilon comparable with the bound.
     """
-    one_run.refuse_unless_comparable(target.mode, sampling)
+    one_run.refuse_unless_comparable(target.mode, sampling, unit=unit)
     audit = one_run.audit(scores, target, delta=delta, num_trials=num_trials)
     return {
         "epsilon_lower_bound": audit.epsilon_lower_bound,
@@ -190,13 +202,15 @@ def certificate(
     }
 
 
-def possible(target: Signals, knowledge: Knowledge, *, sampling: Sampling) -> tuple[str, ...]:
-    """Attacks that the target's split allows and that have what they need, sorted."""
+def possible(
+    target: Signals, knowledge: Knowledge, *, sampling: Sampling, unit: str = "record"
+) -> tuple[str, ...]:
+    """Attacks that the target's split and unit allow and that have what they need, sorted."""
     names = []
     for name in sorted(valid_attacks(target.mode)):
         enough = knowledge.parts >= catalogue.entry("attacks", name).NEEDS - {"coins"}
         if name == "one_run":
-            enough = one_run.comparable(target.mode, sampling)
+            enough = one_run.comparable(target.mode, sampling, unit=unit)
         if name == "quantile":
             enough = enough and int(target.population.sum()) >= FEWEST
         if enough:

@@ -215,16 +215,24 @@ def pair_rows(pairs: Integers) -> tuple[Integers, Integers]:
     return order[starts], order[starts + 1]
 
 
-def comparable(mode: SplitMode, sampling: Sampling) -> bool:
+def comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> bool:
     """Whether the split has coins and the mechanism an epsilon of the relation that they bound.
 
-    Coins of single records bound the add-or-remove epsilon, which shuffling does not have.
+    Coins of single records bound the add-or-remove epsilon, which shuffling does not have. With
+    unit group a coin changes what is in a group, or in two, and neither adds nor replaces one.
     """
+    if unit == "group":
+        return False
     return mode == "paired" or (mode == "bernoulli" and sampling != "shuffle")
 
 
-def refuse_unless_comparable(mode: SplitMode, sampling: Sampling) -> None:
+def refuse_unless_comparable(mode: SplitMode, sampling: Sampling, *, unit: str = "record") -> None:
     """Raises: InvalidInput where not `comparable`."""
+    if unit == "group":
+        raise InvalidInput(
+            "expected privacy.unit record for the attack one_run, whose coins are of records, got"
+            " group"
+        )
     if not comparable(mode, sampling):
         raise InvalidInput(
             f"expected data.split paired for the attack one_run with sampling {sampling} (or"

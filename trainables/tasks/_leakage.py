@@ -71,9 +71,12 @@ def measure(
     notes: tuple[str, ...] = ()
     if setup.comm.rank == 0:
         known = Knowledge(shadow=shadow_signals, texts=_texts(setup, signals))
-        can = set(attacks.possible(signals, known, sampling=setup.mechanism.sampling))
+        sampling, unit = setup.mechanism.sampling, setup.mechanism.unit
+        can = set(attacks.possible(signals, known, sampling=sampling, unit=unit))
         if setup.config.evaluation.attacks is not None:
-            notes = tuple(f"attack {name}: not possible on this split" for name in chosen - can)
+            notes = tuple(
+                f"attack {name}: not possible on this split or unit" for name in chosen - can
+            )
         chosen &= can
         scores = attacks.record_scores(signals, known, attacks=chosen)
         metrics = attacks.panel(
@@ -81,7 +84,8 @@ def measure(
             known,
             delta=setup.mechanism.delta,
             attacks=sorted(chosen),
-            sampling=setup.mechanism.sampling,
+            sampling=sampling,
+            unit=unit,
             scores=scores,
         )
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
