@@ -18,7 +18,7 @@ from trainables.cards.page import percent
 from trainables.errors import InvalidInput
 from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import default_delta
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 _COUPLES = (
     "one record more or less, which would couple other records anew: for one record replaced,"
@@ -206,7 +206,7 @@ def to_markdown(card: DataCard) -> str:
     claim = (
         "not differentially private (no finite epsilon holds)"
         if math.isinf(card.epsilon)
-        else f"({format_epsilon(card.epsilon)}, {card.delta:g})-differentially private"
+        else f"({format_epsilon(card.epsilon)}, {format_delta(card.delta)})-differentially private"
     )
     drawn = card.drawn
     change = "replaced by another" if card.neighboring_relation == "replace_one" else "more or less"

@@ -108,6 +108,16 @@ def test_the_stated_epsilon_is_never_rounded_down() -> None:
         assert summary.epsilon <= stated <= summary.epsilon * 1.002
 
 
+@pytest.mark.parametrize("n", [30_000, 70_000, 12_347])
+def test_the_stated_delta_is_never_rounded_down(n: int) -> None:
+    delta = 1 / (10 * n)  # the default, whose digits do not end
+    found = card(build(delta=delta))
+    stated = float(found.guarantee.split(", ")[1].split(")")[0])
+    (row,) = (line for line in to_markdown(found).splitlines() if line.startswith("| delta |"))
+    for shown in (stated, float(row.split("|")[2])):
+        assert delta <= shown <= delta * (1 + 1e-5)
+
+
 def test_the_sweep_around_the_trial() -> None:
     mechanism = build()
     alone = card(mechanism)

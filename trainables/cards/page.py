@@ -7,7 +7,7 @@ from typing import Any
 
 from trainables.cards.card import PrivacyCard
 from trainables.cards.selected import around
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 _ATTACKER = "an attacker who tests whether one {unit} was trained on"
 
@@ -48,7 +48,7 @@ def rows(card: PrivacyCard) -> list[tuple[str, str, str]]:
     units = f"{card.unit}s"
     found = [
         ("epsilon", format_epsilon(card.epsilon), f"{how}; {card.neighboring_relation}"),
-        ("delta", _figure(card.delta), "declared"),
+        ("delta", format_delta(card.delta), "declared"),
         *_claim(card),
         ("epsilon_rdp", format_epsilon(card.epsilon_rdp), "Rényi accounting, an upper bound"),
         ("epsilon_replace_one", format_epsilon(card.epsilon_replace_one), "one record replaced"),
@@ -101,7 +101,7 @@ def _sweep(card: PrivacyCard) -> list[str]:
     relation = f", {total.neighboring_relation}" if total.neighboring_relation else ""
     lines = [
         f"all {total.num_releases} released trials together: epsilon"
-        f" {format_epsilon(total.epsilon)} at delta {_figure(total.delta)}"
+        f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
         f" ({total.accountant}{relation})"
     ]
     lines += [f"not accounted for in the total: {why}" for why in total.unaccounted]

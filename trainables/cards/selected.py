@@ -12,7 +12,7 @@ from typing import Any
 from trainables.cards.card import PrivacyCard, Selection
 from trainables.cards.sentences import neighbours
 from trainables.privacy.claim import ClaimMeaning
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 _CHOICE = "the choice of this trial among others"
 
@@ -53,8 +53,8 @@ def around(price: Selection) -> list[str]:
     mean = price.mean or 0.0
     selected, composed = map(format_epsilon, (price.epsilon_selected, price.epsilon_composed))
     return [
-        f"epsilon_selected {selected} at delta {price.delta:g}: this trial alone left, the best"
-        f" of a secret number of trials ({price.law} law, mean {mean:g})",
+        f"epsilon_selected {selected} at delta {format_delta(price.delta)}: this trial alone left,"
+        f" the best of a secret number of trials ({price.law} law, mean {mean:g})",
         f"{round(mean)} trials that were all shown would cost {composed} together; `sweep unseal`"
         " shows them, and their composition then takes the place of epsilon_selected",
     ]
@@ -67,7 +67,7 @@ def _guarantee(card: PrivacyCard, price: Selection) -> str:
         return f"**No finite epsilon holds** for {change}."
     return (
         f"This model, the best of a secret number of trials by its error on validation records, is"
-        f" ({format_epsilon(epsilon)}, {price.delta:g})-differentially private for {change}."
-        f" The number was drawn from a {price.law} law with mean {price.mean:g}; a trial"
-        f" alone would be ({format_epsilon(card.epsilon)}, {card.delta:g})."
+        f" ({format_epsilon(epsilon)}, {format_delta(price.delta)})-differentially private for"
+        f" {change}. The number was drawn from a {price.law} law with mean {price.mean:g}; a trial"
+        f" alone would be ({format_epsilon(card.epsilon)}, {format_delta(card.delta)})."
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trainables.figures import curator_only
 from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 from trainables.privacy.summary import PrivacySummary
 
 _UNITS = {
@@ -37,8 +37,8 @@ def guarantee(mechanism: Mechanism, summary: PrivacySummary) -> str:
             " training set holds. Epsilon is 0."
         )
     return (
-        f"The weights after every step are ({format_epsilon(summary.epsilon)}, {summary.delta:g})"
-        f"-differentially private for {change}.{_start(mechanism)}"
+        f"The weights after every step are ({format_epsilon(summary.epsilon)},"
+        f" {format_delta(summary.delta)})-differentially private for {change}.{_start(mechanism)}"
     )
 
 

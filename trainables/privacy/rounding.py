@@ -1,4 +1,4 @@
-"""The printed form of an epsilon: a guarantee is rounded up, a certified lower bound down."""
+"""The printed form of a guarantee, which is rounded up, and of a certified bound, rounded down."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def format_epsilon(epsilon: float | None, *, digits: int = DIGITS) -> str:
         return f"{epsilon:g}"
     # Below the smallest normal number a float no longer holds `digits` digits.
     return _round(max(float(epsilon), sys.float_info.min), ROUND_CEILING, digits)
+
+
+def format_delta(delta: float | None) -> str:
+    """The delta of a guarantee with 6 significant digits, not below it; a missing value is "-".
+
+    Raises: ValueError for a negative number or not a number.
+
+    >>> format_delta(1e-5), format_delta(1 / 300_000), format_delta(None)
+    ('1e-05', '3.33334e-06', '-')
+    """
+    return format_epsilon(delta, digits=6)
 
 
 def format_lower_bound(epsilon: float | None, *, digits: int = DIGITS) -> str:
