@@ -104,7 +104,7 @@ def epsilon(  # one flag a field: this command is a calculator and needs no file
 
 def _print(mechanism: Mechanism, summary: PrivacySummary) -> None:
     from sweep.planning import calculator
-    from trainables.privacy.rounding import format_epsilon
+    from trainables.privacy.rounding import format_delta, format_epsilon
 
     effective = summary.effective_noise_multiplier
     how = f"{summary.accountant}{'' if summary.tight else ' (upper bound)'}"
@@ -124,7 +124,7 @@ def _print(mechanism: Mechanism, summary: PrivacySummary) -> None:
         ("effective_noise_multiplier", by_epoch, "noise over sensitivity, by epoch"),
         ("sensitivity", f"{mechanism.sensitivity:g} C", calculator.sensitivity_reason(mechanism)),
     ]
-    title = f"{mechanism.engine}, delta {summary.delta:g}"
+    title = f"{mechanism.engine}, delta {format_delta(summary.delta)}"
     say_table(("what", "value", "how"), rows, title=title)
     for reason in summary.unaccounted:
         say(f"not accounted for: {reason}")

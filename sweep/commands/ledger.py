@@ -95,7 +95,7 @@ def _check(*, repair: bool, as_json: bool) -> None:
 def _print(spends: list[Spend]) -> None:
     from rich.table import Table
 
-    from trainables.privacy.rounding import format_epsilon
+    from trainables.privacy.rounding import format_delta, format_epsilon
 
     screen = console()
     if not spends:
@@ -111,7 +111,7 @@ def _print(spends: list[Spend]) -> None:
             f"{spend.dataset_name} {spend.dataset[:12]}".strip(),
             str(spend.num_trials),
             epsilon,
-            f"{total.delta:g}",
+            format_delta(total.delta),
             total.neighboring_relation or "-",
             str(spend.num_unaccounted),
             _note(spend),

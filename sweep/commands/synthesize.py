@@ -9,7 +9,7 @@ import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import print_json, say
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +69,7 @@ def synthesize(
     if as_json:
         print_json("synthesize", {"utterances": str(to), "card": card.to_dict()})
         return
-    drawn, delta = card.drawn, "unknown" if card.delta is None else f"{card.delta:g}"
+    drawn, delta = card.drawn, "unknown" if card.delta is None else format_delta(card.delta)
     say(
         f"{to}: {drawn.number} utterances of {drawn.drawn} drawn; epsilon"
         f" {format_epsilon(card.epsilon)} at delta {delta}"

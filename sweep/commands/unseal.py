@@ -35,7 +35,7 @@ def unseal(
     from sweep.store import sweeps as store
     from sweep.tracking.chosen import with_traces
     from trainables.errors import InvalidInput
-    from trainables.privacy.rounding import format_epsilon
+    from trainables.privacy.rounding import format_delta, format_epsilon
 
     settings = from_environment(tracking_uri=tracking_uri)
     folder = store.open_sweep(settings.home, name)
@@ -57,7 +57,8 @@ def unseal(
     if total is not None:
         say(
             f"{name} is unsealed: {total.num_releases} trials together cost epsilon"
-            f" {format_epsilon(total.epsilon)} at delta {total.delta:g}, in the ledger too."
+            f" {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}, in the ledger"
+            " too."
         )
     if problem is not None:
         say(f"not all results are tracked ({problem}).")

@@ -15,7 +15,7 @@ from sweep.store.plans import Plan, PlannedTrial
 from trainables import accountants
 from trainables.errors import CannotAnalyze
 from trainables.figure_cache import FigureCache, key_of
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 def within_total(
@@ -63,7 +63,7 @@ def total_of_plan(
     without = f", without {baselines} baseline{'s' if baselines > 1 else ''}" if baselines else ""
     return found, (
         f"All {len(trials)} trials together{without}: epsilon {format_epsilon(found['epsilon'])}"
-        f" at delta {delta:g} ({found['accountant']}), where nothing else is released."
+        f" at delta {format_delta(delta)} ({found['accountant']}), where nothing else is released."
     )
 
 

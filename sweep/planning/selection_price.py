@@ -20,7 +20,7 @@ from trainables import accountants
 from trainables.accountants import Release, rdp, selection
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.claim import ClaimMeaning, meaning
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,8 @@ class SelectionPrice:
         return (
             f"The best of a {self.law} number of trials with mean {self.mean:g}, drawn from"
             f" {self.num_configurations} configurations: epsilon_selected {selected} at delta"
-            f" {self.delta:g}. One trial: {one}; {round(self.mean)} trials that are all shown:"
-            f" {composed}."
+            f" {format_delta(self.delta)}. One trial: {one}; {round(self.mean)} trials that are all"
+            f" shown: {composed}."
         )
 
 
@@ -189,6 +189,6 @@ def _require_within_total(
             f" costs among a number of trials with mean {search.mean:g}, got {total:g}"
         )
     raise InvalidInput(
-        f"the selection costs epsilon {format_epsilon(selected)} at delta {delta:g}, which exceeds"
-        f" budget.total={total:g}"
+        f"the selection costs epsilon {format_epsilon(selected)} at delta {format_delta(delta)},"
+        f" which exceeds budget.total={total:g}"
     )

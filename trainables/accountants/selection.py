@@ -20,7 +20,7 @@ from trainables.accountants._calibration import smallest_noise_multiplier
 from trainables.accountants._release import Release, best_of, release
 from trainables.errors import CannotAnalyze, InvalidInput
 from trainables.privacy.mechanism import Mechanism
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 KIND = "choice"
 NO_GUARANTEE = "it prices the choice among trials, not one trial"
@@ -111,7 +111,7 @@ def noise_for(
         raise InvalidInput(
             f"no noise multiplier reaches target_epsilon={target_epsilon:g}: the choice among a"
             f" number of trials with mean {search.mean:g} alone costs {format_epsilon(alone)} at"
-            f" delta {delta:g}"
+            f" delta {format_delta(delta)}"
         )
 
     def price(noise_multiplier: float) -> float:
