@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from search_spaces import constraints, foreign
 from search_spaces.assignments import MAX_POINTS, assignments
 from search_spaces.parts import Axis, Constraint, Variant
-from search_spaces.paths import outermost_first
-from search_spaces.space import SearchSpace, set_path
+from search_spaces.paths import is_within, set_all, set_path
+from search_spaces.space import SearchSpace
 from trainables.config import SHELVES, TrialConfig
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON, EPSILON_PAPER
@@ -119,10 +119,7 @@ def axes_of(space: SearchSpace, variant: Variant) -> dict[str, Axis]:
     return {
         path: axis
         for path, axis in axes.items()
-        if not any(
-            path == other or path.startswith(f"{other}.")
-            for other in (space.override if path in own else fixed)
-        )
+        if not any(is_within(path, other) for other in (space.override if path in own else fixed))
     }
 
 
@@ -138,9 +135,7 @@ def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> 
     if _sets_a_seed((*given, *space.override.items())):
         seeds = (None,)
     for seed in seeds:
-        fields = dict(space.base)
-        for path, value in (*outermost_first(given), *outermost_first(space.override.items())):
-            fields = set_path(fields, path, value)
+        fields = set_all(space.base, given, space.override.items())
         values = dict(drawn)
         if seed is not None:
             values[_SEED] = seed

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from search_spaces import constraints
+from search_spaces.paths import is_within
 from trainables import goals
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _axes(space: SearchSpace) -> Iterator[tuple[str, Axis]]:
 def _refuse_shared(path: str, values: Iterable[Any], *, what: str) -> None:
     """Refuse a field, or whole sections of fields, that all trials must share."""
     for each in (path, *(inner for value in values for inner in _paths(path, value))):
-        if any(each == shared or each.startswith(f"{shared}.") for shared in _SHARED):
+        if any(is_within(each, shared) for shared in _SHARED):
             raise ValueError(
                 f"expected no {what} with strategy private_selection: all trials share their"
                 f" records, their seed and their guarantee{'' if each == path else f' ({each})'}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.parts import Variant
-from search_spaces.paths import outermost_first, replaced, set_path
+from search_spaces.paths import replaced, set_all
 from trainables import catalogue, figures, goals
 
 if TYPE_CHECKING:
@@ -61,9 +61,6 @@ def _attacks_of(space: SearchSpace, variant: Variant) -> Iterator[Any]:
     ]
     for chosen in itertools.product(*choices):
         for last in (space.override, replaced(space.fallback, space.override)):
-            fields = dict(space.base)
-            given = outermost_first((*variant.fixed.items(), *chosen))
-            for path, value in (*given, *outermost_first(last.items())):
-                fields = set_path(fields, path, value)
+            fields = set_all(space.base, (*variant.fixed.items(), *chosen), last.items())
             evaluation = fields.get("evaluation")
             yield evaluation.get("attacks") if isinstance(evaluation, dict) else None

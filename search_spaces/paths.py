@@ -21,6 +21,29 @@ def set_path(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return {**fields, head: set_path(inner if isinstance(inner, dict) else {}, rest, value)}
 
 
+def set_all(base: Mapping[str, Any], *layers: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Nested fields with the values of each layer at their dotted paths, a later layer over an
+    earlier one and within a layer the outermost path first.
+
+    >>> set_all({}, [("model.dropout", 0.5), ("model", {"name": "clc"})], [("model.name", "bert")])
+    {'model': {'name': 'bert', 'dropout': 0.5}}
+    """
+    fields = dict(base)
+    for layer in layers:
+        for path, value in outermost_first(layer):
+            fields = set_path(fields, path, value)
+    return fields
+
+
+def is_within(path: str, outer: str) -> bool:
+    """Whether a dotted path is `outer` or below it.
+
+    >>> is_within("data.name", "data"), is_within("data", "data"), is_within("database", "data")
+    (True, True, False)
+    """
+    return f"{path}.".startswith(f"{outer}.")
+
+
 def outermost_first(given: Iterable[tuple[str, _Value]]) -> list[tuple[str, _Value]]:
     """Values by their dotted paths, in the order in which they are set: a section that is set as a
     whole must not remove a field of it that is set by itself.
@@ -40,6 +63,6 @@ def replaced(first: Mapping[str, _Value], last: Mapping[str, _Value]) -> dict[st
     kept = {
         path: value
         for path, value in first.items()
-        if not any(f"{path}.".startswith(f"{other}.") for other in last)
+        if not any(is_within(path, other) for other in last)
     }
     return {**kept, **last}

@@ -30,6 +30,11 @@ class Settings:
     tracking_uri: str
     tracking: tuple[str, ...] = ("mlflow",)
 
+    @property
+    def artifacts_dir(self) -> Path:
+        """The place of MLflow's artifacts where its store is a database: beside the sweeps."""
+        return self.home / "mlartifacts"
+
 
 def from_environment(
     environment: Mapping[str, str] | None = None,

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from trainables import catalogue
 from trainables.catalogue import NameOf
@@ -64,7 +65,7 @@ def fields_below(path: str | None) -> tuple[FieldRow, ...]:
     rows = (*config_fields(), *space_fields())
     if path is None:
         return rows
-    found = tuple(row for row in rows if row.path == path or row.path.startswith(f"{path}."))
+    found = tuple(row for row in rows if is_within(row.path, path))
     if not found:
         raise InvalidInput(f"expected PATH to be a field{_hint(path, rows)}")
     return found

@@ -8,6 +8,7 @@ from typing import Any
 from search_spaces.expansion import Point, point_at, searched_variants
 from search_spaces.independent_draws import NOISE
 from search_spaces.linear_scaling import LEARNING_RATE, stages_as_variants
+from search_spaces.paths import is_within
 from search_spaces.space import SearchSpace
 from sweep.spending.account import Account
 from trainables import accountants
@@ -23,7 +24,7 @@ def with_stages(space: SearchSpace, *, account: Account) -> SearchSpace:
     learning rate or the noise.
     """
     for field, path in itertools.product((LEARNING_RATE, NOISE), space.override):
-        if f"{field}.".startswith(f"{path}."):
+        if is_within(field, path):
             raise InvalidInput(
                 f"expected no override of {field} with strategy linear_scaling, which finds it, got"
                 f" {path}"

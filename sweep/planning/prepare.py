@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces import space as spaces
 from search_spaces.independent_draws import NOISE
-from search_spaces.paths import outermost_first, set_path
+from search_spaces.paths import is_within, set_all
 from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.planning import cost
@@ -239,10 +239,8 @@ def _require_same_choosing(old: SearchSpace, new: SearchSpace) -> None:
 
 def _data_at_hand(space: SearchSpace, settings: Settings) -> bool:
     """Whether the base's data set can be read here; a damaged base is reported elsewhere."""
-    fields = {"data": space.base.get("data", {})}
-    for path, value in outermost_first(space.override.items()):
-        if path.split(".")[0] == "data":
-            fields = set_path(fields, path, value)
+    given = [(path, value) for path, value in space.override.items() if is_within(path, "data")]
+    fields = set_all({"data": space.base.get("data", {})}, given)
     try:
         return is_at_hand(parse(fields).data, settings)
     except InvalidInput:

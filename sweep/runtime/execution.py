@@ -74,7 +74,9 @@ def execute(
             budget_total=folder.about().get("budget_total"),
         )
         continuation.reopen(folder, gate, stopped)
-        for record in folder.records(running=False):
+        if stopped:  # which are unfinished now
+            records = folder.records(running=False)
+        for record in records:
             watch(record.plan.id, progress_of(record))
         delivery = Delivery(tracker, folder)
         journal = Journal(folder, figures=FigureCache(settings.cache_dir))

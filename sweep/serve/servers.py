@@ -58,7 +58,7 @@ def mlflow_server(settings: Settings, *, port: int, wait: float = 90.0) -> Itera
         yield settings.tracking_uri
         return
     address = f"http://{HOST}:{port}"
-    artifacts = (settings.home / "mlartifacts").as_uri()
+    artifacts = settings.artifacts_dir.as_uri()
     if is_open(port):
         found = mlflow_experiment(address) or {}
         if found.get("artifact_location") == artifacts:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sweep.settings import Settings, hide_passwords, sqlite_file
@@ -165,17 +164,12 @@ class Store:
             file.touch(mode=0o600)
         if not self._is_remote:
             self._settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._artifacts.mkdir(mode=0o700, exist_ok=True)
+            self._settings.artifacts_dir.mkdir(mode=0o700, exist_ok=True)
 
     @property
     def _is_remote(self) -> bool:
         """Whether the store is a server, which has a place for artifacts."""
         return self._settings.tracking_uri.startswith(("http://", "https://", "databricks"))
-
-    @property
-    def _artifacts(self) -> Path:
-        """The place of artifacts of a database: beside the sweeps."""
-        return self._settings.home / "mlartifacts"
 
     def _experiment(self) -> str:
         found = self.client.get_experiment_by_name(EXPERIMENT)
@@ -191,7 +185,7 @@ class Store:
         return str(found.experiment_id)
 
     def _make_experiment(self) -> str:
-        place = None if self._is_remote else self._artifacts.as_uri()
+        place = None if self._is_remote else self._settings.artifacts_dir.as_uri()
         try:
             return str(self.client.create_experiment(EXPERIMENT, artifact_location=place))
         except self._error:
