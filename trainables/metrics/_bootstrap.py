@@ -30,11 +30,26 @@ def resampled_totals(rows: Integers, *, samples: int, rng: np.random.Generator) 
 
     `rows` is [n, k], one row an utterance; the result is [samples, k].
     """
+    return totals_of_distinct(*distinct(rows), samples=samples, rng=rng)
+
+
+def distinct(rows: Integers) -> tuple[Integers, Integers]:
+    """The distinct rows [m, k] of `rows` [n, k], and how often each is there [m].
+
+    Raises: InvalidInput without a row.
+    """
     if rows.ndim != 2 or len(rows) == 0:
         raise InvalidInput(f"expected rows of shape [n, k] with n >= 1, got {rows.shape}")
-    distinct, times = np.unique(rows, axis=0, return_counts=True)
-    drawn = rng.multinomial(len(rows), times / len(rows), size=samples)
-    return np.asarray(drawn @ distinct, dtype=np.int64)
+    found, times = np.unique(rows, axis=0, return_counts=True)
+    return found, times
+
+
+def totals_of_distinct(
+    rows: Integers, times: Integers, *, samples: int, rng: np.random.Generator
+) -> Integers:
+    """`resampled_totals` of rows whose `distinct` ones are known."""
+    drawn = rng.multinomial(times.sum(), times / times.sum(), size=samples)
+    return np.asarray(drawn @ rows, dtype=np.int64)
 
 
 def interval(values: Floats, *, confidence: float = 0.95) -> tuple[float, float]:

@@ -12,7 +12,13 @@ from trainables.data.bio import slots_strict
 from trainables.data.records import Frame
 from trainables.figures import Figure
 from trainables.metrics import semantic_error_rate
-from trainables.metrics._bootstrap import interval, paired_difference, resampled_totals, widened
+from trainables.metrics._bootstrap import (
+    distinct,
+    interval,
+    paired_difference,
+    totals_of_distinct,
+    widened,
+)
 from trainables.metrics._counts import (
     Align,
     Counts,
@@ -154,8 +160,9 @@ def summarize(
     resampled = None
     if bootstrap_samples:
         rng = generator(seed, "bootstrap", "nlu")
-        rows, times = np.unique(table(counts), axis=0, return_counts=True)
-        resampled = from_table(resampled_totals(table(counts), samples=bootstrap_samples, rng=rng))
+        rows, times = distinct(table(counts))
+        totals = totals_of_distinct(rows, times, samples=bootstrap_samples, rng=rng)
+        resampled = from_table(totals)
     found: dict[str, float] = {}
     for name, metric in of_counts(labels).items():
         found[name] = float(metric(total))
