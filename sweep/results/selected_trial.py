@@ -11,7 +11,7 @@ from typing import Any
 
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.store import manifest
-from sweep.store.files import dump, flush_folder, read_json, read_lines, write_json, write_text
+from sweep.store.files import dump, flush_folder, read_json, write_json, write_text
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
@@ -48,7 +48,8 @@ def release_best(
         place / "result.json",
         {**result, "trial_id": trial.id, "metrics": metrics, "time": time.time()},
     )
-    _without_epsilon(place / "epochs.jsonl")
+    rows = _without_epsilon(folder.epochs(trial.id))
+    write_text(place / "epochs.jsonl", "".join(f"{dump(row)}\n" for row in rows))
     if (place / JSON).exists():
         own = cards.read({**read_json(place / JSON), "trial_id": trial.id}, where=place / JSON)
         card = of_selected(own, price)
@@ -112,11 +113,12 @@ def _copy(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
     return target
 
 
-def _without_epsilon(path: Path) -> None:
-    """Remove the epsilon of one trial by epoch, which is not the cost of its model."""
-    rows = read_lines(path)
-    for row in rows:
-        row["metrics"] = {
-            name: value for name, value in row["metrics"].items() if not name.startswith(EPSILON)
+def _without_epsilon(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of epochs without the epsilon of one trial, which is not the cost of its model."""
+    return [
+        {
+            **row,
+            "metrics": {n: v for n, v in row["metrics"].items() if not n.startswith(EPSILON)},
         }
-    write_text(path, "".join(f"{dump(row)}\n" for row in rows))
+        for row in rows
+    ]

@@ -88,6 +88,8 @@ class Driver:
             self._journal.deny(event.trial_id, reason=verdict.reason)
             self._show(priced, TrialStatus.PLANNED, reason=verdict.reason)
             return verdict
+        if done == 0:
+            self._journal.begin_anew(event.trial_id)
         self._journal.foresee(priced, done)
         self._show(priced, TrialStatus.RUNNING)
         return verdict

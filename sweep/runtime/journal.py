@@ -54,6 +54,10 @@ class Journal:
             ) from None
         return self.epochs_done(trial.id)
 
+    def begin_anew(self, trial_id: str) -> None:
+        """Record that a trial begins without a checkpoint."""
+        self._folder.begin_anew(trial_id, when=time.time())
+
     def epochs_done(self, trial_id: str) -> int:
         """Number of recorded epochs of a trial."""
         rows = self._folder.epochs(trial_id)

@@ -12,7 +12,7 @@
       stop              its presence requests that process to stop
       trials/<id>/
         config.yaml     fields of the TrialConfig; `sweep run` accepts it
-        epochs.jsonl    one line for each finished epoch
+        epochs.jsonl    one line for each finished epoch; it replaces those from its epoch on
         result.json     the result, once the trial has ended without an error
         stopped.json    its result before `sweep resume --continue` reopened it
         failed.json     why it failed

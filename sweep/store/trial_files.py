@@ -67,18 +67,27 @@ class TrialFiles:
 
     def epochs(self, trial_id: str) -> list[dict[str, Any]]:
         """One row for each finished epoch, in order: epochs_done, seconds, time, metrics."""
+        return _in_force(self._epoch_lines(trial_id))
+
+    def _epoch_lines(self, trial_id: str) -> list[dict[str, Any]]:
         rows = read_lines(self.trial_folder(trial_id) / "epochs.jsonl", EPOCH)
         for row in rows:
             row["metrics"] |= {n: metric(v) for n, v in row["metrics"].items() if type(v) is str}
         return rows
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Record an epoch; False where it is recorded already (a trial resumed there)."""
+        """Record an epoch; False where it is recorded already (a trial resumed there). After an
+        earlier epoch than the last one, later ones no longer count, but their seconds do.
+        """
         rows = self.epochs(trial_id)
-        if rows and rows[-1]["epochs_done"] >= report.epochs_done:
+        if report.epochs_done == (rows[-1]["epochs_done"] if rows else 0):
             return False
         append_line(self.trial_folder(trial_id) / "epochs.jsonl", {**asdict(report), "time": when})
         return True
+
+    def begin_anew(self, trial_id: str, *, when: float) -> None:
+        """Record that the trial begins anew: none of its epochs counts, but their seconds do."""
+        self.add_epoch(trial_id, EpochReport(epochs_done=0, seconds=0.0, metrics={}), when=when)
 
     def start_folder(self, trial_id: str) -> Path:
         """Create the trial's folder."""
@@ -170,7 +179,8 @@ class TrialFiles:
         result = self.result(trial.id)
         if result is not None:
             return self._finished_record(trial, result)
-        rows = self.epochs(trial.id)
+        lines = self._epoch_lines(trial.id)
+        rows = _in_force(lines)
         status = self.status(trial.id, runs=trial.runs, running=running)
         place = self.trial_folder(trial.id)
         reason = trial.reason
@@ -183,7 +193,7 @@ class TrialFiles:
             status=status,
             epochs_done=len(rows),
             metrics=with_leakage(rows[-1]["metrics"] if rows else {}),
-            seconds=float(sum(row["seconds"] for row in rows)),
+            seconds=float(sum(row["seconds"] for row in lines)),
             reason=reason,
         )
 
@@ -192,7 +202,7 @@ class TrialFiles:
         panel = self.panel(trial.id)
         seconds = result["seconds"].get("total")
         if not seconds:
-            seconds = sum(row["seconds"] for row in self.epochs(trial.id))
+            seconds = sum(row["seconds"] for row in self._epoch_lines(trial.id))
         return TrialRecord(
             plan=trial,
             status=_status_of(result),
@@ -206,6 +216,17 @@ class TrialFiles:
             violation=panel.get("violation"),
             ended_at=metric(result.get("time")),
         )
+
+
+def _in_force(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that count: a line replaces those from its epoch on."""
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        while rows and rows[-1]["epochs_done"] >= line["epochs_done"]:
+            rows.pop()
+        if line["epochs_done"]:
+            rows.append(line)
+    return rows
 
 
 def _status_of(result: Mapping[str, Any]) -> TrialStatus:

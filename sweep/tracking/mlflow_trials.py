@@ -38,18 +38,20 @@ from trainables.figures import LEAKAGE
 
 _OVER = " after "  # in the state of a trial that has ended
 _DELIVERED = "delivered"  # written last: the delivered state of the trial
+_LAST = "delivered.last_epoch"  # the time of the last delivered epoch
 
 
 @dataclass
 class _Run:
     """What a run holds. `started`: when, in seconds since the Unix epoch. `epochs`: so many have
-    been delivered; `state`: what the disk said then; `is_described`: it has its parameters and its
-    config.
+    been delivered, the last of them of the time `last`; `state`: what the disk said then;
+    `is_described`: it has its parameters and its config.
     """
 
     id: str
     started: float
     epochs: int = 0
+    last: str = ""
     state: str = ""
     is_described: bool = False
 
@@ -72,6 +74,9 @@ class TrialRuns:
         """Update a trial's run to the state on disk."""
         plan, rows = record.plan, folder.epochs(record.plan.id)
         runs = self._of_sweep(about["id"])
+        if plan.id in runs and _is_of_others(runs[plan.id], rows):
+            self._client.delete_run(runs[plan.id].id)
+            del runs[plan.id]
         if plan.id not in runs:
             runs[plan.id] = self._create(folder, about, parent, record, rows)
         run, panel = runs[plan.id], folder.panel(plan.id)
@@ -90,6 +95,7 @@ class TrialRuns:
             noise = noise_at(plan, step)
             known = {**row["metrics"], **noise, "epoch_seconds": row["seconds"], MARKER: step}
             batch.add(mark_counted(known, plan), step=step, when=row["time"])
+            batch.tags[_LAST] = str(row["time"])
         if not run.is_described or record.status.is_over:
             batch.tags["mlflow.note.content"] = trial_note(record)
         if record.status.is_over:
@@ -105,6 +111,7 @@ class TrialRuns:
             self._forget(run, batch)
         self._store.log(run.id, batch)
         run.epochs = max([run.epochs, *(int(row["epochs_done"]) for row in new)])
+        run.last = batch.tags.get(_LAST, run.last)
         run.state, run.is_described = state, True
 
     def _forget(self, run: _Run, batch: Batch) -> None:
@@ -122,6 +129,7 @@ class TrialRuns:
                     id=str(run.info.run_id),
                     started=run.info.start_time / 1000,
                     epochs=int(run.data.metrics.get(MARKER, 0)),
+                    last=str(run.data.tags.get(_LAST, "")),
                     state=str(run.data.tags.get(_DELIVERED, "")),
                 )
                 for run in self._store.runs_of(sweep_id)
@@ -190,6 +198,11 @@ class TrialRuns:
             if not any(for_curator.iterdir()):
                 for_curator.rmdir()
             self._client.log_artifacts(run.id, str(scratch))
+
+
+def _is_of_others(run: _Run, rows: list[dict[str, Any]]) -> bool:
+    """Whether a run has epochs that no longer count. A figure cannot be removed from a run."""
+    return bool(run.last) and run.last not in {str(row["time"]) for row in rows}
 
 
 def _state(record: TrialRecord, panel: dict[str, Any]) -> str:

@@ -78,8 +78,8 @@ def begin(trial_id: str, *, attempt: int = 1) -> TrialEvent:
     return TrialEvent(kind="started", trial_id=trial_id, time=time.time(), attempt=attempt)
 
 
-def epoch(trial_id: str, done: int, *, attempt: int = 1) -> TrialEvent:
-    report = EpochReport(epochs_done=done, seconds=0.1, metrics={"validation_ser": 0.5})
+def epoch(trial_id: str, done: int, *, attempt: int = 1, ser: float = 0.5) -> TrialEvent:
+    report = EpochReport(epochs_done=done, seconds=0.1, metrics={"validation_ser": ser})
     return TrialEvent(
         kind="epoch", trial_id=trial_id, time=time.time(), attempt=attempt, report=report
     )
@@ -251,6 +251,50 @@ def test_without_a_checkpoint_everything_is_paid_again(tmp_path: Path) -> None:
     stage.driver(epoch(stage.first, 1))
     stage.again()(begin(stage.first))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 0, 1)]
+
+
+def curve(stage: Stage, trial_id: str) -> list[tuple[int, float]]:
+    rows = stage.folder.epochs(trial_id)
+    return [(row["epochs_done"], row["metrics"]["validation_ser"]) for row in rows]
+
+
+def test_a_trial_that_begins_anew_has_the_epochs_of_its_new_beginning(tmp_path: Path) -> None:
+    """All of its time counts, and both beginnings were paid for."""
+    stage = Stage(tmp_path, gpus=1.0)
+    for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
+        stage.driver(event)
+    after = stage.again()
+    after(begin(stage.first))
+    assert curve(stage, stage.first) == []
+    after(epoch(stage.first, 1, ser=0.9))
+    assert curve(stage, stage.first) == [(1, 0.9)]
+    after(epoch(stage.first, 2, ser=0.8))
+    assert curve(stage, stage.first) == [(1, 0.9), (2, 0.8)]
+    assert stage.paid(stage.first) == [(1, 0, 3), (2, 0, 3)]
+    for gate in (stage.open_gate, stage.gate()):
+        assert gate.time.accelerator_hours == pytest.approx(0.4 / 3600)
+
+
+def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, budget={"seconds": 100})
+    for event in (begin(stage.first), epoch(stage.first, 1)):
+        stage.driver(event)
+    stage.folder.write_seconds_run(100.0)
+    assert not stage.again()(begin(stage.first)).go_on
+    assert curve(stage, stage.first) == [(1, 0.5)]
+
+
+def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
+        stage.driver(event)
+    keep_checkpoint(stage, stage.first)
+    after = stage.again()
+    after(begin(stage.first))
+    after(epoch(stage.first, 1))
+    assert curve(stage, stage.first) == [(1, 0.5)]
+    after(epoch(stage.first, 2, ser=0.8))
+    assert curve(stage, stage.first) == [(1, 0.5), (2, 0.8)]
 
 
 def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:

@@ -266,6 +266,24 @@ def test_an_interrupted_sweep_resumes_from_its_last_epoch(place: Path) -> None:
             assert [metric.step for metric in history] == [1, 2, 3]
 
 
+def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place: Path) -> None:
+    settings = settings_in(place)
+    prepared = prepare_space(space_in(place), settings=settings)
+    with pytest.raises(Interrupted):
+        runner.start(prepared, settings, function=TOY, watch=interrupted_after(5))
+    folder = store.open_sweep(settings.home, "toy")
+    (anew,) = (r.plan.id for r in folder.records() if r.status == "interrupted")
+    assert folder.epochs(anew)
+    (folder.trial_folder(anew) / "checkpoint.json").unlink()
+    runner.resume(folder, settings, function=TOY)
+    (run,) = Runs(place).find(f"tags.trial = '{anew}'")
+    history = Runs(place).client.get_metric_history(run.info.run_id, "validation/ser")
+    assert [(m.step, m.timestamp) for m in history] == [
+        (row["epochs_done"], int(row["time"] * 1000)) for row in folder.epochs(anew)
+    ]
+    assert [metric.step for metric in history] == [1, 2, 3]
+
+
 def test_a_killed_driver_loses_nothing(place: Path) -> None:
     """SIGKILL in the middle of the second trial, then a resume in another process."""
     home = settings_in(place).home

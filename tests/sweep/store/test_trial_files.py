@@ -76,13 +76,28 @@ def test_the_config_on_disk_makes_the_trial_again(files: TrialFiles) -> None:
 def test_epochs_are_counted_once_and_upwards_in_whatever_order_they_are_reported(
     tmp_path_factory: pytest.TempPathFactory, epochs: list[int]
 ) -> None:
-    """A resumed trial reports again what it has repeated."""
+    """A resumed trial reports its last epoch again; one that goes back trains the later ones
+    again. The seconds of all that was trained count.
+    """
     files = TrialFiles(tmp_path_factory.mktemp("epochs"))
     files.start_folder(TRIAL.id)
-    kept = [n for place, n in enumerate(epochs) if n > max(epochs[:place], default=0)]
+    expected = [n for place, n in enumerate(epochs) if n != (epochs[place - 1] if place else 0)]
+    kept = [n for place, n in enumerate(expected) if n < min(expected[place + 1 :], default=7)]
     written = [n for n in epochs if files.add_epoch(TRIAL.id, epoch(n), when=1.0)]
-    assert written == kept
+    assert written == expected
     assert [row["epochs_done"] for row in files.epochs(TRIAL.id)] == kept
+    assert files.record(TRIAL, running=True).seconds == 0.5 * len(written)
+
+
+def test_a_trial_that_begins_anew_has_no_epoch_but_all_its_seconds(files: TrialFiles) -> None:
+    files.start_trial(TRIAL)
+    files.begin_anew(TRIAL.id, when=1.0)  # there is nothing to forget
+    assert not (files.trial_folder(TRIAL.id) / "epochs.jsonl").exists()
+    files.add_epoch(TRIAL.id, epoch(1, train_loss=2.0), when=1.0)
+    files.begin_anew(TRIAL.id, when=2.0)
+    assert files.epochs(TRIAL.id) == []
+    record = files.record(TRIAL, running=True)
+    assert (record.epochs_done, record.metrics, record.seconds) == (0, {}, 0.5)
 
 
 def test_a_denied_trial_has_begun_where_an_epoch_has_run(files: TrialFiles) -> None:
