@@ -10,6 +10,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
+from trainables.system import checkpoint
 
 _BEFORE = "stopped.json"
 
@@ -28,7 +29,7 @@ def require_stopped(folder: SweepFolder, trial_ids: Sequence[str]) -> list[Plann
                 f"expected --continue with a trial that was stopped, got {trial.id},"
                 f" which is {record.status}"
             )
-        if not any(folder.trial_folder(trial.id).glob("checkpoint*")):
+        if not checkpoint.is_there(folder.trial_folder(trial.id)):
             raise InvalidInput(f"trial {trial.id} has no checkpoint to go on from")
         found[trial.id] = trial
     return list(found.values())

@@ -24,6 +24,8 @@ from trainables.config import TrialConfig
 from trainables.figure_cache import FigureCache
 from trainables.result import EpochReport, TrialResult
 from trainables.seeding import generator
+from trainables.system import checkpoint
+from trainables.system.checkpoint import Checkpoint
 from trainables.system.communication import Communicator
 
 NUM_RECORDS = 90
@@ -39,9 +41,8 @@ def run(
     data_dir: Path,
     cache_dir: Path,
 ) -> TrialResult:
-    checkpoint = folder / "checkpoint.json"
-    saved = json.loads(checkpoint.read_text()) if checkpoint.exists() else None
-    saved = comm.broadcast(saved)
+    kept = checkpoint.load(folder)
+    saved = comm.broadcast(kept and kept.state)
     state, epoch = (saved["state"], saved["epoch"]) if saved else (0.0, 0)
     go_on = True
     if saved:
@@ -59,9 +60,8 @@ def run(
         if comm.rank == 0:
             with (folder / "trained.txt").open("a") as lines:
                 lines.write(f"{epoch} {os.getpid()} {comm.world_size}\n")
-            temporary = checkpoint.with_suffix(".new")
-            temporary.write_text(json.dumps({"state": state, "epoch": epoch}))
-            temporary.replace(checkpoint)
+            fresh = Checkpoint(tensors={}, state={"state": state, "epoch": epoch})
+            checkpoint.save(folder, fresh)
         slow = folder / "slow"
         if slow.exists():
             time.sleep(float(slow.read_text()))

@@ -33,6 +33,14 @@ def test_between_its_two_renames_the_previous_one_counts(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 
 
+def test_a_copy_under_another_name_is_none(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.bak")
+    assert not checkpoint.is_there(tmp_path)
+    assert checkpoint.state_of(tmp_path) == {}
+    assert checkpoint.load(tmp_path) is None
+
+
 @pytest.mark.parametrize("lost", ["state.json", "tensors.safetensors"])
 def test_one_that_lost_a_file_is_refused(lost: str, tmp_path: Path) -> None:
     save(tmp_path, 1)

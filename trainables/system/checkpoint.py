@@ -73,8 +73,8 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
 
 
 def is_there(folder: Path) -> bool:
-    """Whether `folder` has a checkpoint, readable or not."""
-    return any(folder.glob(f"{_CURRENT}*")) or (folder / _PREVIOUS).exists()
+    """Whether `folder` has a checkpoint, readable or not. A copy under another name is none."""
+    return _place(folder) is not None
 
 
 def state_of(folder: Path) -> dict[str, Any]:

@@ -115,7 +115,8 @@ def test_refused_in_one_sentence_with_nothing_changed(stopped: SweepFolder) -> N
     with pytest.raises(InvalidInput, match=f"trial {loser} cannot go on: .*budget.total"):
         _resume(stopped, loser)
     stopped.replace_plan(space, plan)
-    (stopped.trial_folder(loser) / "checkpoint.json").unlink()
+    place = stopped.trial_folder(loser)
+    (place / "checkpoint").rename(place / "checkpoint.bak")
     with pytest.raises(InvalidInput, match=f"trial {loser} has no checkpoint"):
         _resume(stopped, loser)
     assert [r.status for r in stopped.records()] == ["done", "stopped", "done"]
@@ -133,7 +134,7 @@ def test_a_checkpoint_that_is_lost_after_the_trial_began_fails_it(
     def lose_it(self: Driver, event: TrialEvent) -> Verdict:
         verdict = answer(self, event)
         if event.kind == "started":
-            (place / "checkpoint.json").unlink()
+            checkpoint.remove(place)
         return verdict
 
     monkeypatch.setattr(Driver, "__call__", lose_it)

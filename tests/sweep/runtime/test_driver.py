@@ -245,10 +245,15 @@ def test_a_worker_killed_within_a_run_is_a_new_attempt_too(tmp_path: Path) -> No
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 1, 2)]
 
 
-def test_without_a_checkpoint_everything_is_paid_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [None, "checkpoint.bak"])
+def test_without_a_checkpoint_everything_is_paid_again(tmp_path: Path, left: str | None) -> None:
+    """A copy under another name is no checkpoint: the trial would train unpaid epochs."""
     stage = Stage(tmp_path)
     stage.driver(begin(stage.first))
     stage.driver(epoch(stage.first, 1))
+    if left is not None:
+        place = keep_checkpoint(stage, stage.first).parent
+        place.rename(place.with_name(left))
     stage.again()(begin(stage.first))
     assert stage.paid(stage.first) == [(1, 0, 2), (2, 0, 1)]
 

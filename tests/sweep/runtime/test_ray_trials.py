@@ -26,6 +26,7 @@ from sweep.runtime.execute import run_trials
 from sweep.spending.verdict import GO_ON, Verdict
 from trainables.config import parse
 from trainables.errors import InvalidInput, SweepError
+from trainables.system import checkpoint
 
 # Ray trips over its own deprecations (ray/data/context.py) and leaves sockets of its children open.
 pytestmark = [
@@ -423,7 +424,7 @@ def test_an_interrupted_driver_leaves_no_process_and_the_rest_can_be_resumed(
     # After kill -9 Ray's agents look for their dead cluster for about a minute before they end.
     assert none_left(mark, seconds=120 if number == signal.SIGKILL else 30) == []
     reported = [2, *(int(line.split()[2]) for line in rest.splitlines() if "epoch t1" in line)]
-    saved = json.loads((jobs[1].folder / "checkpoint.json").read_text())["epoch"]
+    saved = checkpoint.state_of(jobs[1].folder)["epoch"]
     assert saved >= max(reported)
     before = trained_epochs(jobs[1])
     assert before in (list(range(1, saved + 1)), list(range(1, saved + 2))), "one was cut at most"

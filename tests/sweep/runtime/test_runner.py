@@ -38,6 +38,7 @@ from sweep.tracking.mlflow_client import EXPERIMENT
 from sweep.tracking.text import escape
 from tests.sweep.sweeps import TOY, run_toy, settings_in, space_in
 from trainables.errors import InvalidInput
+from trainables.system import checkpoint
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -274,7 +275,7 @@ def test_a_trial_that_begins_anew_has_only_its_new_epochs_in_mlflow(place: Path)
     folder = store.open_sweep(settings.home, "toy")
     (anew,) = (r.plan.id for r in folder.records() if r.status == "interrupted")
     assert folder.epochs(anew)
-    (folder.trial_folder(anew) / "checkpoint.json").unlink()
+    checkpoint.remove(folder.trial_folder(anew))
     runner.resume(folder, settings, function=TOY)
     (run,) = Runs(place).find(f"tags.trial = '{anew}'")
     history = Runs(place).client.get_metric_history(run.info.run_id, "validation/ser")
