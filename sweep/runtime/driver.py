@@ -53,7 +53,6 @@ class Driver:
         self._journal.require_folder()
         with self._lock:
             verdict = self._answer(event)
-            self._journal.keep_time(self._gate.time)
         if self._delivery is not None:
             self._delivery.mark(event.trial_id)
         return verdict

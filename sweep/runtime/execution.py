@@ -83,6 +83,7 @@ def execute(
         driver = Driver(gate, journal, delivery=delivery, watch=watch)
         source = _source(folder, settings, packing, gate=gate, pricing=pricing)
         phases.enter(phases.TRAINING)
+        journal.keep_time(gate.time)
         try:
             run_pending(
                 folder, packing, executed, driver=driver, stop_requested=is_stopped, source=source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -30,7 +31,8 @@ class Journal:
         self._folder = folder
         self._figures = figures
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
-        self._clock_written = time.monotonic()
+        self._closing = threading.Event()
+        self._clock: threading.Thread | None = None
 
     def require_folder(self) -> None:
         """Raises: StorageFailed where the sweep's folder was removed."""
@@ -102,13 +104,26 @@ class Journal:
         self._folder.fail_trial(trial_id, when=when, reason=reason)
 
     def keep_time(self, spent: TimeSpent) -> None:
-        """Record the sweep's wall-clock time periodically."""
-        if time.monotonic() - self._clock_written > _CLOCK_SECONDS:
-            self._clock_written = time.monotonic()
+        """Record the sweep's wall-clock time periodically until `close`, so that a killed process
+        loses seconds of it, however long an epoch is.
+        """
+        self._clock = threading.Thread(
+            target=self._keep_time, args=(spent,), name="clock", daemon=True
+        )
+        self._clock.start()
+
+    def _keep_time(self, spent: TimeSpent) -> None:
+        while not self._closing.wait(_CLOCK_SECONDS):
+            self._write_time(spent)
+
+    def _write_time(self, spent: TimeSpent) -> None:
+        with suppress(OSError):  # the next event reports a failing disk
             self._folder.write_seconds_run(spent.seconds)
 
     def close(self, spent: TimeSpent) -> None:
         """Record the wall-clock time where the disk permits; pending deferred work is dropped."""
         self._background.shutdown(wait=False, cancel_futures=True)
-        with suppress(OSError):
-            self._folder.write_seconds_run(spent.seconds)
+        self._closing.set()
+        if self._clock is not None:
+            self._clock.join()
+        self._write_time(spent)

@@ -255,6 +255,7 @@ def _run(
         # The progress shown is always the same: that trials run.
         driver = Driver(gate, journal, watch=lambda *_: means.watch("sealed", running))
         phases.enter(phases.TRAINING)
+        journal.keep_time(gate.time)
         try:
             run_pending(
                 draws,

@@ -14,6 +14,7 @@ import pytest
 from sweep.planning import plan as planning
 from sweep.planning.accounting import accounting
 from sweep.results.privacy_cards import read_card
+from sweep.runtime import journal
 from sweep.runtime.driver import Driver
 from sweep.runtime.events import TrialEvent
 from sweep.runtime.journal import Journal
@@ -356,6 +357,24 @@ def test_time_is_counted_over_resumes(tmp_path: Path) -> None:
     assert (verdict.go_on, verdict.reason) == (False, "budget.seconds=100 reached")
     stage.journal.close(stage.open_gate.time)
     assert stage.folder.seconds_run() > 100
+
+
+def test_the_time_of_a_long_epoch_is_kept_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process has written it without an event."""
+    monkeypatch.setattr(journal, "_CLOCK_SECONDS", 0.01)
+    stage = Stage(tmp_path)
+    stage.journal.keep_time(stage.open_gate.time)
+    deadline, seen = time.monotonic() + 20, {0.0}
+    while len(seen) < 3 and time.monotonic() < deadline:
+        seen.add(stage.folder.seconds_run())
+        time.sleep(0.01)
+    assert len(seen) == 3
+    stage.journal.close(stage.open_gate.time)
+    kept = stage.folder.seconds_run()
+    time.sleep(0.05)
+    assert stage.folder.seconds_run() == kept
 
 
 def test_a_namesake_of_a_deleted_sweep_starts_its_own_account(tmp_path: Path) -> None:
