@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from search_spaces.expansion import axes_of, searched_variants
+from search_spaces.expansion import axes_of, searched_variants, seeds_at
 from search_spaces.parts import Axis, Range, Variant
 from search_spaces.space import SearchSpace
 from trainables.errors import InvalidInput
@@ -118,6 +118,11 @@ def branches(space: SearchSpace) -> tuple[Branch, ...]:
             f"expected an axis or two variants for strategy {space.search.strategy}, got none"
         )
     return found
+
+
+def num_seeds(space: SearchSpace) -> int:
+    """The largest number of trials, one a seed, of a configuration of an adaptive search."""
+    return max(len(seeds_at(space, b.variant, b.lowest())) for b in branches(space))
 
 
 def rank(value: Any) -> float | None:

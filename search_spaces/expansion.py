@@ -130,11 +130,7 @@ def _points(space: SearchSpace, variant: Variant) -> Iterator[Point]:
 
 def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> Iterator[Point]:
     given = (*variant.fixed.items(), *drawn.items())
-    seeds: tuple[int | None, ...] = space.repeats or (None,)
-    # Seeds of its own are a variant's repeats.
-    if _sets_a_seed((*given, *space.override.items())):
-        seeds = (None,)
-    for seed in seeds:
+    for seed in seeds_at(space, variant, drawn):
         fields = set_all(space.base, given, space.override.items())
         values = dict(drawn)
         if seed is not None:
@@ -143,6 +139,16 @@ def _with_seeds(space: SearchSpace, variant: Variant, drawn: dict[str, Any]) -> 
         fields, dropped = foreign.own_fields(fields)
         values = {path: value for path, value in values.items() if _field(path) not in dropped}
         yield _judge(space, variant, values=values, fields=fields)
+
+
+def seeds_at(
+    space: SearchSpace, variant: Variant, values: dict[str, Any]
+) -> tuple[int | None, ...]:
+    """The seeds of the points at `values` of a variant's axes; None where `repeats` gives none."""
+    # Seeds of its own are a variant's repeats.
+    if _sets_a_seed((*variant.fixed.items(), *values.items(), *space.override.items())):
+        return (None,)
+    return space.repeats or (None,)
 
 
 def _sets_a_seed(given: Iterable[tuple[str, Any]]) -> bool:

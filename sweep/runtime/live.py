@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.control import Control
 from rich.live import Live
 
+from search_spaces.domains import num_seeds
 from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.results.tables.fitting import FittedTable
@@ -151,7 +152,7 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
     if not plan.to_choose:
         return len(plan.to_run)
     fixed = sum(trial.baseline for trial in plan.to_run)
-    number = fixed + plan.to_choose * max(1, len(space.repeats))
+    number = fixed + plan.to_choose * num_seeds(space)
     if space.budget.trials is not None:
         number = min(number, space.budget.trials)
     return max(number, len(plan.to_run))

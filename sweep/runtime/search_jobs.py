@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from search_spaces.domains import branches
+from search_spaces.domains import branches, num_seeds
 from search_spaces.expansion import Point, point_at
 from search_spaces.space import SearchSpace
 from sweep.planning.packing import Packing
@@ -39,7 +39,7 @@ class ChosenJobs:
         folder.deny_search(None)
         self._gate = gate
         self.workers = workers
-        self._seeds = max(1, len(space.repeats))
+        self._seeds = num_seeds(space)
         self._price = price
         self._job = job
         self._source = SearchSource(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.domains import Branch, branches
+from search_spaces.domains import Branch, branches, num_seeds
 from search_spaces.expansion import Point, point_at, points_at
 from search_spaces.space import SearchSpace
 from sweep.results import select
@@ -49,6 +49,7 @@ class SearchSource:
     ) -> None:
         self._folder = folder
         self._space = folder.space()
+        self._seeds = num_seeds(self._space)
         self._plan_of = plan_of
         self._admits = admits
         self._warm = observations_of(self._space, earlier)
@@ -73,8 +74,7 @@ class SearchSource:
         plan = self._plan
         left = (self._space.search.num_samples or 0) - _num_chosen(plan)
         if self._space.budget.trials is not None:
-            seeds = max(1, len(self._space.repeats))
-            left = min(left, (self._space.budget.trials - len(plan.to_run)) // seeds)
+            left = min(left, (self._space.budget.trials - len(plan.to_run)) // self._seeds)
         return max(0, left)
 
     @property
@@ -156,7 +156,7 @@ def ended_early(folder: SweepFolder) -> str | None:
     if not space.search.is_adaptive or chosen >= requested or folder.is_running:
         return None
     limit = space.budget.trials
-    if limit is not None and limit - len(plan.to_run) < max(1, len(space.repeats)):
+    if limit is not None and limit - len(plan.to_run) < num_seeds(space):
         why = f"budget.trials={limit} reached"
     elif (denied := folder.search_denied()) is not None:
         why = denied

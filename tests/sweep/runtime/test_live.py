@@ -127,6 +127,8 @@ def test_a_search_is_expected_to_run_its_seeds_and_its_baselines(tmp_path: Path)
     assert num_expected(twice, asked) == 1 + 10
     short = twice.budget.model_copy(update={"trials": 7})
     assert num_expected(twice.model_copy(update={"budget": short}), asked) == 7
+    fixed = twice.model_copy(update={"override": {"training.seed": 9}})
+    assert num_expected(fixed, asked) == 1 + 5
 
 
 def test_off_a_terminal_lines_report_progress(clock: Clock) -> None:

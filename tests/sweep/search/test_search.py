@@ -21,7 +21,7 @@ from sweep.planning.refusals import require_trials
 from sweep.results.tables.progress import Progress
 from sweep.runtime import runner
 from sweep.runtime.events import Interrupted
-from sweep.search.source import observations_of
+from sweep.search.source import ended_early, observations_of
 from sweep.search.suggest import Observation, suggest
 from sweep.spending import filter as search_filter
 from sweep.spending.ledger import FILE, Ledger
@@ -237,6 +237,20 @@ def test_repeats_are_one_configuration_with_its_mean(place: Path) -> None:
     assert len(observations) == 3
     first = [float(r.metrics["validation_ser"] or 0) for r in records[:2]]
     assert observations[0].objectives == pytest.approx((statistics.fmean(first),))
+
+
+@pytest.mark.parametrize(("override", "configurations"), [({}, 1), ({"training.seed": 9}, 3)])
+def test_a_budget_of_trials_is_used_up_also_where_a_seed_ends_the_repeats(
+    place: Path, override: dict[str, int], configurations: int
+) -> None:
+    budget = {"trials": 4}  # the baseline has its seeds, too
+    folder = run_search(
+        place, repeats=2, override=override, search={"num_samples": 9}, budget=budget
+    )
+    chosen = {record.plan.group for record in folder.records() if not record.plan.baseline}
+    assert len(chosen) == configurations
+    said = f"The search ended after {configurations} of 9 configurations: budget.trials=4 reached."
+    assert ended_early(folder) == said
 
 
 def test_a_trial_of_an_earlier_version_keeps_its_point(place: Path) -> None:
