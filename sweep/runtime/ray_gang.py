@@ -26,7 +26,11 @@ from sweep import interrupts
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
-from sweep.runtime.ray_rendezvous import LoopbackTorchConfig
+from sweep.runtime.ray_trainer import (
+    LoopbackTorchConfig,
+    OwnClusterTrainer,
+    SharedClusterTrainer,
+)
 from sweep.runtime.worker_loop import Workplace, one_line, work
 from sweep.spending.verdict import Verdict
 from trainables.errors import SweepError
@@ -260,7 +264,8 @@ class _Round:
         resources: dict[str, float] = {"CPU": settings.cpus_per_worker}
         if settings.gpus_per_worker > 0:
             resources["GPU"] = settings.gpus_per_worker
-        return TorchTrainer(
+        trainer = SharedClusterTrainer if settings.address else OwnClusterTrainer
+        return trainer(
             gang_loop,
             train_loop_config={
                 "broker": self._name,

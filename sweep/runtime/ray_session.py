@@ -159,8 +159,10 @@ def _end(ray: Any, *, code: int) -> None:
             # look for their cluster for another minute.
             started = processes.descendants(_daemons.values())
             _daemons.clear()
-            ray.shutdown()
-            processes.kill(started)
+            try:
+                ray.shutdown()
+            finally:  # an interrupt may come when the raylet has ended and its workers have not
+                processes.kill(started)
             return
     _last_acts = None
     # Threads of Tune and Train still ask Ray, which ends the process at the first call after a

@@ -147,11 +147,15 @@ def test_a_ray_that_threads_still_call_is_left_to_the_end_of_the_process(
     assert ended == [code, "shut down"]
 
 
-@pytest.mark.parametrize("still_called", [False, True])
+@pytest.mark.parametrize(
+    ("still_called", "interrupted"), [(False, False), (True, False), (False, True)]
+)
 def test_agents_end_with_a_raylet_that_was_killed(
-    monkeypatch: pytest.MonkeyPatch, still_called: bool
+    monkeypatch: pytest.MonkeyPatch, still_called: bool, interrupted: bool
 ) -> None:
-    """Ray gives a raylet one second to end them, which a busy machine does not keep."""
+    """Ray gives a raylet one second to end them, which a busy machine does not keep; after an
+    interrupt they are nobody's children.
+    """
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray_session, "_start_local", lambda **options: None)
     monkeypatch.setattr(os, "_exit", lambda number: None)
@@ -159,13 +163,20 @@ def test_agents_end_with_a_raylet_that_was_killed(
     raylet = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
     assert raylet.stdout is not None
     agent = psutil.Process(int(raylet.stdout.readline()))
-    monkeypatch.setattr(ray, "shutdown", raylet.kill)
+
+    def shut_down() -> None:
+        raylet.kill()
+        if interrupted:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ray, "shutdown", shut_down)
     over = threading.Event()
     thread = ray_session.caller(over.wait, 60.0)
+    ends = pytest.raises(KeyboardInterrupt) if interrupted else nullcontext()
     try:
         if still_called:
             thread.start()
-        with ray_session.session(RunSettings()):
+        with ends, ray_session.session(RunSettings()):
             monkeypatch.setitem(ray_session._daemons, "raylet", psutil.Process(raylet.pid))
         psutil.wait_procs([agent], timeout=60)
         assert not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE
