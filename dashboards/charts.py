@@ -13,10 +13,11 @@ from trainables.attacks import auc_of
 from trainables.figures import LEAKAGE
 
 STRONGEST = "strongest"
+BEGINNINGS = ("frontier-", "leakage-", "times-", "epochs-", "roc-")  # of the charts' names
 MOST_POINTS, MOST_LINES = 150, 60  # in a chart
 EPSILONS: dict[str, Callable[[Trial], float | None]] = {
-    "epsilon": lambda trial: math.inf if trial.baseline else trial.epsilon,
-    "epsilon_paper": lambda trial: math.inf if trial.baseline else trial.epsilon_paper,
+    "epsilon": lambda trial: math.inf if trial.is_open_baseline else trial.epsilon,
+    "epsilon_paper": lambda trial: math.inf if trial.is_open_baseline else trial.epsilon_paper,
 }
 _X_LABELS = {
     "epsilon": "epsilon (a guarantee of the code that ran; log axis)",

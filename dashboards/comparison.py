@@ -19,8 +19,9 @@ from trainables import catalogue
 from trainables.attacks import auc_of
 from trainables.figures import LEAKAGE
 
-PAPERS_AUC = auc_of("shadow")
-_MOST_EPSILONS = 5
+_PAPERS = "shadow"
+PAPERS_AUC = auc_of(_PAPERS)
+_MOST_EPSILONS = 5  # as the page says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,8 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class DecayRow:
-    """The best trial of one engine and decay (by validation SER where every one has it).
+    """The best trial of one engine and decay (by validation SER where every one has it; over seeds
+    by their mean, and then the one in the middle).
 
     `leakage` is of each trial's strongest attack, `auc` of the paper's attack.
     """
@@ -51,13 +53,13 @@ class DecayRow:
     leakage: Estimate | None
     leakage_change: Change | None
     auc: Estimate | None
-    auc_change: Change | None
+    auc_change: Change | None  # None where that attack is inverted: it is no change of leakage
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRow:
-    """Seconds of an epoch of one engine: median and range over its trials, and times the baseline's
-    (median of the ratios, their range).
+    """Seconds of an epoch of one engine: median and range over its trials, and times those of each
+    trial's baseline of the same data and model (median of the ratios, their range).
     """
 
     engine: str
@@ -110,7 +112,6 @@ def decays(sweep: Sweep) -> list[DecayRow]:
     """The private trials: one row for each decay of an engine with separate decays, for any other
     engine one for each decay and epsilon.
     """
-    base = sweep.baseline
     rows = []
     known_decays = palette.decays()
     private = [e for e in palette.engines() if catalogue.kind_of("engines", e) == "private"]
@@ -122,14 +123,15 @@ def decays(sweep: Sweep) -> list[DecayRow]:
             same = [t for t in known if t.decay == decay]
             for found in [same] if palette.shows_decay(engine) else _at_one_epsilon(same):
                 if found:
-                    rows.append(_row(found, base))
+                    rows.append(_row(found, sweep))
     return rows
 
 
-def _row(trials: Sequence[Trial], base: Trial | None) -> DecayRow:
+def _row(trials: Sequence[Trial], sweep: Sweep) -> DecayRow:
     best = _best(trials)
-    ser = best.figure("ser")
+    base, ser = sweep.baseline_of(best), best.figure("ser")
     assert ser is not None
+    is_inverted = any(side.is_inverted(_PAPERS) for side in (best, base) if side is not None)
     return DecayRow(
         engine=best.engine,
         decay=best.decay,
@@ -140,7 +142,7 @@ def _row(trials: Sequence[Trial], base: Trial | None) -> DecayRow:
         leakage=best.figure(LEAKAGE),
         leakage_change=against(best, base, LEAKAGE),
         auc=best.figure(PAPERS_AUC),
-        auc_change=against(best, base, PAPERS_AUC),
+        auc_change=None if is_inverted else against(best, base, PAPERS_AUC),
     )
 
 
@@ -155,28 +157,25 @@ def _at_one_epsilon(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 def times(sweep: Sweep) -> list[TimeRow]:
     """Seconds of an epoch for each engine and decay, the baseline's first."""
-    base = sweep.baseline
-    unit = _epoch_seconds(base) if base is not None else None
-    keys: dict[tuple[str, str], list[float]] = {}
+    keys: dict[tuple[str, str], list[Trial]] = {}
     for trial in sorted(sweep.measured_trials, key=_order):
-        seconds = _epoch_seconds(trial)
-        if seconds is not None and not trial.is_prior:
-            keys.setdefault((trial.engine, trial.decay), []).append(seconds)
+        if _epoch_seconds(trial) is not None and not trial.is_prior:
+            keys.setdefault((trial.engine, trial.decay), []).append(trial)
     rows = []
-    for (engine, decay), seconds_of in keys.items():
-        median = statistics.median(seconds_of)
-        low, high = min(seconds_of), max(seconds_of)
+    for (engine, decay), trials in keys.items():
+        seconds = [each for trial in trials if (each := _epoch_seconds(trial)) is not None]
+        factors = [each for trial in trials if (each := sweep.time_factor(trial)) is not None]
         rows.append(
             TimeRow(
                 engine=engine,
                 decay=decay,
-                num_trials=len(seconds_of),
-                median=median,
-                low=low,
-                high=high,
-                factor=median / unit if unit else None,
-                factor_low=low / unit if unit else None,
-                factor_high=high / unit if unit else None,
+                num_trials=len(trials),
+                median=statistics.median(seconds),
+                low=min(seconds),
+                high=max(seconds),
+                factor=statistics.median(factors) if factors else None,
+                factor_low=min(factors, default=None),
+                factor_high=max(factors, default=None),
             )
         )
     return rows
@@ -201,14 +200,20 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
-    """The best by validation SER where all have it, since a choice by test error is optimistic."""
+    """The best by validation SER where all have it, since a choice by test error is optimistic; of
+    groups over seeds, as `select.choose` does.
+    """
     name = "validation_ser" if all(t.figure("validation_ser") for t in trials) else "ser"
 
     def key(trial: Trial) -> float:
         found = trial.figure(name)
         return math.inf if found is None else found.value
 
-    return min(trials, key=key)
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.group or trial.id, []).append(trial)
+    best = min(groups.values(), key=lambda each: statistics.fmean(map(key, each)))
+    return sorted(best, key=key)[(len(best) - 1) // 2]
 
 
 def _epoch_seconds(trial: Trial) -> float | None:

@@ -22,6 +22,7 @@ from trainables.cards import card as cards
 from trainables.cards import page
 from trainables.cards.card import PrivacyCard, Selection
 from trainables.figures import EPSILON_REPLACE_ONE, LEAKAGE, label
+from trainables.privacy.rounding import format_delta
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Limits that keep a page small: rows of its tables, characters of an included file.
@@ -43,27 +44,21 @@ def html(sweep: Sweep, *, public: bool = False) -> str:
 
 def sentence(sweep: Sweep) -> str:
     """Error and cost of the chosen trial in words; empty without one."""
-    trial, base = sweep.chosen_trial, sweep.baseline
+    trial = sweep.chosen_trial
     ser = trial.figure("ser") if trial is not None else None
     if trial is None or ser is None:
         return ""
+    base = sweep.baseline_of(trial)
     words = f"It makes {formats.number(100 * ser.value, 3)} errors per 100 intents and slots"
     reference = base.figure("ser") if base is not None else None
     if base is not None and reference is not None and reference.value > 0:
         times = formats.number(ser.value / reference.value, 3)
-        words += f", {times} times as many as {palette.name(base.engine)} without any guarantee"
-    factor = time_factor(sweep)
+        words += f", {times} times as many as {palette.name(base.engine)}"
+        words += " without any guarantee" if base.is_open_baseline else ""
+    factor = sweep.time_factor(trial)
     if factor is not None:
         words += f"; an epoch takes {formats.number(factor, 3)} times as long"
     return f"{words}."
-
-
-def time_factor(sweep: Sweep) -> float | None:
-    """Seconds of an epoch of the chosen trial over the baseline's; None without either."""
-    if sweep.chosen_trial is None or sweep.baseline is None:
-        return None
-    mine, theirs = (t.figure("seconds_epoch") for t in (sweep.chosen_trial, sweep.baseline))
-    return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
 
 
 def _selection(card: PrivacyCard | None) -> Selection | None:
@@ -99,7 +94,8 @@ def _content(sweep: Sweep, *, public: bool) -> dict[str, Any]:
         "attacked": sweep.subset(sweep.measured_trials, MOST_ATTACKED),
         "legend": legend.entries(sweep),
         "sentence": sentence(sweep),
-        "cost_time": time_factor(sweep),
+        "base": sweep.baseline_of(sweep.chosen_trial) if sweep.chosen_trial else None,
+        "cost_time": sweep.time_factor(sweep.chosen_trial) if sweep.chosen_trial else None,
         "worst": strongest(sweep.chosen_trial.metrics) if sweep.chosen_trial else None,
         "total": card.sweep_total if card else None,
         "selection": _selection(card),
@@ -138,6 +134,7 @@ def _words() -> dict[str, Any]:
         "share": formats.share,
         "between": lambda found: formats.interval(found.low, found.high) if found else "",
         "epsilon": formats.epsilon,
+        "delta": format_delta,
         "percent": formats.percent,
         "log10": formats.log10,
         "duration": formats.duration,

@@ -48,7 +48,8 @@ class Trial:
     `epsilon` is a guarantee of the code that ran, `epsilon_paper` is the paper's formula and none;
     infinity without a guarantee, None where unknown. `metrics` holds every figure by
     name; `rocs` and every figure that `curator_only` names are for the curator alone. `audited` is
-    the name of the epsilon that a certified bound in `metrics` is about.
+    the name of the epsilon that a certified bound in `metrics` is about. `data` and `model` are
+    equal for trials of the same data and of the same model, whatever else they say.
     """
 
     id: str
@@ -72,6 +73,8 @@ class Trial:
     reason: str = ""
     on_front: bool = False
     audited: str = ""
+    data: str = ""
+    model: str = ""
 
     @property
     def is_measured(self) -> bool:
@@ -82,6 +85,11 @@ class Trial:
     def is_prior(self) -> bool:
         """Whether it read no private record."""
         return catalogue.kind_of("engines", self.engine) == "prior"
+
+    @property
+    def is_open_baseline(self) -> bool:
+        """Whether it is a baseline without any guarantee, as most are."""
+        return self.baseline and catalogue.kind_of("engines", self.engine) != "private"
 
     def figure(self, name: str) -> Estimate | None:
         """A metric with its interval, None where the trial lacks it or it is not a number."""
@@ -119,8 +127,9 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep in a report. `card` has the fields of the chosen trial's privacy card,
-    `config` and `space` are YAML, `helps` says what would bring the answer nearer to the baseline.
+    """A sweep in a report. `card` has the fields of the chosen trial's privacy card, `delta` is of
+    its epsilon, `config` and `space` are YAML, `helps` says what would bring the answer nearer
+    to the baseline.
     """
 
     name: str
@@ -145,10 +154,35 @@ class Sweep:
         """Trials that were measured, in the order of the plan."""
         return tuple(trial for trial in self.trials if trial.is_measured)
 
+    @cached_property
+    def baselines(self) -> tuple[Trial, ...]:
+        """The finished baselines."""
+        return tuple(trial for trial in self.measured_trials if trial.baseline)
+
     @property
     def baseline(self) -> Trial | None:
-        """The baseline of comparisons: the first finished one."""
-        return next((trial for trial in self.measured_trials if trial.baseline), None)
+        """The first finished baseline; None where baselines are on several data sets, because the
+        error of one says nothing about trials on another.
+        """
+        is_one = len({trial.data for trial in self.baselines}) == 1
+        return self.baselines[0] if is_one else None
+
+    def baseline_of(self, trial: Trial) -> Trial | None:
+        """The baseline that a trial's error is compared with: the first on its data, of the same
+        model where there is one.
+        """
+        alike = [each for each in self.baselines if each.data == trial.data]
+        return min(alike, key=lambda each: each.model != trial.model, default=None)
+
+    def time_factor(self, trial: Trial) -> float | None:
+        """Seconds of an epoch of a trial over those of its baseline; None without one of the same
+        data and model.
+        """
+        base = self.baseline_of(trial)
+        if base is None or base.model != trial.model:
+            return None
+        mine, theirs = (each.figure("seconds_epoch") for each in (trial, base))
+        return mine.value / theirs.value if mine and theirs and theirs.value > 0 else None
 
     def subset(self, trials: Sequence[Trial], most: int) -> tuple[Trial, ...]:
         """At most `most` of `trials`, in their order: the baseline, the chosen one and the front

@@ -11,17 +11,12 @@ from dashboards import comparison
 from dashboards.results import Sweep
 
 Cell = str | float | int | bool | None
+NAMES = ("trials.csv", "decays.csv", "times.csv", "epochs.csv", "roc.csv")
 
 
 def files(sweep: Sweep) -> dict[str, str]:
     """Every non-empty table of a sweep by its file name."""
-    made = {
-        "trials.csv": trials(sweep),
-        "decays.csv": decays(sweep),
-        "times.csv": times(sweep),
-        "epochs.csv": epochs(sweep),
-        "roc.csv": rocs(sweep),
-    }
+    made = dict(zip(NAMES, (f(sweep) for f in (trials, decays, times, epochs, rocs)), strict=True))
     return {name: text(rows) for name, rows in made.items() if rows}
 
 

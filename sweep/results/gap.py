@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sweep.results import select
 from sweep.results.select import Group
@@ -116,18 +115,19 @@ class Gap:
 
 def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
     """The gap between the best trial with epsilon at most `limit` and the baseline; None without a
-    finished trial that is no baseline, or without a common figure.
+    finished trial that is no baseline.
+
+    Raises: InvalidInput where these trials have no figure in common.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
         return None
     main = select.headline(finished)
     least = min(finished, key=_epsilon)
-    try:
-        [best] = select.choose(finished, epsilon_max=limit)
-    except InvalidInput:
+    if not any(_epsilon(record) <= limit for record in finished):
         return Gap(limit=limit, figure=main, best=None, least=least)
-    baseline = _baseline_of(best, select.baselines(records))
+    [best] = select.choose(finished, epsilon_max=limit)
+    baseline = select.nearest_baseline(best, select.baselines(records))
     return Gap(
         limit=limit,
         figure=main,
@@ -161,17 +161,6 @@ def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> st
         f" {formats.epsilon(_epsilon(worst))} of {worst.plan.id}, {worst.plan.name};"
         f" the smallest epsilon here is {formats.epsilon(_epsilon(least))}"
     )
-
-
-def _baseline_of(best: TrialRecord, found: Sequence[Group]) -> Group | None:
-    """The trial's baseline, else the first one on the same data, whatever its model."""
-    own = select.baseline_of(best, found)
-    name = _data(best)
-    return own or next((group for group in found if _data(group.records[0]) == name), None)
-
-
-def _data(record: TrialRecord) -> Any:
-    return record.plan.fields.get("data", {}).get("name")
 
 
 def _factor(best: TrialRecord, baseline: Group | None, metric: str) -> float | None:

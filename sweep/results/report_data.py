@@ -74,7 +74,7 @@ def gather(
         space=(folder.path / "space.yaml").read_text(encoding="utf-8"),
         config=format_yaml(chosen.plan.fields) if chosen else "",
         card=_card(folder, chosen),
-        delta=_delta([r for r in finished if not (public and r.plan.reveals_count("delta"))]),
+        delta=None if chosen is None else _delta(chosen.plan, public=public),
         helps=_helps(records, epsilon_max),
     )
 
@@ -126,6 +126,8 @@ def _trial(
         reason=record.reason or "",
         on_front=on_front,
         audited=audited(plan.config.data.split) if plan.is_config else "",
+        data=plan.config.data.model_dump_json() if plan.is_config else "",
+        model=plan.config.model.model_dump_json() if plan.is_config else "",
     )
 
 
@@ -177,9 +179,8 @@ def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | N
     return None if card is None else card.to_dict()
 
 
-def _delta(records: Sequence[TrialRecord]) -> float | None:
-    found = [record.plan.delta for record in records if record.plan.delta is not None]
-    return max(found, default=None)
+def _delta(plan: PlannedTrial, *, public: bool) -> float | None:
+    return None if public and plan.reveals_count("delta") else plan.delta
 
 
 def _most_common(names: Sequence[str]) -> str:

@@ -59,12 +59,12 @@ def write(folder: SweepFolder, target: Path, *, epsilon_max: float, public: bool
     sweep = gather(folder, epsilon_max=epsilon_max, public=public)
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"expected a folder for the report, got the file {target}")
-    target.mkdir(parents=True, exist_ok=True)
+    (target / CHARTS).mkdir(parents=True, exist_ok=True)
+    _remove_earlier(target)
     beside = []
     for name, text in tables.files(sweep).items():
         (target / name).write_text(text, encoding="utf-8")
         beside.append(name)
-    (target / CHARTS).mkdir(exist_ok=True)
     for chart in charts.every(sweep):
         (target / CHARTS / f"{chart.name}.png").write_bytes(png(chart))
         (target / CHARTS / f"{chart.name}.csv").write_text(chart.csv(), encoding="utf-8")
@@ -72,3 +72,11 @@ def write(folder: SweepFolder, target: Path, *, epsilon_max: float, public: bool
     page = target / PAGE
     page.write_text(report.html(sweep, public=public), encoding="utf-8")
     return Made(sweep=sweep, page=page, beside=tuple(beside))
+
+
+def _remove_earlier(target: Path) -> None:
+    """Remove the files of an earlier report: one for the curator has more than a public one."""
+    drawn = (path for path in (target / CHARTS).iterdir() if path.suffix in (".png", ".csv"))
+    charted = [path for path in drawn if path.name.startswith(charts.BEGINNINGS)]
+    for path in (*charted, *(target / name for name in (PAGE, *tables.NAMES))):
+        path.unlink(missing_ok=True)

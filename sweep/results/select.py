@@ -100,16 +100,22 @@ def baselines(records: Sequence[TrialRecord]) -> list[Group]:
 
 def baseline_of(record: TrialRecord, found: Sequence[Group]) -> Group | None:
     """The baseline for comparing a trial: of the same data and model where there is one."""
-    candidates = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
+    model = record.plan.config.model if record.plan.is_config else None
+    alike = _on_same_data(record, found)
+    return next((g for g in alike if g.records[0].plan.config.model == model), None)
 
+
+def nearest_baseline(record: TrialRecord, found: Sequence[Group]) -> Group | None:
+    """`baseline_of`, else the first baseline on the same data, whatever its model."""
+    return baseline_of(record, found) or next(iter(_on_same_data(record, found)), None)
+
+
+def _on_same_data(record: TrialRecord, found: Sequence[Group]) -> list[Group]:
     if not record.plan.is_config:
-        return None
-
-    def kin(group: Group) -> bool:
-        mine, theirs = record.plan.config, group.records[0].plan.config
-        return (mine.data, mine.model) == (theirs.data, theirs.model)
-
-    return next((group for group in candidates if kin(group)), None)
+        return []
+    data = record.plan.config.data
+    known = [g for g in found if g.is_baseline and not is_prior(g.records[0])]
+    return [g for g in known if g.records[0].plan.config.data == data]
 
 
 def ratio(record: TrialRecord, metric: str, found: Sequence[Group]) -> float | None:

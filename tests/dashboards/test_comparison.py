@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dashboards import comparison
-from dashboards.results import Estimate
+from dashboards import charts, comparison, report
+from dashboards.results import Choice, Estimate, Trial
 from tests.dashboards import samples
+
+EDP = {"engine": "edp_sgd", "baseline": False}
 
 
 def test_a_row_holds_the_best_trial_of_its_decay_relative_to_the_baseline() -> None:
@@ -56,6 +60,51 @@ def test_a_change_without_intervals_is_of_unknown_significance() -> None:
     assert found is not None
     assert (found.relative, found.significant) == (1.0, None)
     assert comparison.change(Estimate(value=2.0), Estimate(value=0.0)) is None
+
+
+def test_a_change_is_from_the_baseline_on_the_same_data() -> None:
+    base, mine = samples.trial("a", "sgd", 0.10, None), samples.trial("b", "edp_sgd", 0.30, 9.0)
+    trials = (base, replace(base, id="c", data="2"), replace(mine, data="2"))
+    own = replace(trials[1], metrics={**base.metrics, "ser": 0.2, "seconds_epoch": 6.0})
+    found = samples.sweep(trials=(base, own, trials[2]))
+    [row] = comparison.decays(found)
+    assert row.ser_change is not None
+    assert row.ser_change.relative == pytest.approx(0.5)
+    assert [each.factor for each in comparison.times(found)] == [1.0, 0.5]
+    alone = samples.sweep(trials=(base, trials[2]))
+    assert comparison.decays(alone)[0].ser_change is None
+    assert "times as many" not in report.sentence(
+        replace(alone, choice=replace(alone.choice, trial="b"))
+    )
+    assert charts.frontier(found).level is None
+
+
+def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed() -> None:
+    def seed(name: str, group: str, ser: float) -> Trial:
+        return samples.trial(name, "edp_sgd", ser, 9.0, group=group)
+
+    trials = [seed("lucky", "one", 0.1), seed("unlucky", "one", 0.9)]
+    trials += [seed("low", "two", 0.2), seed("middle", "two", 0.3), seed("high", "two", 0.4)]
+    [row] = comparison.decays(samples.sweep(trials=tuple(trials)))
+    assert (row.trial.id, row.num_trials) == ("middle", 5)
+
+
+def test_an_inverted_attack_has_no_change() -> None:
+    inverted = {"mia_shadow_auc": 0.4, "mia_shadow_auc_low": 0.38, "mia_shadow_auc_high": 0.42}
+    base = samples.trial("a", "sgd", 0.10, None, metrics=inverted)
+    mine = samples.trial("b", "edp_sgd", 0.12, 9.0)
+    for trials in ((base, mine), (samples.trial("c", "sgd", 0.1, None), replace(base, **EDP))):
+        [row] = comparison.decays(samples.sweep(trials=trials))
+        assert row.auc is not None
+        assert row.auc_change is None
+
+
+def test_a_private_baseline_has_its_epsilon_and_its_guarantee() -> None:
+    base = samples.trial("a", "edp_sgd", 0.1, 9.0, epsilon_paper=2.0)
+    trials = (replace(base, baseline=True), samples.trial("b", "dp_sgd", 0.3, 8.0))
+    found = samples.sweep(trials=trials, choice=Choice(epsilon_max=8.0, trial="b"))
+    assert {point.x for point in charts.frontier(found).points} == {8.0, 9.0}
+    assert "3 times as many as eDP-SGD; " in report.sentence(found)
 
 
 def test_times_are_multiples_of_the_baseline_with_their_range() -> None:

@@ -261,6 +261,7 @@ def test_every_chart_comes_as_a_picture_and_as_csv(sweep: Sweep) -> None:
     names = {chart.name for chart in charts.every(sweep)}
     assert {"frontier-epsilon", "leakage-strongest-epsilon", "times-chart", "roc-shadow"} <= names
     for chart in charts.every(sweep):
+        assert chart.name.startswith(charts.BEGINNINGS)  # by which an earlier report's are removed
         assert render.png(chart).startswith(b"\x89PNG")
         rows = list(csv.reader(io.StringIO(chart.csv())))
         assert len(rows) == 1 + len(chart.points) + sum(len(line.x) for line in chart.lines)

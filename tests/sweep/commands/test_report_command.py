@@ -6,6 +6,8 @@ import contextlib
 import csv
 import io
 import json
+import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,12 @@ import pytest
 
 from dashboards import report
 from sweep.cli import run
+from sweep.results import report_data, report_files
 from sweep.results.report_data import gather
+from sweep.results.report_files import write
 from sweep.store.sweeps import SweepFolder
-from tests.sweep.sweeps import settings_in
+from tests.dashboards import samples
+from tests.sweep.sweeps import settings_in, write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.errors import InvalidInput
 
@@ -111,6 +116,60 @@ def test_a_public_report_holds_nothing_for_the_curator(toy: SweepFolder) -> None
         names = {*trial.metrics, *(name for row in trial.history for name in row)}
         assert not any(name.startswith(("mia_", "clip_", "gradient_", "train_")) for name in names)
         assert trial.rocs == ()
+
+
+def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
+    toy: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(report_files, "gather", lambda *_, **__: samples.sweep())
+        write(toy, tmp_path, epsilon_max=8.0)
+    of_attacks = {"roc.csv", "charts/roc-shadow.png", "charts/leakage-shadow-epsilon.csv"}
+    assert all((tmp_path / name).exists() for name in of_attacks)
+    (tmp_path / "charts" / "mine.png").write_bytes(b"")
+    made = write(toy, tmp_path, epsilon_max=8.0, public=True)
+    there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert there == {"report.html", "charts/mine.png", *made.beside}
+    assert not there & of_attacks
+
+
+def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path: Path) -> None:
+    deltas = [1 / 300_000, 1e-3]
+    folder = run_untracked(tmp_path, variants=[{"name": "edp", "axes": {"privacy.delta": deltas}}])
+    tight = next(r.plan for r in folder.records() if r.plan.delta == deltas[0])
+    assert tight.epsilon is not None
+    records = [r for r in folder.records() if r.plan.id == tight.id]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report_data.select, "choose", lambda *_, **__: records)
+        sweep = gather(folder, epsilon_max=tight.epsilon)
+    assert sweep.delta == deltas[0]
+    assert "delta 3.33334e-06;" in report.html(sweep)  # rounded up
+
+
+def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_path: Path) -> None:
+    mine = write_corpus(tmp_path)
+    other = {**mine, "path": str(shutil.copy(mine["path"], tmp_path / "other.jsonl"))}
+    folder = run_untracked(
+        tmp_path,
+        variants=[
+            {"name": "sgd", "baseline": True, "set": {"engine": "sgd"}},
+            {"name": "sgd-2", "baseline": True, "set": {"engine": "sgd", "data": other}},
+            {"name": "edp-2", "set": {"data": other}},
+            {"name": "edp-big", "set": {"model.hidden_size": 96}},
+        ],
+    )
+    sweep = gather(folder, epsilon_max=8.0)
+    named = {trial.name: trial for trial in sweep.trials}
+    assert sweep.baseline_of(named["edp-2"]) == named["sgd-2"]
+    assert sweep.baseline_of(named["edp-big"]) == named["sgd"]
+    assert sweep.baseline is None
+    with_times = {
+        name: replace(each, metrics={**each.metrics, "seconds_epoch": seconds})
+        for (name, each), seconds in zip(named.items(), (1.0, 5.0, 10.0, 3.0), strict=True)
+    }
+    timed = replace(sweep, trials=tuple(with_times.values()))
+    assert timed.time_factor(with_times["edp-2"]) == 2.0
+    assert timed.time_factor(with_times["edp-big"]) is None  # of another model
 
 
 def test_what_cannot_be_reported_is_refused_in_a_line(

@@ -17,6 +17,7 @@ from sweep.store.sweeps import TrialRecord
 from sweep.tracking.mlflow_store import summary_of
 from tests.sweep.results.test_select import record
 from tests.sweep.sweeps import run_toy
+from trainables.errors import InvalidInput
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -48,6 +49,33 @@ def test_the_best_private_trial_is_compared_with_the_baseline() -> None:
         "best with epsilon ≤ 10: dp dp, SER 0.5000 at epsilon 8; the baseline's is 0.1000 (sgd):"
         " 5 times as many errors"
     )
+
+
+def on_other_data(made: TrialRecord) -> TrialRecord:
+    data = {"name": "json_lines", "path": "/elsewhere/mine.jsonl"}
+    return replace(made, plan=replace(made.plan, origin={"task": "nlu", "data": data}))
+
+
+def test_a_baseline_on_other_data_of_the_same_kind_is_no_reference() -> None:
+    mine = {"name": "json_lines", "path": "/here/mine.jsonl"}
+    best = private("dp", ser=0.5, epsilon=8.0)
+    best = replace(best, plan=replace(best.plan, origin={"task": "nlu", "data": mine}))
+    found = gap([on_other_data(BASE), best])
+    assert found is not None
+    assert found.best is best
+    assert found.baseline is None
+    assert found.sentence().endswith("; no finished baseline to compare it with")
+
+
+def test_trials_without_a_common_figure_are_not_said_to_lack_a_small_epsilon() -> None:
+    """A small epsilon is there; what is missing is a figure that both trials have."""
+    records = [
+        record("dp", validation_ser=0.5, epsilon=8.0),
+        record("dp9", ser=0.4, epsilon=9.0),
+    ]
+    with pytest.raises(InvalidInput, match="that all have one of validation_ser, ser"):
+        gap(records)
+    assert sentences(records) == []
 
 
 def test_advice_has_figures_of_this_sweep() -> None:
