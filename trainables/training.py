@@ -131,7 +131,7 @@ def train(
             name, part = learner.validation_metric(epoch)
             before = best_epochs.get(part)
             # Never the weights from before the part's first epoch; of two equal epochs the later.
-            if before is None or metrics[name] <= history[before - 1][name]:
+            if before is None or _loss(metrics[name]) <= _loss(history[before - 1][name]):
                 best_epochs[part] = len(history)
                 state = learner.model.state_dict()
                 best |= {key: t.clone() for key, t in state.items() if key.startswith(part)}
@@ -147,6 +147,11 @@ def train(
         seconds_before=before_this,
         history=tuple(history),
     )
+
+
+def _loss(figure: float) -> float:
+    """A validation figure to compare; one that is no number is as large as can be."""
+    return math.inf if math.isnan(figure) else figure
 
 
 def _ask(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -107,6 +108,20 @@ def test_of_equal_epochs_the_later_is_kept() -> None:
     learner = Staged(["all"] * 3, [{"all": 2.0}, {"all": 1.0}, {"all": 1.0}])
     assert run(learner).best_epoch == 3
     assert learner.kept() == {"all": 3}
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"),
+    [([math.nan, 2.0, 3.0], 2), ([2.0, math.nan, 3.0], 1), ([math.nan, math.inf, math.nan], 3)],
+)
+@pytest.mark.parametrize("until", [1, 99])
+def test_a_loss_that_is_no_number_is_never_the_smaller_one(
+    losses: list[float], best: int, until: int, tmp_path: Path
+) -> None:
+    learner = Staged(["all"] * 3, [{"all": loss} for loss in losses])
+    run(learner, folder=tmp_path, until=until)
+    assert run(learner, folder=tmp_path).best_epoch == best
+    assert learner.kept() == {"all": best}
 
 
 def test_freed_memory_goes_back_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
