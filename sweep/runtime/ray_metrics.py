@@ -64,7 +64,9 @@ class Recorder:
             "engine": plan.engine,
         }
         for source, value in self._figures(plan, progress).items():
-            if source in metrics() and value is not None and math.isfinite(value):
+            if source not in metrics() or plan.reveals_count(source):
+                continue
+            if value is not None and math.isfinite(value):
                 self._set(source, value, labels)
 
     def _figures(self, plan: PlannedTrial, progress: Progress) -> dict[str, float | None]:

@@ -23,6 +23,7 @@ RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
 # Figures that follow from the number of training records, as on a card (`trainables.cards`).
 _OF_A_COUNT = frozenset(
     {"delta", "sample_rate", "steps", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one"}
+    | {"utterances_per_second"}  # times the seconds of an epoch it is the number
 )
 
 

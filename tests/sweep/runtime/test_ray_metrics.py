@@ -14,6 +14,7 @@ from sweep.runtime.ray_metrics import Recorder, record_metrics
 from sweep.store.files import append_line
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
+from tests.sweep.sweeps import write_corpus
 from tests.sweep.untracked import run_untracked
 from trainables.figures import is_public
 
@@ -81,6 +82,19 @@ def test_throughput_is_records_over_the_seconds_of_an_epoch(tmp_path: Path) -> N
     ]
     assert plan.num_records is not None
     assert value == plan.num_records / 2.0
+
+
+def test_no_public_metric_reveals_a_counted_number_of_records(tmp_path: Path) -> None:
+    """Seconds of an epoch times utterances a second is the number of training records."""
+    data = {**write_corpus(tmp_path), "num_records": None}
+    toy = run_untracked(tmp_path, base={"data": data})
+    plan = toy.plan().trials[1]
+    row = {"epochs_done": 4, "seconds": 2.0, "metrics": {"epsilon_paper_spent": 3.0}, "time": 0.0}
+    append_line(toy.trial_folder(plan.id) / "epochs.jsonl", row)
+    gauges = gauges_after(toy)
+    assert plan.num_records
+    assert "sweep_epoch_seconds" in gauges
+    assert not {"sweep_utterances_per_second", "sweep_epsilon_paper_spent"} & gauges.keys()
 
 
 def test_metrics_that_no_epsilon_covers_are_called_so() -> None:
