@@ -26,7 +26,7 @@ from trainables.data.batches import Loader
 from trainables.data.records import NO_INTENT, LabelSchema, Utterance
 from trainables.data.schema import parse_schema
 from trainables.documents import read_written_json
-from trainables.encoders.identity import ENCODER, require_files_of
+from trainables.encoders.identity import ENCODER, require_files_of, require_here
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._nlu import NluModel
 from trainables.old_configs import migrate_part
@@ -91,6 +91,7 @@ def load(folder: Path, *, factory: str | None = None) -> SavedModel:
     # The encoder in an export is a copy, which its manifest covers.
     if getattr(config, "encoder", "scratch") == encoder:
         fields = config.model_dump(mode="json")
+        require_here(fields, where=place / _FILES[0])
         require_files_of(fields, str(about.get(ENCODER, "")), where=place / _FILES[0])
     config = _with_code(config, factory)
     entry = catalogue.entry("models", config.name, kind="frames")

@@ -87,11 +87,3 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
         except DocumentProblem as problem:
             raise InvalidInput(f"expected a YAML value in --set {quote(path)}: {problem}") from None
     return found
-
-
-def require_new_file(to: Path) -> None:
-    """Raises: InvalidInput where the file exists, or the folder that it would be in does not."""
-    if to.exists():
-        raise InvalidInput(f"expected a new file, got {to}, which exists")
-    if not to.parent.is_dir():
-        raise InvalidInput(f"expected a folder to write to, got {to.parent}")

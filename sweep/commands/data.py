@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweep.commands import _own_data as own
-from sweep.commands._options import JsonFlag, overrides, require_new_file
+from sweep.commands._options import JsonFlag, overrides
 from sweep.commands._output import console, print_json, say, say_table
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def convert(
 ) -> None:
     """Convert a file of utterances to another format and report fields that the format lacks."""
     from sweep.planning.own_data.convert import convert as write
+    from sweep.store.files import require_new_file
 
     require_new_file(to)
     written = write(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sweep.commands._options import DataFields, JsonFlag, overrides, require_new_file
+from sweep.commands._options import DataFields, JsonFlag, overrides
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
 
@@ -69,7 +69,8 @@ def train(
     if as_json:
         print_json("parser train", facts)
         return
-    for key, value in {**facts, **facts.pop("scores", {})}.items():
+    scores = facts.pop("scores", {})
+    for key, value in {**facts, **scores}.items():
         say(f"{key:24} {number(value)}")
 
 
@@ -128,7 +129,6 @@ def apply(
     """Parse every utterance of a file."""
     from sweep.synthesis.parsers import parse_file
 
-    require_new_file(to)
     count = parse_file(folder, utterances, to)
     if as_json:
         print_json("parser apply", {"file": str(to), "num_records": count})

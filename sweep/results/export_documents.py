@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import FiniteFloat, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from sweep.results.export_encoder import write_encoder
@@ -44,7 +44,7 @@ class SynthesisFile(Document):
     model: dict[str, Any]
     synthesis: dict[str, Any]
     stages: tuple[str, ...]
-    frequencies: dict[str, float]
+    frequencies: dict[str, FiniteFloat]
     mechanism: dict[str, Any]
     corpus: str
     public_part: dict[str, Any] | None = None  # models of earlier versions have none

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sweep.store.kinds import OBJECT, Kind
 from trainables import documents
 from trainables.documents import one_line
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.summary import plain
 
 _MAX_BYTES = 1 << 30
@@ -37,6 +37,14 @@ def write_text(path: Path, text: str) -> None:
             fresh.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+def require_new_file(to: Path) -> None:
+    """Raises: InvalidInput where the file exists, or the folder that it would be in does not."""
+    if to.exists():
+        raise InvalidInput(f"expected a new file, got {to}, which exists")
+    if not to.parent.is_dir():
+        raise InvalidInput(f"expected a folder to write to, got {to.parent}")
 
 
 def flush_folder(folder: Path) -> None:

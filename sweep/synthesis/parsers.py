@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sweep.store.files import require_new_file, write_text
 from sweep.synthesis.score_texts import read_texts
 from trainables.data.pairs import PairCorpus
 from trainables.data.records import Part
@@ -49,15 +50,16 @@ def parse_file(folder: Path, utterances: Path, to: Path) -> int:
     """Write utterance and program of every record of a file to the new file `to`; returns their
     number.
 
-    Raises: InvalidInput for a parser or a file that cannot be read.
+    Raises: InvalidInput for a parser or a file that cannot be read, or where `to` exists.
     """
+    require_new_file(to)
     texts = list(read_texts(utterances).utterances)
     programs = load_parser(folder).parse(texts)
     rows = (
         json.dumps({"utterance": text, "lispress": program}, ensure_ascii=False) + "\n"
         for text, program in zip(texts, programs, strict=True)
     )
-    to.write_text("".join(rows), encoding="utf-8")
+    write_text(to, "".join(rows))
     return len(texts)
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweep.store.files import write_json, write_text
+from sweep.store.files import require_new_file, write_json, write_text
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
 from sweep.synthesis.draw_pool import draw_pool
 from sweep.synthesis.trained_text import Trained, models_of
@@ -33,6 +33,7 @@ KNOWN_PATTERNS = {
     "digits": r"(?:\d[ .()-]*){7,}",  # telephone, card and account numbers
 }
 Draw = Callable[..., list[str]]  # stage, number, prompts, num_beams, seed: see `ModelDrawer`
+_CARDS = (".card.json", ".card.md")  # beside the utterances
 _ROUNDS = 20  # rounds of drawing replacements for dropped texts
 
 
@@ -88,11 +89,9 @@ def write_utterances(
     """
     if number < 1:
         raise InvalidInput(f"expected number >= 1, got {number}")
-    for path in (to, _card_file(to)):
-        if path.exists():
-            raise InvalidInput(f"expected a new file, got {path}, which exists")
-    if not to.parent.is_dir():
-        raise InvalidInput(f"expected a folder to write to, got {to.parent}")
+    require_new_file(to)
+    for suffix in _CARDS:
+        require_new_file(to.with_suffix(suffix))
     if workers < 1:
         raise InvalidInput(f"expected workers >= 1, got {workers}")
     with _drawing(trained, parses, workers=workers) as draw:
@@ -115,14 +114,11 @@ def write_utterances(
     )
     card = data_card(trained, parses, draws=draws, filters=used)
     lines = [json.dumps({"utterance": text}, ensure_ascii=False) for text in kept]
+    # The cards first: an interrupted command leaves no utterances without them.
+    write_json(to.with_suffix(_CARDS[0]), card.to_dict())
+    write_text(to.with_suffix(_CARDS[1]), to_markdown(card))
     write_text(to, "\n".join(lines) + "\n")
-    write_json(_card_file(to), card.to_dict())
-    write_text(to.with_suffix(".card.md"), to_markdown(card))
     return card
-
-
-def _card_file(to: Path) -> Path:
-    return to.with_suffix(".card.json")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sweep.results.export_documents import SynthesisFile
 from sweep.results.exported import require_export
 from trainables import catalogue
 from trainables.config import SynthesisConfig, synthesis_config
@@ -72,6 +73,7 @@ def _open(place: Path, about: dict[str, Any]) -> Trained:
     synthesis_config(migrate_part("synthesis", about["synthesis"]))
     for name in ("stages", "frequencies", "corpus", "provenance"):
         about[name]
+    about = {**about, **SynthesisFile.model_validate(about).model_dump()}
     lists = {name: tuple(fields[name]) for name in ("undeclared", "stages")}
     if fields["unit"] == "group":  # an earlier version's name of a couple
         fields = {**fields, "unit": "couple"}
@@ -161,6 +163,8 @@ def judge_of(folder: Path) -> tuple[Any, Any, int]:
 
     Raises: InvalidInput where the folder is neither, or the model needs prompts.
     """
+    if not folder.is_dir():
+        raise InvalidInput(f"expected a folder with a language model, got {folder}")
     places = (folder / "model", folder)
     if not any((place / ABOUT).is_file() for place in places):
         tokenizer = tokenizer_of(str(folder))

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import huggingface_hub.constants as hub_constants
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from tests.encoders import family_folders
+from trainables.config import model_part
 from trainables.encoders.families import read_public
 from trainables.encoders.hub_encoder import HubEncoder
-from trainables.errors import InvalidData
+from trainables.errors import InvalidData, InvalidInput
+from trainables.saved import load
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -123,6 +127,27 @@ def test_weights_of_another_family_are_not_fetched(hub: Hub, tmp_path: Path) -> 
         read_public("lab/encoder")
     assert "config.json" in hub.fetched
     assert "model.safetensors" not in hub.fetched
+
+
+def test_the_hub_is_not_asked_for_an_encoder_that_a_folder_names(hub: Hub, tmp_path: Path) -> None:
+    """The folder may be another person's; the user's own config may name one of the hub."""
+    place = tmp_path / "model"
+    place.mkdir()
+    config = model_part(name="features", encoder="lab/encoder", prior="none")
+    about = {
+        "model": config.model_dump(mode="json"),
+        "intents": ["a", "b"],
+        "slots": [],
+        "schema_source": "test",
+    }
+    (place / "model.json").write_text(json.dumps(about), encoding="utf-8")
+    save_file({"weight": torch.zeros(1)}, place / "weights.safetensors")
+    with pytest.raises(InvalidInput, match=r"the hub is not asked .*hf download lab/encoder"):
+        load(tmp_path)
+    assert hub.requests == 0
+    read_public("lab/encoder")  # as `hf download` does
+    with pytest.raises(InvalidData, match="weights in .* that fit its model.json"):
+        load(tmp_path)
 
 
 def test_a_name_that_the_hub_lacks_is_refused_in_a_line(hub: Hub) -> None:

@@ -76,6 +76,12 @@ def not_a_number(folder: Path) -> None:
     save_file(tensors, folder / "weights.safetensors")
 
 
+def with_fewer_positions(folder: Path) -> None:
+    sizes = json.loads((folder / "sizes.json").read_text())
+    sizes["utterances"]["positions"] = 40
+    (folder / "sizes.json").write_text(json.dumps(sizes))
+
+
 def written(name: str, data: bytes) -> Callable[[Path], None]:
     return lambda folder: (folder / name).write_bytes(data) and None
 
@@ -94,6 +100,7 @@ def written(name: str, data: bytes) -> Callable[[Path], None]:
         (written("sizes.json", b"[]"), "got a damaged file"),
         (written("sizes.json", b"{"), "got a damaged file"),
         (lambda folder: (folder / "sizes.json").unlink(), "got no sizes.json"),
+        (with_fewer_positions, "expected synthesis.max_tokens <= 40, the positions in .*got 48"),
         (written("tokenizer.json", b"{}"), "expected a tokenizer in"),
     ],
 )
@@ -174,6 +181,30 @@ def test_adapters_say_which_weights_they_belong_on(tmp_path: Path) -> None:
     base_in(kept / "base", seed=1)
     with pytest.raises(InvalidInput, match=r"the weights that .* were trained on, got others"):
         load_lm(kept, ("utterances",), config, synthesis)
+
+
+def test_the_hub_is_not_asked_for_what_a_folder_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder may be another person's: a name in it is looked up in the cache alone."""
+    asked: list[str] = []
+
+    def count(self: object, *args: object, **options: object) -> object:
+        asked.append(str(args[:2]))
+        raise OSError("no network here")
+
+    monkeypatch.setattr("httpx.Client.send", count)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    base, kept = tmp_path / "llama", tmp_path / "kept"
+    base_in(base)
+    _, synthesis = trained_in(kept, base=base, rank=2)
+    config = model_part(name="causal_lm", encoder="lab/llama")
+    with pytest.raises(InvalidInput, match=r"the hub is not asked .*hf download"):
+        load_lm(kept, ("utterances",), config, synthesis)
+    shutil.rmtree(kept / "tokenizer")
+    with pytest.raises(InvalidInput, match=r"expected a tokenizer beside the model in .*lab/llama"):
+        load_lm(kept, ("utterances",), config, synthesis)
+    assert asked == []
 
 
 @pytest.mark.parametrize("owner", ["tokenizer", "model"])

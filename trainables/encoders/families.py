@@ -202,6 +202,11 @@ def public_encoder(encoder: str) -> PublicEncoder:
     return PublicEncoder("all-MiniLM-L6-v2", found.place, found.family, found.config)
 
 
+def is_on_hub_alone(encoder: str) -> bool:
+    """Whether an encoder must be fetched before it can be read."""
+    return encoder not in (*shipped_encoders(), _MINILM) and hub.is_on_hub_alone(encoder)
+
+
 def covered_encoder(encoder: str, *, layers: int) -> PublicEncoder:
     """One whose first `layers` layers can be trained.
 

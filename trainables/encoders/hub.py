@@ -32,12 +32,22 @@ def place_of(encoder: str) -> Path:
     place = Path(encoder).expanduser()
     if place.is_dir():
         return place
-    if not _NAME.fullmatch(encoder) or encoder.startswith("."):
+    if not _is_name(encoder):
         raise InvalidData(
             f"expected model.encoder to be one of {', '.join(shipped_encoders())}, a folder or a"
             f" hub name, got {encoder!r}: no such folder"
         )
     return _cached_folder(encoder) or _fetch(encoder, weights=False)
+
+
+def is_on_hub_alone(encoder: str) -> bool:
+    """Whether only the hub could have an encoder: a name, without a folder and not whole in the
+    cache.
+    """
+    if Path(encoder).expanduser().is_dir() or not _is_name(encoder):
+        return False
+    kept = _cached_folder(encoder)
+    return kept is None or not weight_files(kept)
 
 
 def with_weights(encoder: str, place: Path) -> Path:
@@ -70,6 +80,10 @@ def files_of(place: Path) -> list[Path]:
     """All files of the encoder in `place`: its description, then the weights."""
     small = [file for file in sorted(place.iterdir()) if _SMALL.fullmatch(file.name)]
     return [*small, *weight_files(place)]
+
+
+def _is_name(encoder: str) -> bool:
+    return bool(_NAME.fullmatch(encoder)) and not encoder.startswith(".")
 
 
 def _cached_folder(encoder: str) -> Path | None:

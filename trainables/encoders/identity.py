@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.encoders.about import about_of
-from trainables.encoders.families import public_encoder
+from trainables.encoders.families import is_on_hub_alone, public_encoder
 from trainables.errors import InvalidInput
 
 _NO_FILE = ("hashed", "glove")  # values of model.word_vectors
@@ -76,4 +76,18 @@ def require_files_of(model: Mapping[str, Any], digest: str, *, where: Path) -> N
         raise InvalidInput(
             f"expected model.{field}={value} as {where} names it (SHA-256 {digest[:12]}), got"
             f" another ({found[:12]}): bring its files back"
+        )
+
+
+def require_here(model: Mapping[str, Any], *, where: Path) -> None:
+    """Refuse an encoder that must be fetched first: the folder `where`, which names it, may be
+    another person's.
+
+    Raises: InvalidInput.
+    """
+    encoder = str(model.get("encoder", "scratch"))
+    if encoder != "scratch" and is_on_hub_alone(encoder):
+        raise InvalidInput(
+            f"expected model.encoder={encoder!r}, which {where} names, in the hub's cache, got none"
+            f": the hub is not asked for a folder's encoder (`hf download {encoder}` keeps it)"
         )

@@ -61,4 +61,5 @@ class ModelDrawer:
         )
         openings = [opening(tokenizer, prompt, synthesis.max_tokens) for prompt in beginnings]
         ids = draw(model, openings, how, seed=stream_seed(self._seed, stage, low))
-        return [" ".join(tokenizer.decode(text).split()) for text in ids]
+        # A model of bytes may draw a NUL, which no file of text holds.
+        return [" ".join(tokenizer.decode(text).replace("\0", "").split()) for text in ids]

@@ -70,6 +70,7 @@ def load_lm(
     for stage in stages:
         if config.encoder == "scratch" or stage in sizes:
             model: Any = _of_sizes(folder, sizes.get(stage), stage)
+            _require_positions(model.sizes.positions, synthesis, where=folder / _SIZES)
         else:
             model = _of_base(folder, config, positions=synthesis.max_tokens)
         if synthesis.lora_rank is not None:
@@ -106,6 +107,14 @@ def _of_sizes(folder: Path, sizes: Any, stage: str) -> CausalLm:
         ) from None
 
 
+def _require_positions(positions: int, synthesis: SynthesisConfig, *, where: Path) -> None:
+    if synthesis.max_tokens > positions:
+        raise InvalidInput(
+            f"expected synthesis.max_tokens <= {positions}, the positions in {where}, got"
+            f" {synthesis.max_tokens}"
+        )
+
+
 def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
     own = folder / _BASE
     encoder = str(own) if own.is_dir() else config.encoder
@@ -114,7 +123,8 @@ def _of_base(folder: Path, config: Config, *, positions: int) -> nn.Module:
     except InvalidInput:
         raise InvalidInput(
             f"expected the weights that the adapters in {folder} belong on in {own} or at"
-            f" model.encoder={config.encoder!r}, got none that load"
+            f" model.encoder={config.encoder!r}, got none that load here (the hub is not asked for"
+            " a folder's weights; `hf download` keeps them)"
         ) from None
 
 

@@ -25,6 +25,7 @@ from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, train_
 from trainables.models.causal_lm import Config, build
 
 _SMOLLM2 = "SmolLM2-135M-Instruct"
+_HERE = {"local_files_only": True}  # a folder, or the hub's cache
 _NOWHERE = (
     "expected model.encoder to be scratch, smollm2, a folder or a hub name that can be loaded"
     " without code of its own, got {!r}"
@@ -121,19 +122,22 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
 
 
 def tokenizer_of(encoder: str) -> PretrainedTokenizer:
-    """The tokenizer beside pretrained weights.
+    """The tokenizer beside pretrained weights, as a folder of a trained model names them. The hub is
+    not asked, because the folder may be another person's.
 
     Raises: InvalidInput where there is none.
     """
-    return _tokenizer(*_place(encoder))
+    place, options, name = _place(encoder)
+    return _tokenizer(place, {**options, **_HERE}, name)
 
 
 def base_model(encoder: str, *, positions: int) -> nn.Module:
-    """The pretrained weights that `encoder` names, as a model of this project.
+    """The pretrained weights that `encoder` names, as a model of this project. As `tokenizer_of`.
 
-    Raises: InvalidInput where they can be found neither here nor on the hub.
+    Raises: InvalidInput where they cannot be found on this machine.
     """
-    return _load(*_place(encoder), positions=positions)
+    place, options, name = _place(encoder)
+    return _load(place, {**options, **_HERE}, name, positions=positions)
 
 
 def _place(encoder: str) -> tuple[str, dict[str, Any], str]:

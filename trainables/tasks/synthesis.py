@@ -274,8 +274,7 @@ def save(setup: SynthesisSetup, folder: Path, drawn: Drawn | None, *, epochs_don
     }
     (place / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     if drawn is not None:
-        # A model of bytes may draw a NUL, which no file of text holds.
-        _write(folder / GENERATED, [text.replace("\0", "") for text in drawn.utterances])
+        _write(folder / GENERATED, drawn.utterances)
     if len(setup.split.held_out):
         for name, ids in ((MEMBERS, setup.split.private), (HELD_OUT, setup.split.held_out)):
             _write(folder / name, setup.corpus.select(ids.tolist()).utterances)

@@ -26,12 +26,18 @@ def pairs(tmp_path):
 
 def test_train_apply_and_score(pairs, tmp_path, capsys):
     folder, parsed = tmp_path / "parser", tmp_path / "parsed.jsonl"
-    command = ["parser", "train", "pair_lines", "--set", f"path={pairs}", "--to", str(folder)]
-    assert cli.run([*command, "--epochs", "2", "--test", "test", "--json"]) == 0
+    command = ["parser", "train", "pair_lines", "--set", f"path={pairs}", "--epochs", "2"]
+    command += ["--test", "test", "--to"]
+    assert cli.run([*command, str(folder), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["num_pairs"] == 48
     assert facts["scores"]["num_records"] == 12
     assert facts["scores"]["well_formed_rate"] == 1
+    assert cli.run([*command, str(tmp_path / "again")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    # A line for each figure, and none that holds all of them.
+    shown = [*(name for name in facts if name not in ("schema", "scores")), *facts["scores"]]
+    assert [line.split()[0] for line in lines] == shown
     assert cli.run(["parser", "apply", str(folder), str(pairs), "--to", str(parsed)]) == 0
     rows = [json.loads(line) for line in parsed.read_text().splitlines()]
     assert [row["utterance"] for row in rows] == [row["utterance"] for row in ROWS * 4]

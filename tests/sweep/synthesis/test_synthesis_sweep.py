@@ -361,6 +361,38 @@ def test_filters_that_drop_everything_are_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "none.jsonl").exists()
 
 
+def test_utterances_and_cards_go_to_new_files(tmp_path: Path) -> None:
+    run_trial(tiny(write_pairs(tmp_path), engine="sgd"), tmp_path)
+    trained, filters = open_trained(tmp_path / "trial"), Filters(patterns={}, min_words=0)
+    to = tmp_path / "made.jsonl"
+    for taken in (to, tmp_path / "made.card.json", tmp_path / "made.card.md"):
+        taken.write_text("of somebody else")
+        with pytest.raises(InvalidInput, match=f"expected a new file, got {taken}, which exists"):
+            write_utterances(trained, to=to, number=1, filters=filters)
+        assert taken.read_text() == "of somebody else"
+        taken.unlink()
+    with pytest.raises(InvalidInput, match=r"expected a new file, got \., which exists"):
+        write_utterances(trained, to=Path(), number=1, filters=filters)
+    with pytest.raises(InvalidInput, match=r"expected a folder to write to, got .*/none"):
+        write_utterances(trained, to=tmp_path / "none" / "x", number=1, filters=filters)
+
+
+def test_no_drawn_text_has_a_nul(tmp_path: Path) -> None:
+    """A model of bytes may draw one; `sweep score` and the data sets refuse a file with it."""
+    changes = {"synthesis.temperature": 1e6, "synthesis.top_k": 1_000, "synthesis.num_beams": 1}
+    run_trial(tiny(write_pairs(tmp_path), engine="sgd", **changes), tmp_path)
+    to = tmp_path / "made.jsonl"
+    write_utterances(
+        open_trained(tmp_path / "trial"),
+        to=to,
+        number=100,
+        filters=Filters(patterns={}, min_words=0),
+    )
+    for file in (to, tmp_path / "trial" / "synthetic.jsonl"):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        assert not any("\0" in json.loads(line)["utterance"] for line in lines)
+
+
 def test_a_declared_number_far_from_that_of_the_private_pairs_is_refused(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweep.synthesis.trained_text import open_trained
+from sweep.synthesis.trained_text import judge_of, open_trained
 from trainables.errors import InvalidInput
 
 _MODEL = {"name": "causal_lm"}
 _SYNTHESIS = {"method": "one_stage"}
+_WHOLE: dict[str, Any] = {
+    "mechanism": {},
+    "model": _MODEL,
+    "synthesis": _SYNTHESIS,
+    "stages": ["utterances"],
+    "frequencies": {"a": 1.0},
+    "corpus": "pairs",
+    "provenance": [],
+}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +41,12 @@ _SYNTHESIS = {"method": "one_stage"}
             "synthesis.json has no frequencies",
         ),
         ([], "list"),
+        (_WHOLE | {"stages": None}, "stages: input should be a valid tuple"),
+        (_WHOLE | {"frequencies": [1]}, "frequencies: input should be a valid dictionary"),
+        (_WHOLE | {"frequencies": {"a": None}}, "frequencies.a: input should be a valid number"),
+        (_WHOLE | {"frequencies": {"a": math.inf}}, "frequencies.a: .*finite"),
+        (_WHOLE | {"corpus": [1]}, "corpus: input should be a valid string"),
+        (_WHOLE | {"provenance": [1]}, "provenance.0: input should be a valid string"),
     ],
 )
 def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> None:
@@ -38,3 +54,8 @@ def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> N
     with pytest.raises(InvalidInput, match=f"of this version in .*, got another: .*{why}") as found:
         open_trained(tmp_path)
     assert "\n" not in str(found.value)
+
+
+def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="expected a folder with a language model, got .*/lab/x"):
+        judge_of(tmp_path / "lab" / "x")
