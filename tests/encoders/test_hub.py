@@ -146,7 +146,7 @@ def test_the_hub_is_not_asked_for_an_encoder_that_a_folder_names(hub: Hub, tmp_p
         load(tmp_path)
     assert hub.requests == 0
     read_public("lab/encoder")  # as `hf download` does
-    with pytest.raises(InvalidData, match="weights in .* that fit its model.json"):
+    with pytest.raises(InvalidData, match=r"weights in .* that fit its model.json"):
         load(tmp_path)
 
 

@@ -122,8 +122,8 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
 
 
 def tokenizer_of(encoder: str) -> PretrainedTokenizer:
-    """The tokenizer beside pretrained weights, as a folder of a trained model names them. The hub is
-    not asked, because the folder may be another person's.
+    """The tokenizer beside pretrained weights, as a folder of a trained model names them. The hub
+    is not asked, because the folder may be another person's.
 
     Raises: InvalidInput where there is none.
     """
