@@ -17,7 +17,7 @@ from dashboards import charts, claims, comparison, legend, palette, roc_charts, 
 from dashboards.results import Sweep, Trial
 from dashboards.svg import svg
 from trainables import formats
-from trainables.attacks import strongest
+from trainables.attacks import one_run, strongest
 from trainables.cards import card as cards
 from trainables.cards import page
 from trainables.cards.card import PrivacyCard, Selection
@@ -147,15 +147,18 @@ def _words() -> dict[str, Any]:
     }
 
 
-def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool]]:
-    """Each trial's certified bound and claim, and whether the bound violates the claim."""
+def _bounds(sweep: Sweep) -> list[tuple[Trial, float, float | None, bool | None]]:
+    """Each trial's certified bound and claim, and whether the bound violates the claim; None
+    without a claim.
+    """
     found = []
     for trial in sweep.measured_trials:
         bound = trial.metrics.get("epsilon_lower_bound")
         if bound is not None:
             is_swapped = trial.audited == EPSILON_REPLACE_ONE
             claim = trial.metrics.get(EPSILON_REPLACE_ONE) if is_swapped else trial.epsilon
-            found.append((trial, bound, claim, claim is not None and bound > claim))
+            broken = None if claim is None else one_run.violates(bound, claim)
+            found.append((trial, bound, claim, broken))
     return found
 
 

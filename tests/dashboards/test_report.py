@@ -204,15 +204,20 @@ def test_a_broken_claim_is_called_a_violation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("audited", "verdict"), [("epsilon", "violation"), ("epsilon_replace_one", "consistent")]
+    ("audited", "replace_one", "verdict"),
+    [
+        ("epsilon", 4.0, "violation"),
+        ("epsilon_replace_one", 4.0, "consistent"),
+        ("epsilon_replace_one", None, "no claim"),
+    ],
 )
 def test_a_bound_is_compared_with_the_epsilon_of_its_own_relation(
-    audited: str, verdict: str
+    audited: str, replace_one: float | None, verdict: str
 ) -> None:
-    figures = {"epsilon_lower_bound": 3.0, "epsilon_replace_one": 4.0}
+    figures = {"epsilon_lower_bound": 3.0, "epsilon_replace_one": replace_one}
     one = samples.trial("one", "dp_sgd", 0.5, 2.0, metrics=figures, audited=audited)
     text = Page(report.html(samples.sweep(trials=(one,)))).text
-    found = [word for word in ("violation", "consistent") if word in text]
+    found = [word for word in ("violation", "consistent", "no claim") if word in text]
     assert found == [verdict]
 
 
