@@ -98,13 +98,13 @@ def num_private_records(
     """n of a mechanism, declared or counted, and the reason why a count is an unaccounted release.
     With coins it is the expected number, because the realised one is private.
 
-    Raises: InvalidInput as `split_pairs` does.
+    Raises: InvalidInput as `split_pairs` does, where they are counted.
     """
+    if data.num_records is not None:
+        return data.num_records, ()
     private = len(split_pairs(corpus, data, synthesis).private)
     if data.split == "bernoulli":
         private = max(1, private // 2)
-    if data.num_records is not None:
-        return data.num_records, ()
     if corpus.public:
         return private, ()
     return private, (

@@ -13,7 +13,10 @@ from sweep.settings import Settings
 from tests.sweep.sweeps import settings_in, write_corpus
 from tests.tasks._pairs import tiny, write_pairs
 from trainables import accountants
-from trainables.config import TrialConfig, parse
+from trainables.config import DataConfig, SynthesisConfig, TrialConfig, parse
+from trainables.data import pair_split
+from trainables.data.pair_split import PairSplit, split_pairs
+from trainables.data.pairs import PairCorpus
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.from_config import build
 
@@ -131,6 +134,22 @@ def test_pairs_are_sized_by_their_private_part(settings: Settings, tmp_path: Pat
     assert 0 < size.num_records < 120
     found = accounting(settings)(config, accountant=None, careful=False)
     assert found.mechanism.num_records == size.num_records
+
+
+def test_private_pairs_are_counted_once_to_check_a_declared_number(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[DataConfig] = []
+
+    def split(corpus: PairCorpus, data: DataConfig, synthesis: SynthesisConfig) -> PairSplit:
+        counted.append(data)
+        return split_pairs(corpus, data, synthesis)
+
+    monkeypatch.setattr(pair_split, "split_pairs", split)
+    place = write_pairs(tmp_path, training=120)
+    config = tiny(place, **{"data.name": "pair_lines", "data.num_records": 100})
+    assert size_of(config, settings).num_records == 100
+    assert len(counted) == 1
 
 
 def test_a_model_that_no_trial_could_train_is_refused_before_any_figure(
