@@ -35,6 +35,22 @@ def set_all(base: Mapping[str, Any], *layers: Iterable[tuple[str, Any]]) -> dict
     return fields
 
 
+def section_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by their dotted paths, with those of a section that is set in part one by one, so that
+    its other fields stay.
+
+    >>> section_fields({"training": {"epochs": 2}, "model.name": "clc"})
+    {'training.epochs': 2, 'model.name': 'clc'}
+    """
+    found: dict[str, Any] = {}
+    for path, value in given.items():
+        if isinstance(value, dict) and "." not in path:
+            found |= {f"{path}.{name}": inner for name, inner in value.items()}
+        else:
+            found[path] = value
+    return found
+
+
 def is_within(path: str, outer: str) -> bool:
     """Whether a dotted path is `outer` or below it.
 

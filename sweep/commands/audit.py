@@ -55,28 +55,21 @@ def audit(
 
 def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, TrialConfig]]:
     from search_spaces import space
+    from search_spaces.paths import set_all
     from trainables.config import parse
 
     if path is not None:
         points = space.read(path, overrides=changes)
         if points.variants or points.axes:
             raise InvalidInput(f"expected one trial's config, got a space with axes in {path}")
-        return [(points.name, parse(_with_changes(points.base, points.override)))]
+        return [(points.name, parse(set_all(points.base, points.override.items())))]
     found = []
     for engine in catalogue.names("engines", kind="private"):
         for own in catalogue.entry("engines", engine).AUDITED:
             privacy = [str(own[path]) for path in own if path.startswith("privacy.")]
-            fields = _with_changes({"engine": engine}, own)
-            found.append((", ".join((engine, *privacy)), parse(_with_changes(fields, changes))))
+            fields = set_all({"engine": engine}, own.items(), changes.items())
+            found.append((", ".join((engine, *privacy)), parse(fields)))
     return found
-
-
-def _with_changes(fields: dict[str, Any], changes: dict[str, object]) -> dict[str, Any]:
-    from search_spaces.space import set_path
-
-    for path, value in changes.items():
-        fields = set_path(fields, path, value)
-    return fields
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

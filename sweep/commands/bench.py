@@ -56,14 +56,17 @@ def bench(
             "model.name": model,
             "training.expected_batch_size": batch_size,
             "training.num_workers": workers,
-            **overrides(assignments),
         },
+        overrides(assignments),
         engines=engine,
         repeats=repeats,
         seconds=seconds,
     )
     from sweep.bench.measure import measure
 
+    if plot is not None:
+        _require_factors(spec)
+        plot.parent.mkdir(parents=True, exist_ok=True)
     out = console(stderr=True)
     with out.status("opening the data") as status:
         found = measure(spec, say=status.update, memory=memory)
@@ -78,26 +81,32 @@ def bench(
 
 
 def _spec(
-    fields: dict[str, Any], *, engines: list[str] | None, repeats: int, seconds: float
+    options: dict[str, Any],
+    assigned: dict[str, Any],
+    *,
+    engines: list[str] | None,
+    repeats: int,
+    seconds: float,
 ) -> Spec:
-    from search_spaces.space import set_path
-    from sweep.bench.contestants import ENGINES, Spec
+    """What is measured; a section that is `assigned` keeps the fields that options set in it."""
+    from search_spaces.paths import section_fields, set_all
+    from sweep.bench.contestants import BASELINE, ENGINES, Spec
     from sweep.settings import from_environment
+    from trainables.config import parse
 
     chosen = tuple(ENGINES if not engines else dict.fromkeys(engines))
     for engine in chosen:
         if engine not in ENGINES:
             raise InvalidInput(f"expected --engine to be one of {', '.join(ENGINES)}, got {engine}")
     # More epochs than any trial has, so that steps never run out.
-    tree: dict[str, Any] = {"training": {"epochs": 1000}}
-    for path, value in fields.items():
-        tree = set_path(tree, path, value)
+    base = {"training": {"epochs": 1000}}
+    tree = set_all(base, options.items(), section_fields(assigned).items())
     settings = from_environment()
     spec = Spec(
         fields=tree,
         engines=tuple(name for name in ENGINES if name in chosen),
         repeats=repeats,
-        workers=tree["training"]["num_workers"],
+        workers=parse({**tree, "engine": BASELINE}).training.num_workers,
         seconds=seconds,
         data_dir=settings.data_dir,
         cache_dir=settings.cache_dir,
@@ -105,6 +114,16 @@ def _spec(
     for name in spec.engines:
         spec.config(name)
     return spec
+
+
+def _require_factors(spec: Spec) -> None:
+    """Raises: InvalidInput without the engine that the factors of a chart are relative to."""
+    from sweep.bench.contestants import BASELINE
+
+    if BASELINE not in spec.engines:
+        raise InvalidInput(
+            f"expected {BASELINE} among the engines of --plot: factors are relative to its time"
+        )
 
 
 def _print(found: Outcome) -> None:
@@ -168,15 +187,8 @@ def _draw(found: Outcome, place: Path) -> None:
         for row in found.rows
         if row.x_sgd is not None and row.x_sgd_quartiles is not None
     ]
-    if not bars:
-        from sweep.bench.contestants import BASELINE
-
-        raise InvalidInput(
-            f"expected {BASELINE} among the engines of --plot: factors are relative to its time"
-        )
     title = (
         f"{found.model} on {found.data}, batch {found.batch_size}, workers {found.workers}:"
         " the cost of privacy"
     )
-    place.parent.mkdir(parents=True, exist_ok=True)
     figure(bars, title=title).savefig(place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from search_spaces.paths import set_path
+from search_spaces.paths import outermost_first, set_path
 from sweep.reproduction.description import Length, Table, parse
 from sweep.reproduction.stages import AT_A_POINT
 from trainables.errors import InvalidInput
@@ -81,7 +81,7 @@ def _with_fields(table: Table, fixed: dict[str, Any]) -> Table:
     of privacy also for methods that have their own value.
     """
     whole = table.model_dump(by_alias=True)
-    for path, value in fixed.items():
+    for path, value in outermost_first(fixed.items()):
         head = path.split(".")[0]
         if head == "search":
             own = [each for c in whole["corpora"].values() for each in c["coarse"].values()]

@@ -15,7 +15,8 @@ from typing import Any
 
 from search_spaces import space as spaces
 from search_spaces.foreign import own_fields
-from search_spaces.space import SearchSpace, set_path
+from search_spaces.paths import section_fields, set_all, set_path
+from search_spaces.space import SearchSpace
 from sweep.reproduction.description import Method, Pair, Point, Table
 from trainables import catalogue
 from trainables.config import parse as parse_config
@@ -136,14 +137,14 @@ def _fields(
         "model": model.model,
         "training": training,
     }
-    return _with(fields, fixed or {})
+    return set_all(fields, (fixed or {}).items())
 
 
 def _settings_of(table: Table, method: Method) -> dict[str, Any]:
     """What a method sets: its own fields, or the sections of a trial of a shipped space, with the
     table's `privacy` where it is a private one.
     """
-    fixed = _flat(method.fixed) if method.space is None else _of_space(method)
+    fixed = section_fields(method.fixed) if method.space is None else _of_space(method)
     engine = fixed.get("engine", table.base.get("engine"))
     if engine is not None and catalogue.kind_of("engines", engine) != "private":
         return fixed
@@ -159,19 +160,8 @@ def _of_space(method: Method) -> dict[str, Any]:
     variant = next((each for each in space.variants if each.name == method.variant), None)
     if variant is None:
         raise InvalidInput(f"expected a variant {method.variant!r} of {method.space}")
-    whole, _ = own_fields(_with(space.base, variant.fixed))
+    whole, _ = own_fields(set_all(space.base, variant.fixed.items()))
     return {name: part for name, part in whole.items() if name not in ("data", "evaluation")}
-
-
-def _flat(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections that a method sets in part, field by field, so that the base's others stay."""
-    found: dict[str, Any] = {}
-    for path, value in fixed.items():
-        if isinstance(value, dict) and "." not in path:
-            found |= {f"{path}.{name}": inner for name, inner in value.items()}
-        else:
-            found[path] = value
-    return found
 
 
 def _at(decay: str, point: Point) -> dict[str, Any]:
@@ -185,13 +175,6 @@ def _at(decay: str, point: Point) -> dict[str, Any]:
 
 def _decay_fields(decay: str | None) -> dict[str, Any]:
     return {} if decay is None else {"privacy.noise_decay.kind": decay}
-
-
-def _with(fields: dict[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
-    for change in changes:
-        for path, value in change.items():
-            fields = set_path(fields, path, value)
-    return fields
 
 
 def _space(name: str, document: dict[str, Any], *, table: Table) -> SearchSpace:

@@ -43,6 +43,13 @@ def test_a_claim_of_twice_the_noise_fails(config: str, monkeypatch: pytest.Monke
     assert isinstance(problem, TrialFailed)
 
 
+def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config: str) -> None:
+    changes: dict[str, object] = {"training.num_workers": 2, "training": {"epochs": 2}}
+    for path in (Path(config), None):
+        for _, trial in audit._configs(path, changes):
+            assert (trial.training.num_workers, trial.training.epochs) == (2, 2)
+
+
 def test_a_step_without_noise_claims_nothing(config: str) -> None:
     _, problem = call(config, "--set", "privacy.noise_multiplier=0")
     assert isinstance(problem, InvalidInput)

@@ -13,6 +13,7 @@ import torch
 import typer
 from typer.testing import CliRunner
 
+from sweep.bench import measure as measuring
 from sweep.bench import stock
 from sweep.bench.contestants import Arena, Spec
 from sweep.bench.outcome import Times, row
@@ -150,10 +151,28 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], words: str) -> No
     assert words in str(problem)
 
 
-def test_a_picture_needs_sgd(tmp_path: Path) -> None:
+def test_a_picture_needs_sgd_which_is_known_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "measure", lambda *_, **__: pytest.fail("it was measured"))
     arguments = ("--batch-size", "4", "--engine", "edp_sgd", "--plot", str(tmp_path / "p.svg"))
     _, problem = call("--no-memory", *arguments)
     assert isinstance(problem, InvalidInput)
+
+
+def test_a_section_that_is_set_keeps_what_options_set_in_it() -> None:
+    options = {"data.name": "communication", "model.name": "clc"}
+    options |= {"training.expected_batch_size": 8, "training.num_workers": 2}  # type: ignore[dict-item]
+
+    def spec_of(**assigned: object) -> Spec:
+        return bench._spec(options, assigned, engines=None, repeats=2, seconds=1.0)
+
+    config = spec_of(training={"learning_rate": 0.5}, model={"name": "bert"}).config("sgd")
+    assert (config.training.learning_rate, config.model.name) == (0.5, "bert")
+    assert (config.training.expected_batch_size, config.training.num_workers) == (8, 2)
+    assert config.training.epochs == 1000
+    with pytest.raises(InvalidInput, match=r"training: .* got 5"):
+        spec_of(training=5)
 
 
 @pytest.mark.slow  # starts processes that import torch

@@ -40,6 +40,11 @@ def test_the_shipped_table_has_the_points_and_seeds_of_the_paper() -> None:
             assert len(expand(stages.coarse(found, pair, decay).space).points) == points
 
 
+def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it() -> None:
+    given = {"evaluation.bootstrap_samples": 7, "evaluation": {"attacks": []}}
+    assert table(assignments=given).base["evaluation"] == {"bootstrap_samples": 7, "attacks": []}
+
+
 def test_every_trial_of_every_pair_is_a_config() -> None:
     found = table()
     for pair in description.pairs(found, corpora=list(found.corpora)):
