@@ -10,11 +10,14 @@ import typer
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json, say
-from trainables.errors import TrialFailed
+from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.rounding import format_lower_bound
 
 if TYPE_CHECKING:
     from trainables.release_audit import ReleaseAudit
+
+
+_DELTA = 1e-5
 
 
 def register(app: typer.Typer) -> None:
@@ -32,10 +35,17 @@ def audit_release(
     held_out: Annotated[
         Path, typer.Option(metavar="FILE", help="JSON lines of the held-out records.")
     ],
-    delta: Annotated[float, typer.Option(min=0, help="Delta of the bound on epsilon.")] = 1e-5,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Delta of the bound on epsilon; default: 1e-5. With --epsilon: the claim's."
+        ),
+    ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(min=0, help="Claimed epsilon; exit code 1 if the bound exceeds it."),
+        typer.Option(
+            min=0, help="Claimed epsilon at --delta; exit code 1 if the bound is above it."
+        ),
     ] = None,
     p: Annotated[float, typer.Option(help="Error probability of the bound.")] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="Seed that orders equal matches.")] = 0,
@@ -49,6 +59,9 @@ def audit_release(
     from sweep.synthesis.score_texts import read_texts
     from trainables.release_audit import audit_release as audit
 
+    if epsilon is not None and delta is None:
+        raise InvalidInput("expected --delta with --epsilon: the claim's, for a bound at the same")
+    delta = _DELTA if delta is None else delta
     texts = [read_texts(path).utterances for path in (synthetic, members, held_out)]
     found = audit(*texts, delta=delta, p=p, seed=seed)
     if as_json:

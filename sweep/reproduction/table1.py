@@ -12,6 +12,7 @@ from sweep.reproduction.rows import CoarseRow, Row
 from sweep.reproduction.stages import FULL, LEAKAGE
 from sweep.reproduction.statistics import Estimate
 from trainables import formats
+from trainables.privacy.rounding import format_delta
 
 NOISE, INVERTED = "~", "inverted"
 _LEGEND = (
@@ -116,7 +117,7 @@ def _every_row(rows: Sequence[Row]) -> str:
                 *(_share(row.mia, bounds=True), _change_of_mia(row)),
                 *(row.attack or "-", _share(row.leakage, bounds=True)),
                 _change(row.leakage_change),
-                "-" if row.delta is None else f"{row.delta:g}",
+                format_delta(row.delta),
                 *(_log10(row.epsilon_paper), formats.epsilon(row.epsilon), _log10(row.epsilon)),
             ]
         )

@@ -58,7 +58,7 @@ def attack_run(
             folder,
             members=members,
             non_members=non_members,
-            delta=delta or 1e-5,
+            delta=1e-5 if delta is None else delta,
             factory=factory,
         )
         found: dict[str, Any] = {**figures}

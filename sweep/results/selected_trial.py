@@ -19,7 +19,7 @@ from trainables.cards import card as cards
 from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
-from trainables.privacy.rounding import format_epsilon
+from trainables.privacy.rounding import format_delta, format_epsilon
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 
@@ -93,11 +93,12 @@ def sentence_of(folder: SweepFolder) -> str | None:
         )
     if selected["trial"] is None:
         return f"No trial was drawn, which a {price['law']} law allows: nothing is released."
+    delta = format_delta(float(price["delta"]))
     return (
         f"The best of a {price['law']} number of trials with mean {price['mean']:g}:"
         f" epsilon_selected {format_epsilon(float(price['epsilon_selected']))} at delta"
-        f" {price['delta']:g}. The others are sealed (`sweep unseal {folder.name}` shows them, at"
-        " the price of their composition)."
+        f" {delta}. The others are sealed (`sweep unseal {folder.name}` shows them, at the price of"
+        " their composition)."
     )
 
 

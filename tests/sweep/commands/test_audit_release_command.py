@@ -24,11 +24,14 @@ def test_a_release_of_copies_is_above_its_claim(tmp_path, capsys):
     assert found["epsilon_lower_bound"] > 0.5
     assert found["num_copies_members"] == 40
     assert "secret" not in out
+    assert cli.run([*arguments, "--epsilon", "0.5"]) == 2  # a claim is of a delta
+    assert "expected --delta with --epsilon" in capsys.readouterr().err
+    arguments += ["--delta", "1e-5"]
     assert cli.run([*arguments, "--epsilon", "0.5"]) == 1
     err = capsys.readouterr().err
     assert "above the claim of 0.5" in err
     assert cli.run([*arguments, "--epsilon", "50"]) == 0
-    assert cli.run([*arguments[:-1], "nothing.jsonl"]) == 2
+    assert cli.run([*arguments, "--held-out", "nothing.jsonl"]) == 2
 
 
 def test_a_leak_explained_by_delta_is_reported(tmp_path, capsys):

@@ -85,6 +85,10 @@ def test_the_table_in_the_papers_layout() -> None:
         assert f"- {note}" in text
 
 
+def test_the_delta_of_a_guarantee_is_not_rounded_down() -> None:
+    assert "| 3.33334e-06 |" in table1.markdown(TABLE, [row("sgd", delta=1 / 300_000)], [])
+
+
 def test_an_inverted_attack_has_no_change() -> None:
     found = [row("sgd"), row("linear", mia=estimate(0.44, 0.01), mia_change=None)]
     text = table1.markdown(TABLE, found, [])

@@ -9,6 +9,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from safetensors.torch import save_file
 from search_spaces import space as spaces
 from search_spaces.expansion import expand
 from sweep import cli, load_model
-from sweep.results import select
+from sweep.results import select, selected_trial
 from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
 from sweep.results.importance import _accuracy_lost, importance
@@ -259,3 +260,16 @@ def test_transformers_loads_the_encoder_of_an_exported_bert(name: str, tmp_path:
     ours = load_model(tmp_path / "model" / "..").model
     assert torch.equal(encoder.embeddings.word_embeddings.weight, ours.word.weight)
     assert write_encoder(export_folder(tmp_path / "clc", "clc") / "model") is None
+
+
+def test_the_delta_of_the_chosen_trial_is_not_rounded_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    price = {"law": "poisson", "mean": 3.0, "epsilon_selected": 4.0, "delta": 1 / 300_000}
+    folder: Any = SimpleNamespace(
+        name="chosen",
+        space=lambda: SimpleNamespace(search=SimpleNamespace(is_private_selection=True)),
+        about=lambda: {"selection": price},
+        is_unsealed=False,
+    )
+    vault = SimpleNamespace(selection=lambda: {"trial": "one"})
+    monkeypatch.setattr(selected_trial, "Vault", lambda _: vault)
+    assert "epsilon_selected 4 at delta 3.33334e-06." in str(selected_trial.sentence_of(folder))

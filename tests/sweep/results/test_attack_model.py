@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sweep import cli
 from tests.fixed_keys import fixed_keys
 from tests.sweep.results.test_leakage import space_in
-from trainables import saved, trial
+from trainables import attacks, saved, trial
 from trainables.attacks import read_signals
 from trainables.config import TrialConfig, parse
 from trainables.data.corpus import open_corpus
@@ -83,6 +83,21 @@ def test_the_loss_attack_finds_what_was_memorised(trained: tuple[Path, TrialConf
     assert found["mia_loss_threshold_auc_low"] > 0.9
     assert found["mia_blind_auc_low"] < 0.55
     assert set(found["roc"]) == {"blind", "loss_threshold"}
+
+
+def test_a_delta_of_zero_is_used_as_it_is(
+    trained: tuple[Path, TrialConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def panel(*_: object, delta: float, **__: object) -> dict[str, float]:
+        used.append(delta)
+        return {"mia_blind_auc_low": 0.5}
+
+    monkeypatch.setattr(attacks, "panel", panel)
+    for given in (["--delta", "0"], []):
+        figures(trained[0], *given)
+    assert used == [0.0, 1e-5]
 
 
 def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) -> None:
