@@ -227,10 +227,19 @@ def make(
 
 
 def _is_corpus(name: str) -> bool:
-    """Whether it names an entry of datasets; anything else is a file or folder."""
-    from trainables import catalogue
+    """Whether it names an entry of datasets; anything else is a file or folder.
 
-    return name in catalogue.names("datasets") or not Path(name).exists()
+    Raises: InvalidInput where it is none of these.
+    """
+    from trainables import catalogue
+    from trainables.errors import InvalidInput
+
+    names = catalogue.names("datasets")
+    if name not in names and not Path(name).exists():
+        raise InvalidInput(
+            f"expected DATA to be a file, a folder or a corpus ({', '.join(names)}), got {name!r}"
+        )
+    return name in names
 
 
 def _print_labels(found: Inspection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -69,7 +70,7 @@ def init(
         return
     for sentence in begun.sentences():
         say(sentence)
-    space = begun.folder / SPACE
+    space = shlex.quote(str(begun.folder / SPACE))
     say(f"next: `sweep plan {space}`, `sweep run {space}`")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Collection
 from dataclasses import asdict, replace
@@ -103,7 +104,8 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | N
         return None, f"nothing is exported: {large}"
     place = export_trial(folder, best, folder.path / "best")
     epsilon = format_epsilon(select.value(best, EPSILON))
-    return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {place}/config.yaml`)"
+    config = shlex.quote(f"{place}/config.yaml")
+    return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {config}`)"
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:

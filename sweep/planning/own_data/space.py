@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -30,7 +31,7 @@ def text_of(start: Start) -> str:
     template = resources.files(own_data).joinpath(_TEMPLATE).read_text("utf-8")
     return Template(template).substitute(
         name=start.name,
-        file=" ".join(str(start.file).split()),
+        file=" ".join(shlex.quote(str(start.file)).split()),
         path=json.dumps(str(start.utterances.absolute()), ensure_ascii=False),
         schema=json.dumps(str(start.schema.absolute()), ensure_ascii=False),
         num_records=start.num_records,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -58,7 +59,8 @@ class Begun:
 
     def sentences(self) -> list[str]:
         """The facts in sentences, with advice."""
-        facts, folder = self.facts(), self.folder
+        facts = self.facts()
+        corpus, schema = (shlex.quote(str(self.folder / name)) for name in (UTTERANCES, SCHEMA))
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
         labels = " and ".join(
             f"{facts[f'num_{kind}']} {kind}"
@@ -71,7 +73,7 @@ class Begun:
             f"{facts['num_duplicates']} equal texts are kept once"
             + (f", {facts['num_invalid']} records left out." if facts["num_invalid"] else "."),
             f"Parts: {parts} ({facts['parts_because']}).",
-            f"Declared public: the label names in {folder / SCHEMA}, and that about"
+            f"Declared public: the label names in {self.folder / SCHEMA}, and that about"
             f" {self.num_records} records train (data.num_records). No epsilon covers either:"
             " remove a label, or round the number, where it would reveal something about one"
             " record.",
@@ -79,13 +81,13 @@ class Begun:
         if facts["num_outside_schema"]:
             found.append(
                 f"{facts['num_outside_schema']} records have a label that the schema lacks: they"
-                f" are kept, and not used for training (`sweep data check {folder / UTTERANCES}"
-                f" --schema {folder / SCHEMA}`)."
+                f" are kept, and not used for training (`sweep data check {corpus}"
+                f" --schema {schema}`)."
             )
         if facts["num_rare_labels"]:
             found.append(
                 f"{facts['num_rare_labels']} labels have fewer than {FEW} records"
-                f" (`sweep data describe {folder / UTTERANCES}`)."
+                f" (`sweep data describe {corpus}`)."
             )
         if facts["grouped"]:
             found.append(

@@ -142,7 +142,8 @@ def test_one_part_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("convert", "bad.jsonl", "--to", "x.jsonl"), "--skip-invalid leaves such records out"),
         (("convert", "none.jsonl", "--to", "x.jsonl"), "got nothing there"),
         (("check", "mine.jsonl", "--schema", "none.json"), "cannot read none.json"),
-        (("describe", "none.jsonl"), "expected data.name to be one of"),
+        (("describe", "none.jsonl"), "expected DATA to be a file, a folder or a corpus (atis,"),
+        (("check", "none.jsonl"), "expected DATA to be a file, a folder or a corpus (atis,"),
     ],
 )
 def test_what_is_refused_leaves_nothing(

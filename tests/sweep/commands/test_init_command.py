@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,19 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFix
     epsilons = {trial["name"]: trial["epsilon"] for trial in plan["trials"]}
     assert epsilons["dp-sgd"] == pytest.approx(8, rel=1e-2)
     assert epsilons["dp-heads"] == pytest.approx(8, rel=1e-2)
+
+
+def test_advice_can_be_pasted_where_a_name_has_spaces(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = csv_in(place).rename(place / "ann's own file.csv")
+    Path("labels.json").write_text(json.dumps({"intents": ["play"], "slots": []}))
+    code, out, _ = answer(capsys, "init", source.name, "--schema", "labels.json")
+    assert code == 0
+    advised = [shlex.split(words)[-1] for words in re.findall("`(.*?)`", out)]
+    header = Path("ann's own file/space.yaml").read_text().splitlines()[0]
+    advised += [shlex.split(words)[-1] for words in re.findall("`(sweep plan .*?)`", header)]
+    assert advised == [f"ann's own file/{name}" for name in ("schema.json", *["space.yaml"] * 3)]
 
 
 def test_the_heads_are_those_of_the_shipped_space(
