@@ -11,7 +11,7 @@ from sweep.commands._output import console, print_json, say
 from trainables.system import collector
 
 if TYPE_CHECKING:
-    from search_spaces.parts import Variant
+    from search_spaces.expansion import Point
     from sweep.results.standing import Standing
     from sweep.search.advice import EpsilonOf
     from sweep.settings import Settings
@@ -117,16 +117,14 @@ def _print_front(records: list[TrialRecord]) -> None:
 
 def _epsilon_of(folder: SweepFolder, settings: Settings) -> EpsilonOf:
     """What a point of the sweep's space would cost; None where that cannot be worked out here."""
-    from search_spaces.expansion import point_at
     from sweep.planning.accounting import accounting
     from sweep.planning.plan import plan_point
     from trainables.errors import InvalidInput
 
     space, account = folder.space(), accounting(settings)
 
-    def epsilon_of(variant: Variant, values: dict[str, Any]) -> float | None:
+    def epsilon_of(point: Point) -> float | None:
         try:
-            point = point_at(space, variant, values)[0]
             return plan_point(space, point, account=account).epsilon
         except InvalidInput:
             return None

@@ -39,9 +39,9 @@ class Side:
 class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
     with its 95 % interval (paired bootstrap over test utterances), None where the two were not
-    tested on the same; `of_prior` each side's SER over that at epsilon 0; `matched` the mean
-    difference B - A over configurations that both sweeps ran, with its 95 % interval (Student's
-    t), None for fewer than two.
+    tested on the same, or A makes no error; `of_prior` each side's SER over that at epsilon 0;
+    `matched` the mean difference B - A over configurations that both sweeps ran, with its 95 %
+    interval (Student's t), None for fewer than two.
     """
 
     first: Side
@@ -136,7 +136,7 @@ def paired_change(
     first_folder: SweepFolder, first: TrialRecord, second_folder: SweepFolder, second: TrialRecord
 ) -> tuple[float, float, float] | None:
     """The change of test SER from the first trial to the second in percent, with its 95 % interval;
-    None where the two were not tested on the same records.
+    None where the two were not tested on the same records, or the first makes no error.
 
     Raises: InvalidData for a damaged file.
     """

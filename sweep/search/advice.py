@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from search_spaces.domains import branches, rank
-from search_spaces.expansion import point_at
+from search_spaces.expansion import Point, points_at
 from search_spaces.objectives import default_objectives
-from search_spaces.parts import Variant
 from search_spaces.search import STRATEGIES
 from search_spaces.space import SearchSpace
 from sweep.results import select
@@ -28,7 +27,7 @@ _LITTLE, _MUCH = 0.05, 0.4  # shares of importance that are worth a sentence
 _FEWEST = 4
 _SAME = 1.01  # times an epsilon: what differs by less is equal
 _MOST = 200  # most groups used for a proposal
-EpsilonOf = Callable[[Variant, dict[str, Any]], float | None]
+EpsilonOf = Callable[[Point], float | None]
 
 
 def advice(
@@ -37,11 +36,11 @@ def advice(
     found: Importance | None,
     where: Standing | None = None,
     *,
-    epsilon_of: EpsilonOf = lambda variant, values: None,
+    epsilon_of: EpsilonOf = lambda point: None,
 ) -> list[str]:
     """Sentences, the most useful first; empty where too few trials have finished. `where` is
     their standing (`standing.standing`); None: by their own intervals. `epsilon_of` gives the
-    epsilon of a variant and values of its axes; None: unknown.
+    epsilon of a point of the space; None: unknown.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
@@ -175,7 +174,7 @@ def _proposal(
         return None
     found = search.suggest(searched, observations, draw=len(observations))
     variant = found.variant.name
-    point = point_at(searched, found.variant, found.values)[0]
+    point = next(points_at(searched, found.variant, found.values))
     if point.config is None or point.reason is not None:
         return None
     # Without the axes over fields that its entries lack.
@@ -188,7 +187,7 @@ def _proposal(
         return None
     values = ", ".join(setting(path, value) for path, value in chosen.items())
     sentence = f"TPE would try {variant}, {values}"
-    epsilon = epsilon_of(found.variant, found.values)
+    epsilon = epsilon_of(point)
     if epsilon is None:
         return sentence
     alone = ", which guarantees little: it considers the error alone" if epsilon > USABLE else ""

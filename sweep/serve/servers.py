@@ -14,6 +14,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +37,23 @@ def is_open(port: int) -> bool:
 
 
 def answers(url: str) -> bool:
-    """Whether a web server answers."""
+    """Whether a web server answers, be it with a refusal."""
+    return _status(url) is not None
+
+
+def has_page(url: str) -> bool:
+    """Whether a web server has the page, as one that is ready has."""
+    return _status(url) == HTTPStatus.OK
+
+
+def _status(url: str) -> int | None:
     try:
-        with urllib.request.urlopen(url, timeout=2):
-            return True
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
-        return False
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refusal:
+        return refusal.code
+    except (OSError, HTTPException):  # the latter of a server that speaks something else
+        return None
 
 
 @contextmanager
@@ -88,7 +99,7 @@ def prometheus_server(settings: Settings, *, port: int, wait: float = 60.0) -> I
     address = f"http://{HOST}:{port}"
     program = shutil.which("prometheus")
     if is_open(port):
-        if answers(f"{address}/-/ready"):
+        if has_page(f"{address}/-/ready"):
             yield address
             return
         raise InvalidInput(f"port {port} is taken: expected --prometheus-port to be a free one")
@@ -152,7 +163,7 @@ def mlflow_experiment(address: str, name: str = "sweeps") -> dict[str, Any] | No
     try:
         with urllib.request.urlopen(query, timeout=5) as answer:
             found = json.load(answer).get("experiment")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, HTTPException, ValueError, AttributeError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -196,7 +207,7 @@ def _until_it_answers(
     server: subprocess.Popen[bytes], url: str, *, log: Path, wait: float, what: str
 ) -> None:
     deadline = time.monotonic() + wait
-    while not answers(url):
+    while not has_page(url):
         if server.poll() is not None or time.monotonic() > deadline:
             raise TrialFailed(f"{what} did not come up; its log is {log}")
         time.sleep(0.2)

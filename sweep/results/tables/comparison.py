@@ -44,6 +44,8 @@ def sentences(found: Comparison) -> list[str]:
             f"SER changes by {change:+.1f} % (95 %: {low:+.1f} to {high:+.1f}{verdict}),"
             " paired over the test utterances."
         )
+    elif found.figures.get("ser", (None, None))[0] == 0:
+        said.append("SER has no change in percent, because A makes no error.")
     elif "ser" in found.figures:
         said.append("SER is not paired: the two were not tested on the same utterances.")
     if found.matched is not None:

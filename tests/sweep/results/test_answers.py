@@ -18,13 +18,14 @@ import torch
 from safetensors.torch import save_file
 
 from search_spaces import space as spaces
-from search_spaces.expansion import expand
+from search_spaces.expansion import Point, expand
 from sweep import cli, load_model
 from sweep.results import select, selected_trial
 from sweep.results.comparison import compare, side
 from sweep.results.export_encoder import write_encoder
 from sweep.results.importance import _accuracy_lost, importance
-from sweep.search.advice import _history, advice
+from sweep.results.tables.comparison import sentences
+from sweep.search.advice import EpsilonOf, _history, advice
 from sweep.store.plans import PlannedTrial, group_of
 from sweep.store.sweeps import TrialRecord
 from tests.models._builds import MODELS, SCHEMA
@@ -113,7 +114,9 @@ def test_a_proposal_learns_from_all_ranks_of_very_many() -> None:
     assert (kept[0], kept[-1]) == (ranked[0].records[0], ranked[-1].records[0])
 
 
-def proposals(figure: str, **fields: Any) -> list[str]:
+def proposals(
+    figure: str, *, epsilon_of: EpsilonOf = lambda point: None, **fields: Any
+) -> list[str]:
     """What would be tried next where each larger value of C is better, and all but the last ran."""
     space = spaces.parse({"name": "s", "axes": {C: [1, 2, 3, 4, 5, 6]}, **fields})
     records = []
@@ -127,13 +130,27 @@ def proposals(figure: str, **fields: Any) -> list[str]:
         good = figures.cost(figure, 1.0 - number / 10)
         made = record("r", task=space.task, **{figure: good})
         records.append(replace(made, plan=plan))
-    said = advice(space, records, None)
+    said = advice(space, records, None, epsilon_of=epsilon_of)
     return [sentence for sentence in said if sentence.startswith("TPE would try")]
 
 
 def test_the_next_trial_is_one_that_the_space_permits() -> None:
     assert proposals("validation_ser") == ["TPE would try all, C=6"]
     assert proposals("validation_ser", constraints=[f"{C} < 6"]) == []
+
+
+def test_the_next_trial_is_expanded_once_and_has_its_own_epsilon() -> None:
+    seen: list[Point] = []
+
+    def epsilon_of(point: Point) -> float:
+        seen.append(point)
+        return 12.5
+
+    [said] = proposals("validation_ser", epsilon_of=epsilon_of)
+    assert said.startswith("TPE would try all, C=6: epsilon 12.5, which guarantees little")
+    [point] = seen
+    assert point.config is not None
+    assert dict(point.values)[C] == 6
 
 
 def test_the_next_trial_of_generated_text_goes_by_its_own_figure() -> None:
@@ -172,6 +189,10 @@ def test_a_comparison_is_paired_over_the_same_utterances(tmp_path: Path) -> None
     assert change == pytest.approx(100.0)
     assert 50 < low < 100 < high
     assert compare(a, a).paired == (0.0, 0.0, 0.0)
+    evidence.write_counts(folder.trial_folder(first.id), np.arange(200), count_frames(truth, truth))
+    right = compare(replace(a, record=replace(a.record, metrics={"ser": 0.0})), b)
+    assert right.paired is None
+    assert sentences(right) == ["SER has no change in percent, because A makes no error."]
     with pytest.raises(InvalidInput, match=r"epsilon-max=8, which chooses .* got the trial toy:"):
         side(home, f"toy:{first.id}", epsilon_max=8)
     with pytest.raises(InvalidInput, match="no sweep named other"):

@@ -146,6 +146,37 @@ def test_a_taken_port_is_named_with_its_option(
 
 
 @pytest.mark.usefixtures("nothing_installed")
+def test_another_web_server_is_not_taken_for_prometheus(settings: Settings) -> None:
+    with (
+        web_server({"/": "of something else"}) as port,
+        pytest.raises(InvalidInput, match=f"port {port} is taken: expected --prometheus-port"),
+        servers.prometheus_server(settings, port=port),
+    ):
+        pytest.fail("it was taken for Prometheus")
+
+
+def test_a_server_that_speaks_something_else_is_in_the_way(settings: Settings) -> None:
+    def speak(server: socket.socket) -> None:
+        for _ in range(2):
+            caller, _ = server.accept()  # the first looks whether the port is open
+            with caller:
+                caller.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                caller.recv(1_000)
+
+    for option, serve in (
+        ("--port", servers.mlflow_server),
+        ("--prometheus-port", servers.prometheus_server),
+    ):
+        with socket.create_server((servers.HOST, 0)) as server:
+            threading.Thread(target=speak, args=(server,), daemon=True).start()
+            port = server.getsockname()[1]
+            with (
+                pytest.raises(InvalidInput, match=f"port {port} is taken: expected {option} "),
+                serve(settings, port=port),
+            ):
+                pytest.fail("it was used")
+
+
 def test_a_prometheus_that_runs_already_is_shared(settings: Settings) -> None:
     with web_server({"/-/ready": 1}) as port:
         with servers.prometheus_server(settings, port=port) as address:
