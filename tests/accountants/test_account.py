@@ -7,7 +7,7 @@ import math
 import time
 
 import pytest
-from _mechanisms import mechanism
+from _mechanisms import mechanism, poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +96,32 @@ def test_planning_errs_upwards_and_names_its_bound(z0: float, decay: str, tau: f
     assert planned.accountant in ("pld", "rdp", "gaussian")
     assert not planned.tight
     assert planned.epsilon_replace_one is None
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps", "rate", "delta"),
+    [
+        (0.741473, 88, 0.0137269, 1.129e-12),  # sums of a fine grid round up more than a coarse one
+        (0.79391, 2_453, 0.00031416, 3.825e-11),
+        (2.77, 238, 0.00104, 1e-14),  # the best order is one of the few
+    ],
+)
+def test_more_effort_costs_no_more_where_delta_is_tiny(
+    sigma: float, steps: int, rate: float, delta: float
+) -> None:
+    """A noise multiplier found for a target by the running figure must meet it exactly."""
+    what = poisson(sigma, steps=steps, rate=rate)
+    plan, running, exact = (
+        best(what, delta=delta, effort=effort)[0] for effort in ("plan", "running", "exact")
+    )
+    assert 0 < exact <= running <= plan
+
+
+def test_a_figure_is_exact_whatever_was_asked_before() -> None:
+    built = mechanism("dp_sgd", epochs=3, delta=4e-4)
+    epsilon_after(built, built.epochs)
+    assert account(built).tight
+    assert account(built, accountant="pld").tight
 
 
 def test_replacing_costs_more_than_adding_or_removing() -> None:

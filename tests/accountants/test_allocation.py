@@ -70,6 +70,39 @@ def test_two_steps_against_quadrature(sigma: float) -> None:
         assert add == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.parametrize("steps", [1_000, 15_625, 10**6, 10**9])
+@pytest.mark.parametrize("sigma", [1.0, 5.0])
+def test_many_steps_by_the_moments_of_their_mean(sigma: float, steps: int) -> None:
+    """The ratio then is close to 1, and its moments are the first terms of the binomial series."""
+    first, third, fourth = (math.exp(p * (p - 1) / (2 * sigma**2)) for p in (2, 3, 4))
+    second, skew = first - 1, third - 3 * first + 2
+    tail = fourth - 4 * third + 6 * first - 3
+    orders = (1.1, 1.3, 1.5, 1.7, 1.9)
+    removed, added = _allocation.divergences(sigma, num_steps=steps, orders=orders)
+    for order, remove, add in zip(orders, removed, added, strict=True):
+        moment = (
+            order * (order - 1) / 2 * second / steps
+            + order * (order - 1) * (order - 2) / 6 * skew / steps**2
+            + order * (order - 1) * (order - 2) * (order - 3) / 24 * 3 * second**2 / steps**2
+            + order * (order - 1) * (order - 2) * (order - 3) / 24 * tail / steps**3
+        )
+        exact = math.log1p(moment) / (order - 1)
+        assert exact * (1 - 1e-6) <= remove <= exact + (2e-8 + 2e-14 * steps) / (order - 1)
+        assert add > 0
+
+
+def test_a_billion_steps_are_not_free() -> None:
+    """The mean loss of 10^4 epochs is above 10^-6, so none has epsilon 0 at this delta."""
+    what = Release(
+        phases=((1.0, 10_000),),
+        sampling="random_allocation",
+        sample_rate=1e-9,
+        neighboring_relation="add_or_remove_one",
+    )
+    least = gaussian_epsilon(math.sqrt(10_000 * math.expm1(1.0) / 1e9), 1e-9)
+    assert rdp.of_release(what, delta=1e-9) >= least > 0.01
+
+
 @pytest.mark.parametrize(("sigma", "steps"), [(0.5, 7), (1.0, 40), (3.0, 300)])
 def test_never_above_the_published_bounds(sigma: float, steps: int) -> None:
     """Feldman & Shenfeld 2025: (alpha + t - 1) / (2 t sigma^2) for a record added; and a step known

@@ -29,7 +29,7 @@ _LEAST_NOISE = 0.15  # below it too: one step's loss is above that of choosing a
 _WIDTH = 0.04  # of the integrals' steps, in log u
 _LEAST_DIFFERENCE = 1e-8  # of 1 and E[S exp(-u S)]: smaller ones lose too many digits
 _ROUNDING = 1e-8  # more than what is lost of the others, relative to an integral
-_LOWEST = -30.0  # of a standard normal variable
+_LOWEST, _HIGHEST = -30.0, 10.0  # of a standard normal variable
 _NARROWEST = 0.25  # step of a standard normal variable that no figure can tell from a finer one
 
 
@@ -129,14 +129,18 @@ def _log_grid(sigma: float, *, start: float) -> Floats:
 
 def _log_transform(sigma: float, log_v: Floats) -> Floats:
     """log E[exp(-v Y)] for one lognormal Y, by the trapezoidal rule: its step is fine beside the
-    width sigma of the integrand's edge. What lies below the grid counts as exp(0), from above.
+    width sigma of the integrand's edge. What lies below the grid counts as exp(0), from above, and
+    what lies above it as exp(-inf).
     """
     step = min(_NARROWEST, sigma / 5)
-    z = np.arange(_LOWEST, 10.0, step)
+    z = np.arange(_LOWEST, _HIGHEST, step)
     weights = np.exp(-z * z / 2) * (step / math.sqrt(2 * math.pi))
     with np.errstate(over="ignore"):
-        inside = np.exp(-np.exp(z / sigma - 0.5 / sigma**2 + log_v[:, None])) @ weights
-    return np.asarray(np.log(inside + ndtr(_LOWEST)))
+        exponents = -np.exp(z / sigma - 0.5 / sigma**2 + log_v[:, None])
+    left = np.exp(exponents) @ weights + ndtr(_LOWEST)
+    # Near 1 the difference from it has all of its digits: many steps multiply what it lacks.
+    lost = -np.expm1(exponents) @ weights + ndtr(-_HIGHEST)
+    return np.asarray(np.where(lost < 0.5, np.log1p(-np.minimum(lost, 0.5)), np.log(left)))
 
 
 def _log_sum(terms: Floats) -> Floats:

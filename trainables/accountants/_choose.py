@@ -44,7 +44,7 @@ def account(
     else:
         module, name = bounding(accountant), accountant
         value = float(module.of_release(what, delta=delta))
-        tight = bool(getattr(module, "is_exact", _never)(what)) and what is exactly
+        tight = bool(getattr(module, "is_exact", _never)(what)) and what == exactly
     profile = _profile(what, name, delta=delta) if exact else ()
     return PrivacySummary(
         epsilon=value,
@@ -77,7 +77,19 @@ def epsilon_after(mechanism: Mechanism, epochs: int) -> float:
 
 @lru_cache(maxsize=16_384)
 def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bool]:
-    """(epsilon, accountant, whether it is that accountant's exact figure) of a release."""
+    """(epsilon, accountant, whether it is that accountant's exact figure) of a release.
+
+    More effort never gives a larger epsilon: a finer grid alone may, because its sums are longer
+    and what they round up counts where delta is tiny.
+    """
+    found = _at_effort(what, delta, effort)
+    if effort == "plan":
+        return found
+    coarser = best(what, delta=delta, effort="running" if effort == "exact" else "plan")
+    return coarser if coarser[0] < found[0] else found
+
+
+def _at_effort(what: Release, delta: float, effort: Effort) -> tuple[float, str, bool]:
     exactly, what = what, _within_reach(what)
     full = what.sampling == "poisson" and what.sample_rate >= 1
     if what.sampling == "shuffle" or full or not what.is_finite or not what.phases:
@@ -91,7 +103,7 @@ def best(what: Release, *, delta: float, effort: Effort) -> tuple[float, str, bo
         rdp = _renyi.of_release(shared, delta=delta, orders=orders)
         if rdp < figure:  # of a million steps, where delta is as small as the rounding
             return rdp, "rdp", False
-        return figure, "pld", effort != "plan" and what is exactly
+        return figure, "pld", effort != "plan" and what == exactly
     if what.sampling == "poisson":
         orders, shared = _renyi.FEW_ORDERS, _on_noise_grid(what)
     elif effort == "exact":

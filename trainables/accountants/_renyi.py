@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from trainables.accountants import _allocation, _repeat_and_select
 from trainables.accountants._release import BestOf, Release
 
-ORDERS: tuple[float, ...] = tuple(float(order) for order in DEFAULT_RDP_ORDERS)
 # For planning: a fraction of the time, within about a percent. Orders just above 1 are left out
 # because their series converges slowly under small noise.
 FEW_ORDERS: tuple[float, ...] = (
     *(1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0),
     *(48.0, 64.0),
 )
+# With those of planning, so that no planned figure is below the exact one.
+ORDERS: tuple[float, ...] = tuple(sorted({*map(float, DEFAULT_RDP_ORDERS), *FEW_ORDERS}))
 
 
 def of_release(what: Release, *, delta: float, orders: tuple[float, ...] = ORDERS) -> float:
