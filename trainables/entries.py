@@ -76,6 +76,7 @@ def entry_config(section: str, fields: dict[str, Any], *, kind: str | None = Non
         fields of the entry and invalid values.
     """
     shelf = SHELVES[section]
+    _require_mapping(fields)
     name = fields.get("name", default_entry(section))
     entries = _entries(shelf) if kind is None else catalogue.names(shelf, kind=kind)
     if name not in entries:
@@ -100,6 +101,11 @@ def _entries(shelf: str) -> tuple[str, ...]:
     return tuple(name for name in catalogue.names(shelf) if catalogue.kind_of(shelf, name) in kinds)
 
 
+def _require_mapping(fields: Any) -> None:
+    if not isinstance(fields, dict):
+        raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+
+
 def _of_entry(section: str) -> BeforeValidator:
     shelf = SHELVES[section]
 
@@ -110,8 +116,7 @@ def _of_entry(section: str) -> BeforeValidator:
             if catalogue.kind_of(shelf, fields.name) == kind:
                 return fields
             fields = fields.model_dump()
-        if not isinstance(fields, dict):
-            raise ValueError(f"expected a mapping of fields, got {type(fields).__name__}")
+        _require_mapping(fields)
         try:
             return entry_config(section, fields, kind=kind)
         except ValidationError:

@@ -61,6 +61,8 @@ def run_pretraining(
 
     if bits not in get_args(Bits):
         raise InvalidInput(f"expected --bits to be 8, 16 or 32, got {bits}")
+    if place.is_file():
+        raise InvalidInput(f"expected --to to name a new folder, got {place}, a file")
     if (place / ABOUT).is_file():
         raise InvalidInput(f"expected --to to name a new folder, got {place} with an encoder in it")
     work = place / _WORK

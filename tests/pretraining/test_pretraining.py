@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
 from trainables.data.records import LabelSchema
 from trainables.encoders.about import read_about
-from trainables.encoders.folder import read
+from trainables.encoders.folder import WORDS, read
+from trainables.encoders.word_vectors import VectorFile
 from trainables.errors import InvalidInput
 from trainables.models.features import build, require_usable
 from trainables.pretraining import left_out, loop
@@ -131,11 +133,42 @@ def test_an_encoder_started_from_another_lists_its_corpora(tmp_path: Path) -> No
         ({"encoder": {"name": "causal_lm"}}, "to be one of"),
         ({"encoder": {"name": "features"}}, "encoder.name=bert or clc, .* got features"),
         ({"name": "../up"}, "name"),
+        ({"encoder": 3}, "encoder: expected a mapping of fields, got int"),
+        ({"corpora": ["atis"]}, r"corpora\W0.*expected a mapping of fields, got str"),
     ],
 )
 def test_what_is_refused(fields: dict[str, Any], match: str) -> None:
     with pytest.raises(InvalidInput, match=match):
         config(**fields)
+
+
+@pytest.mark.parametrize("vocabulary", [None, 100])
+def test_an_encoder_of_a_file_of_words_keeps_the_table_and_no_path(
+    tmp_path: Path, vocabulary: int | None
+) -> None:
+    """The folder is handed on: it needs no file of this machine and names none."""
+    number = 120
+    vectors = tmp_path / "mine.vec"
+    rows = np.random.default_rng(0).standard_normal((number, 8)).round(3).tolist()
+    lines = [f"word{k} {' '.join(map(str, row))}" for k, row in enumerate(rows)]
+    vectors.write_text("\n".join(lines) + "\n")
+    encoder = {"name": "clc", "word_vectors": str(vectors), "hidden_size": 8, "word_buckets": 10}
+    fields: dict[str, object] = {"encoder": encoder, "vocabulary": vocabulary}
+    done, _ = train(tmp_path, **fields)
+    place = tmp_path / "encoder"
+    place.mkdir()
+    shutil.copyfile(tmp_path / WORDS, place / WORDS)  # as `sweep pretrain` does
+    write(done, config(**fields), place)
+    (tmp_path / WORDS).unlink()
+    vectors.unlink()
+    found = read(str(place))
+    assert VectorFile(str(place / WORDS)).first(1_000).shape == (vocabulary or number, 8)
+    assert found.model["word_vectors"] == str(place / WORDS)
+    assert str(tmp_path) not in (place / "encoder.json").read_text()
+    # The rows that were trained are not called frozen.
+    assert "first 10 rows trained, others frozen" in found.card["starts_from"]
+    words = f"first {vocabulary} words of vectors of a local file"
+    assert (words in found.card["starts_from"]) == (vocabulary is not None)
 
 
 def test_a_vocabulary_is_one_of_vectors_or_pieces(tmp_path: Path) -> None:

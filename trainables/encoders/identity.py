@@ -12,7 +12,7 @@ from trainables.encoders.about import about_of
 from trainables.encoders.families import is_on_hub_alone, public_encoder
 from trainables.errors import InvalidInput
 
-_NO_FILE = ("hashed", "glove")  # values of model.word_vectors
+NO_FILE = ("hashed", "glove")  # values of model.word_vectors
 ENCODER = "encoder_digest"  # its name in a checkpoint's state and in `model.json`
 
 
@@ -24,7 +24,7 @@ def files_digest(model: Mapping[str, Any]) -> str:
     """
     encoder = str(model.get("encoder", "scratch"))
     vectors = str(model.get("word_vectors", "hashed"))
-    if encoder != "scratch" or vectors in _NO_FILE:
+    if encoder != "scratch" or vectors in NO_FILE:
         return encoder_digest(encoder)
     try:
         found = Path(vectors).stat()

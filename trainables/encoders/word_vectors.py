@@ -11,12 +11,14 @@ import hashlib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from trainables.errors import InvalidData, InvalidInput
 
+LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
 _SCALE_OF = 1_000  # first rows of a file, whose spread is that of vectors it lacks
 
 
@@ -45,16 +47,17 @@ class Pretrained:
     vectors: np.ndarray  # float32[n, dim]
 
 
-def shorten(source: str, target: Path, *, words: int) -> None:
-    """Write the first `words` words of a file, in its order, as a compact table of float16.
+def shorten(source: str, target: Path, *, words: int | None) -> None:
+    """Write the first `words` words of a file (None: all), in its order, as a compact table of
+    float16.
 
     Raises: InvalidInput where `source` does not exist.
     """
-    rows = list(zip(range(words), VectorFile(source).lines(), strict=False))
+    rows = list(islice(VectorFile(source).lines(), words))
     np.savez_compressed(
         target,
-        words=np.frombuffer("\n".join(word for _, (word, _) in rows).encode(), dtype=np.uint8),
-        vectors=np.stack([vector for _, (_, vector) in rows]).astype(np.float16),
+        words=np.frombuffer("\n".join(word for word, _ in rows).encode(), dtype=np.uint8),
+        vectors=np.stack([vector for _, vector in rows]).astype(np.float16),
     )
 
 

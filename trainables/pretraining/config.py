@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from trainables import catalogue
 from trainables.config import DataConfig, ModelConfig, entry_config
+from trainables.encoders.identity import NO_FILE
 from trainables.errors import InvalidInput
 from trainables.frozen import (
     MAX_EPOCHS,
@@ -81,6 +82,11 @@ class PretrainingConfig(Frozen):
         " chips that support it",
     )
     seed: int = Field(0, ge=0, le=MAX_SEED)
+
+    @property
+    def reads_word_file(self) -> bool:
+        """Whether the encoder's words are those of a local file."""
+        return getattr(self.encoder, "word_vectors", "hashed") not in NO_FILE
 
     @model_validator(mode="after")
     def _all_is_trained(self) -> PretrainingConfig:

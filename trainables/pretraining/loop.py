@@ -87,14 +87,15 @@ def _layers(config: PretrainingConfig, encoder: NluModel, first: PublicCorpus) -
 
 
 def _encoder(config: PretrainingConfig, folder: Path) -> NluModel:
-    """The encoder before its first step; a table of `vocabulary` words is made once in `folder`.
+    """The encoder before its first step. A table of `vocabulary` words, or of all words of a local
+    file, is made once in `folder`, and goes into the encoder's.
 
     Raises: InvalidInput for a vocabulary with an encoder that supports none.
     """
     fields, words = config.encoder, config.vocabulary
     build = catalogue.entry("models", fields.name).build
     vectors = getattr(fields, "word_vectors", None)
-    if words is None or vectors is None:
+    if vectors is None or (words is None and not config.reads_word_file):
         encoder: NluModel = build(fields, schema=SMALL, seed=config.seed)
         if words is not None and isinstance(encoder, Bert):
             encoder.keep_pieces(words)

@@ -15,6 +15,7 @@ from trainables.encoders.about import about_of
 from trainables.encoders.recipe import make_recipe
 from trainables.encoders.rows import Moments, MomentSums
 from trainables.encoders.tensors import Bits
+from trainables.encoders.word_vectors import LOCAL_FILE
 from trainables.models._bert_weights import save_encoder
 from trainables.models._nlu import NluModel
 from trainables.pretraining.config import PretrainingConfig
@@ -41,7 +42,7 @@ def write(done: Pretrained, config: PretrainingConfig, place: Path, *, bits: Bit
     if tokenizer is not None:
         save_encoder(encoder, weights, place, bits=bits)
         fields["encoder"] = "."
-    elif config.vocabulary is not None:
+    elif config.vocabulary is not None or config.reads_word_file:
         fields["word_vectors"] = encoder_folder.WORDS
     found = moments(encoder, done.corpora, done.layers, seed=config.seed)
     encoder_folder.write(
@@ -126,11 +127,12 @@ def _corpora_of_start(config: PretrainingConfig) -> list[str]:
 
 
 def _start(done: Pretrained, config: PretrainingConfig) -> str:
-    source = getattr(config.encoder, "word_vectors", None)
+    source, said = getattr(config.encoder, "word_vectors", None), done.encoder.provenance
     if source is None or config.vocabulary is None:
-        return done.encoder.provenance
-    name = "GloVe 6B 50d" if source == "glove" else "vectors of a local file"
-    return f"random weights; word vectors: first {config.vocabulary:,} words of {name}, fixed"
+        return said
+    name = "GloVe 6B 50d" if source == "glove" else LOCAL_FILE
+    words = f"first {config.vocabulary:,} words of {name}"
+    return f"random weights; {said.replace(LOCAL_FILE, words)}"
 
 
 def _version() -> str:

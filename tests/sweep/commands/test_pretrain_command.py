@@ -86,6 +86,13 @@ def test_a_refused_one_leaves_nothing_and_can_be_mended(
     assert not to.exists()
 
 
+def test_a_file_is_no_folder_of_an_encoder(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["pretrain", str(file), "--to", str(file)]) == 2
+    assert f"expected --to to name a new folder, got {file}, a file" in capsys.readouterr().err
+
+
 def test_it_goes_on_with_the_same_settings_alone(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
