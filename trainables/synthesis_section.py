@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trainables.frozen import MAX_EPOCHS, MAX_ROWS, MAX_WIDTH, Frozen, PositiveFloat
+from trainables.frozen import MAX_EPOCHS, MAX_NUMBER, MAX_ROWS, MAX_WIDTH, Frozen, PositiveFloat
 
 
 class SynthesisConfig(Frozen):
@@ -99,7 +99,7 @@ class SynthesisConfig(Frozen):
     top_k: int = Field(
         50, ge=1, le=1_000_000, description="number of most probable tokens to sample from"
     )
-    temperature: PositiveFloat = 1.0
+    temperature: float = Field(1.0, ge=1e-6, le=MAX_NUMBER)
 
     @classmethod
     def title(cls) -> str:

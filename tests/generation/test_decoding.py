@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
+from trainables.config import synthesis_config
 from trainables.errors import InvalidInput
 from trainables.generation.decoding import Decoding, draw
 
@@ -36,6 +38,19 @@ class Chain:
 def chain(seed: int = 0) -> Chain:
     torch.manual_seed(seed)
     return Chain(torch.randn(5, 5).log_softmax(1))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_the_least_temperature_of_a_config_draws_the_likeliest(beams: int) -> None:
+    """A smaller one leaves the range of float32 after the whole budget is spent."""
+    least = 1e-6
+    with pytest.raises(ValidationError, match=r"greater than or equal to 0\.000001"):
+        synthesis_config({"temperature": least / 2})
+    assert synthesis_config({"temperature": least}).temperature == least
+    model = chain()
+    how = Decoding(end=END, max_tokens=2, num_beams=beams, temperature=least)
+    best = int(model.log_probs[0].argmax())
+    assert draw(model, [[0]] * 9, how, seed=0) == [[best] if best != END else []] * 9
 
 
 def test_plain_sampling_follows_the_model() -> None:

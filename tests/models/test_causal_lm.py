@@ -266,6 +266,15 @@ def test_long_texts_are_cut_and_keep_an_end() -> None:
     assert supports(small_lm())
 
 
+def test_records_that_are_cut_are_known() -> None:
+    """`begin text end` has room for 18 of 20 ids, a prompt for 8, and 9 of a text behind it."""
+    rows = ((18, None, False), (19, None, True), (9, 8, False), (10, 8, True), (1, 9, True))
+    texts = ["a" * length for length, _, _ in rows]
+    prompts = [None if length is None else "b" * length for _, length, _ in rows]
+    found = EncodedTexts(texts, Letters(), max_tokens=20, prompts=prompts)
+    assert found.cut.tolist() == [is_cut for _, _, is_cut in rows]
+
+
 @pytest.mark.parametrize("tokens", [1, 12])
 def test_a_text_is_drawn_as_often_as_it_was_read_however_long_it_is(tokens: int) -> None:
     """The loss is the likelihood of a record. A mean over its tokens would weigh the first token,

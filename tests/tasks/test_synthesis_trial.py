@@ -71,6 +71,18 @@ def test_each_method_trains_draws_and_is_measured(name: str, tmp_path: Path) -> 
     assert (result.privacy["step_audit"] or {}).get("verdict") == ("pass" if private else None)
 
 
+def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path: Path) -> None:
+    """For the curator alone: the share is that of private records, without noise."""
+    rates = []
+    for most in (16, 200):
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        changes = {**METHODS["two stages"], "synthesis.max_tokens": most}
+        rates.append(run_trial(tiny(write_pairs(folder), **changes), folder).metrics["cut_rate"])
+    assert rates == [1.0, 0.0]
+    assert not registry()["cut_rate"].is_public
+
+
 def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path: Path) -> None:
     changes = {
         "engine": "sgd",

@@ -63,7 +63,8 @@ class TextBatch:
 
 class EncodedTexts:
     """n tokenised records, addressed 0..n-1: `offsets` [n + 1] in `tokens`, `first` [n] the index
-    within the record of the first token that the loss counts. Some records may have a prompt.
+    within the record of the first token that the loss counts, `cut` bool[n] whether the record's
+    text or prompt is longer than `max_tokens` allows. Some records may have a prompt.
     """
 
     def __init__(
@@ -78,16 +79,20 @@ class EncodedTexts:
             raise InvalidInput(f"expected max_tokens >= 8, got {max_tokens}")
         if prompts is not None and len(prompts) != len(texts):
             raise InvalidInput(f"expected {len(texts)} prompts, got {len(prompts)}")
-        rows, first = [], []
+        rows, first, cut = [], [], []
         for place, text in enumerate(texts):
-            start = opening(tokenizer, None if prompts is None else prompts[place], max_tokens)
+            prompt = None if prompts is None else prompts[place]
+            start, ids = opening(tokenizer, prompt, max_tokens), tokenizer.encode(text)
             room = max(1, max_tokens - len(start) - 1)
-            rows.append([*start, *tokenizer.encode(text)[:room], tokenizer.end])
+            rows.append([*start, *ids[:room], tokenizer.end])
             first.append(len(start))
+            whole = prompt is None or len(tokenizer.encode(prompt)) <= _prompt_room(max_tokens)
+            cut.append(len(ids) > room or not whole)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(lengths)])
         self.tokens: NDArray[np.int64] = np.array([t for row in rows for t in row], dtype=np.int64)
         self.first: NDArray[np.int64] = np.array(first, dtype=np.int64)
+        self.cut: NDArray[np.bool_] = np.array(cut, dtype=np.bool_)
         self._keys = text_keys(self.tokens, lengths)
 
     def __len__(self) -> int:
@@ -129,5 +134,9 @@ def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> list[i
     """
     if prompt is None:
         return [tokenizer.begin]
-    room = max(max_tokens // 2, max_tokens - 40) - 2
-    return [tokenizer.begin, *tokenizer.encode(prompt)[:room], tokenizer.separator]
+    ids = tokenizer.encode(prompt)[: _prompt_room(max_tokens)]
+    return [tokenizer.begin, *ids, tokenizer.separator]
+
+
+def _prompt_room(max_tokens: int) -> int:
+    return max(max_tokens // 2, max_tokens - 40) - 2

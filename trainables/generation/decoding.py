@@ -20,7 +20,6 @@ from torch import Tensor
 
 from trainables.errors import InvalidInput
 
-_GONE = -1e9  # the score of what is not to be drawn
 _BATCH = 256  # texts drawn at once; does not change the result's law
 
 
@@ -172,7 +171,7 @@ def _continue(logits: Tensor, scores: Tensor, how: Decoding, random: torch.Gener
     summed = logits.log_softmax(2) + scores.unsqueeze(2)
     kept = _top(summed.view(number * width, size), how.top_k) / how.temperature
     flat = kept.view(number, width * size)
-    # 2 W draws without replacement, one beam at least in them that does not end.
+    # Of 2 W draws without replacement at most W end, one for each beam: W are left to go on.
     noise = -torch.empty(flat.shape).exponential_(generator=random).log()
     places = (flat.log_softmax(1) + noise).topk(2 * width, dim=1).indices
     drawn = summed.view(number, -1).gather(1, places)
@@ -180,11 +179,10 @@ def _continue(logits: Tensor, scores: Tensor, how: Decoding, random: torch.Gener
     places = places.gather(1, order)
     parents, tokens = places // size, places % size
     going = (tokens == how.end).long().argsort(dim=1, stable=True)[:, :width]
-    ends = tokens.gather(1, going) == how.end
     return _Step(
         parent=parents.gather(1, going),
         token=tokens.gather(1, going),
-        score=drawn.gather(1, going).masked_fill(ends, _GONE),
+        score=drawn.gather(1, going),
         drawn_parent=parents,
         drawn_token=tokens,
         drawn_score=drawn,
@@ -199,8 +197,6 @@ def _finish(
     ends = (step.drawn_token[place, :width] == how.end).nonzero().squeeze(1).tolist()
     for rank in ends:
         score = float(step.drawn_score[place, rank])
-        if score <= _GONE / 2:
-            continue
         text = before[int(step.drawn_parent[place, rank])].tolist()
         found.append((score / (len(text) + 1), text))
     found.sort(key=lambda each: -each[0])

@@ -34,6 +34,13 @@ FIGURES = (
     ),
     text_rate(name="empty_rate", label="empty texts", better="lower"),
     text_rate(name="parse_valid_rate", label="generated programs that parse", better="higher"),
+    Figure(  # of the private records, so for the curator alone
+        name="cut_rate",
+        label="training records longer than synthesis.max_tokens",
+        better="lower",
+        task="synthesis",
+        written="rate",
+    ),
     Figure(name="mean_words", label="words a text", task="synthesis", audience="public"),
 )
 

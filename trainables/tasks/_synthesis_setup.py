@@ -52,6 +52,7 @@ class SynthesisSetup:
     frequencies: dict[str, float]
     comm: Communicator
     notes: tuple[str, ...]
+    cut_rate: float  # share of private records that `max_tokens` cuts in some stage
     public_text: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -108,16 +109,14 @@ def prepare(
             for stage in stages
         }
 
-    def encoded(part: Material) -> dict[str, EncodedTexts]:
-        return {stage: _encode(config, source, method.texts(stage, part)) for stage in stages}
-
     key = attempt_key(config, comm)
     frequencies = prompt_frequencies(
         config, mechanism, method, corpus, private=private, public=public, key=key, folder=folder
     )
     ids = np.arange(len(private.utterances))
+    texts = _encode(config, source, method, stages, private)
     engine = staged_engine(
-        config, mechanism, models, encoded(private), ids=ids, groups=groups, key=key, comm=comm
+        config, mechanism, models, texts, ids=ids, groups=groups, key=key, comm=comm
     )
     return SynthesisSetup(
         config=config,
@@ -128,10 +127,11 @@ def prepare(
         method=method,
         model=nn.ModuleDict(models),
         engine=engine,
-        validation=encoded(held_out),
+        validation=_encode(config, source, method, stages, held_out),
         frequencies=frequencies,
         comm=comm,
         notes=_notes(config, names, source),
+        cut_rate=float(np.any([own.cut for own in texts.values()], axis=0).mean()),
         public_text=public_text,
     )
 
@@ -155,13 +155,16 @@ def _model(
     return model.to("cuda") if torch.cuda.is_available() else model
 
 
-def _encode(config: TrialConfig, source: LmSource, texts: StageTexts) -> EncodedTexts:
-    return EncodedTexts(
-        texts.texts,
-        source.tokenizer,
-        max_tokens=config.synthesis.max_tokens,
-        prompts=texts.prompts,
-    )
+def _encode(
+    config: TrialConfig, source: LmSource, method: Any, stages: tuple[str, ...], part: Material
+) -> dict[str, EncodedTexts]:
+    """The texts of each stage."""
+    tokenizer, most = source.tokenizer, config.synthesis.max_tokens
+    found: dict[str, StageTexts] = {stage: method.texts(stage, part) for stage in stages}
+    return {
+        stage: EncodedTexts(own.texts, tokenizer, max_tokens=most, prompts=own.prompts)
+        for stage, own in found.items()
+    }
 
 
 def _notes(config: TrialConfig, names: tuple[str, ...], source: LmSource) -> tuple[str, ...]:

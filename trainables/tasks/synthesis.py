@@ -83,6 +83,7 @@ def run(
             "epsilon_rdp": summary.epsilon_rdp,
             "noise_multiplier": setup.mechanism.noise_multiplier,
             "steps": float(setup.mechanism.first(trained.epochs_done).steps),
+            "cut_rate": setup.cut_rate,
             **_of_best_epochs(setup, trained),
         },
         seconds=clock.seconds,
