@@ -13,6 +13,7 @@ from trainables.errors import InvalidInput
 from trainables.privacy import scaling
 from trainables.privacy.audit import distinguish, effective_multiplier, epsilon_lower_bound
 from trainables.privacy.clipping import GradientHook, clipped_sum
+from trainables.privacy.covered import LEAST_GRAD_NORM
 from trainables.privacy.flat import FlatGradient, Layout
 
 
@@ -47,6 +48,22 @@ def by_hand(net: Net, x: Tensor, unit: list[int], weight: Tensor, alpha: Tensor,
         total += g * min(1.0, c / norm if norm else 1.0)
     net.zero_grad()
     return total, norms
+
+
+@pytest.mark.parametrize("excess", [0.5, 1.5, 1e3])
+def test_the_least_clip_norm_holds(excess: float) -> None:
+    """Of a hundred thousand numbers, whose squares are near the end of float32."""
+    torch.manual_seed(0)
+    direction = torch.randn(100_000, dtype=torch.float64)
+    model = nn.Module()
+    model.w = nn.Parameter(torch.zeros(len(direction)))
+    gradient = FlatGradient(Layout.of(model))
+    gradient.data.copy_(direction / direction.norm() * (LEAST_GRAD_NORM * excess))
+    hook = GradientHook(max_grad_norm=LEAST_GRAD_NORM, group_scale=scaling.unit_scales(1))
+    hook.clip_(gradient)
+    assert float(gradient.data.double().norm()) == pytest.approx(
+        LEAST_GRAD_NORM * min(1.0, excess), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("c", [0.01, 0.5, 100.0])

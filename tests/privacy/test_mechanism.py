@@ -219,6 +219,7 @@ def test_numbers_out_of_range_are_refused() -> None:
         ("microbatch_size", 0),
         ("max_records_per_group", 0),
         ("max_grad_norm", 0.0),
+        ("max_grad_norm", 1e-22),
         ("max_grad_norm", math.inf),
         ("decay_tau", -0.1),
         ("decay_tau", math.nan),

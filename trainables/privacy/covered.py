@@ -12,6 +12,9 @@ from trainables.sections import COUNTED_BY_STEPS
 if TYPE_CHECKING:
     from trainables.privacy.mechanism import Mechanism
 
+# Squares of gradients of a smaller norm are 0 in float32: they would pass the clip.
+LEAST_GRAD_NORM = 1e-12
+
 
 def refuse_out_of_range(mechanism: Mechanism) -> None:
     """Raises: InvalidInput for a number out of range."""
@@ -24,8 +27,10 @@ def refuse_out_of_range(mechanism: Mechanism) -> None:
         value = getattr(mechanism, name)
         if not 0 <= value < math.inf:
             raise InvalidInput(f"expected a finite {name} >= 0, got {value}")
-    if not 0 < mechanism.max_grad_norm < math.inf:
-        raise InvalidInput(f"expected a finite max_grad_norm > 0, got {mechanism.max_grad_norm}")
+    if not LEAST_GRAD_NORM <= mechanism.max_grad_norm < math.inf:
+        raise InvalidInput(
+            f"expected {LEAST_GRAD_NORM:g} <= max_grad_norm < inf, got {mechanism.max_grad_norm}"
+        )
     if not 0 < mechanism.max_group_scale <= 1:
         raise InvalidInput(f"expected 0 < max_group_scale <= 1, got {mechanism.max_group_scale}")
     for name in (
