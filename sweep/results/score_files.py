@@ -57,8 +57,6 @@ def membership_figures(
 
     Raises: InvalidInput for a file that is damaged or lacks members or non-members.
     """
-    if delta is not None and not 0 <= delta < 1:
-        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
     if epsilon is not None and delta is None:
         raise InvalidInput("expected --delta with --epsilon")
     values, member = read_scores(path)

@@ -166,7 +166,12 @@ def sweep_panel(
 
 
 def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> dict[str, float]:
-    """`epsilon_estimate_gdp` and `epsilon_estimate_cp` of one attack's scores; no certificates."""
+    """`epsilon_estimate_gdp` and `epsilon_estimate_cp` of one attack's scores; no certificates.
+
+    Raises: InvalidInput unless 0 <= delta < 1.
+    """
+    if not 0 <= delta < 1:
+        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
     area = membership.auc(scores, member).value
     return {
         "epsilon_estimate_gdp": _estimates.gdp(area, delta=delta),

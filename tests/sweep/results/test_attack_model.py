@@ -124,13 +124,18 @@ def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) 
             ["{trial}", "--members", "{members}", "--non-members", "{members}"],
             "expected members that are not also non-members, got none",
         ),
+        (
+            ["{trial}", "--members", "{members}", "--non-members", "{others}", "--delta", "-1"],
+            "expected 0 <= delta < 1, got delta=-1.0",
+        ),
     ],
 )
 def test_refused_in_one_line(
     trained: tuple[Path, TrialConfig], arguments: list[str], sentence: str
 ) -> None:
     place, _ = trained
-    names = {"trial": place / "trial", "members": place / "members.jsonl", "place": place}
+    names = {"trial": place / "trial", "place": place}
+    names |= {side: place / f"{side}.jsonl" for side in ("members", "others")}
     with pytest.raises(InvalidInput, match=sentence):
         raise_from(*(argument.format(**names) for argument in arguments))
 
