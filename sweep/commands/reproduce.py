@@ -153,12 +153,18 @@ def table2(
     fields = {name: wanted.corpora[name].data for name in corpora}
     missing = [] if show else missing_data(fields, settings, available=available)
     _say_missing(missing)
-    wanted = wanted.model_copy(update={"workers": tuple(workers) or wanted.workers})
+    chosen = wanted.model_copy(update={"workers": tuple(workers) or wanted.workers})
     specs = timing.specs(
-        wanted,
+        chosen,
         [name for name in corpora if name not in missing],
         list(dict.fromkeys(model or wanted.models)),
         settings,
+    )
+    # What another command of the same settings has measured stays in the files.
+    numbers = tuple(sorted({*wanted.workers, *workers}))
+    whole = wanted.model_copy(update={"workers": numbers})
+    every = (
+        specs if show else timing.specs(whole, list(whole.corpora), list(whole.models), settings)
     )
     if not show:
         timing.run(
@@ -167,11 +173,12 @@ def table2(
             measure=lambda spec: rounds(spec, say=lambda _: None),
             say=lambda text: say(text, stderr=True),
         )
-    found = timing.rows(specs, to)
-    texts = {"table2.md": layout.markdown(wanted, found), "table2.csv": layout.csv_text(found)}
+    rows = timing.rows(every, to)
+    texts = {"table2.md": layout.markdown(wanted, rows), "table2.csv": layout.csv_text(rows)}
     written = write_texts(to, texts)
     if as_json:
-        document = {"rows": layout.plain(found), "written": [str(path) for path in written]}
+        found = layout.plain(timing.rows(specs, to))
+        document = {"rows": found, "written": [str(path) for path in written]}
         print_json("reproduce table2", document)
         return
     _print(written)
