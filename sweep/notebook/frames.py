@@ -71,7 +71,7 @@ class Sweep:
             }
             for record in self.records
         ]
-        return pd.DataFrame(rows).set_index("trial")
+        return pd.DataFrame(rows, columns=None if rows else ["trial"]).set_index("trial")
 
     def epochs(self, trial_id: str) -> pd.DataFrame:
         """One row for each finished epoch of a trial (its id or the beginning of it)."""

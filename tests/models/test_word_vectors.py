@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.models._builds import TYPES, build_model, random_batch
-from trainables.encoders.word_vectors import VectorFile
+from trainables.encoders.word_vectors import VectorFile, shorten
 from trainables.errors import InvalidData, InvalidInput
 
 GLOVE = pytest.mark.skipif(
@@ -104,6 +104,35 @@ def test_a_damaged_file_is_named_by_line(tmp_path: Path, line: str, message: str
     with pytest.raises(InvalidData, match=message) as caught:
         VectorFile(str(path)).wanted(["from"])
     assert "short" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "400000 300\n"])
+def test_a_file_without_vectors_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "words.vec"
+    path.write_text(content)
+    for read in (lambda: VectorFile(str(path)).dim, lambda: shorten(str(path), path, words=5)):
+        with pytest.raises(InvalidData, match=r"expected word vectors in words\.vec, got an empty"):
+            read()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "too few words", "no words"])
+def test_a_damaged_table_is_refused(tmp_path: Path, damage: str) -> None:
+    source, table = tmp_path / "words.vec", tmp_path / "words.npz"
+    source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    shorten(str(source), table, words=None)
+    assert VectorFile(str(table)).first(9).shape == (4, 3)
+    content = bytearray(table.read_bytes())
+    if damage == "cut":
+        table.write_bytes(content[:-40])
+    elif damage == "flipped":
+        table.write_bytes(
+            content[:60] + bytes(255 - byte for byte in content[60:90]) + content[90:]
+        )
+    else:
+        words = np.frombuffer(b"one" if damage == "too few words" else b"", dtype=np.uint8)
+        np.savez(table, words=words, vectors=np.ones((2 * len(words), 4)))
+    with pytest.raises(InvalidData, match=r"expected a table of word vectors in .*words\.npz"):
+        VectorFile(str(table)).first(9)
 
 
 def test_a_missing_file_is_refused() -> None:

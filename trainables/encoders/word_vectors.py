@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainables.documents.files import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
 
 LOCAL_FILE = "vectors of a local file"  # in a provenance, which holds no path
@@ -91,10 +92,12 @@ class VectorFile:
 
     def _of_table(self) -> Iterator[tuple[str, np.ndarray]]:
         try:
-            with np.load(self.source) as table:
+            with open(self.source, "rb") as file, np.load(file) as table:
                 words = table["words"].tobytes().decode().split("\n")
                 vectors = table["vectors"].astype(np.float32)
-        except (OSError, ValueError, KeyError):
+            if vectors.ndim != 2 or len(words) != len(vectors):
+                raise ValueError
+        except DAMAGED:
             raise InvalidData(f"expected a table of word vectors in {self.source}") from None
         yield from zip(words, vectors, strict=True)
 
@@ -123,6 +126,8 @@ class VectorFile:
                     raise InvalidData(
                         f"{path.name}, line {number}: a vector has a part that is no number"
                     ) from None
+        if dim is None:
+            raise InvalidData(f"expected word vectors in {path.name}, got an empty file")
 
     def first(self, count: int) -> np.ndarray:
         """float32[<= count, dim]: the first rows, in the file's order."""

@@ -165,6 +165,13 @@ def test_a_plan_without_trials_is_an_empty_frame(settings: Settings) -> None:
     assert "3 configurations are chosen" in " ".join(planned.notes)
     assert repr(planned) == "Planned('toy', 0 to run, 0 refused)"
     assert "3 configurations" in planned._repr_html_()
+    # Its sweep before the first suggestion.
+    prepared = planned.prepared
+    begun = store.create(settings.home, prepared.space, prepared.plan, about={})
+    sweep = Sweep(begun, settings=settings)
+    for frame in (sweep.trials(), sweep.front()):
+        assert frame.empty
+        assert frame.index.name == "trial"
 
 
 def test_a_table_of_many_trials_is_cut_and_its_frame_is_not(folder: SweepFolder) -> None:
