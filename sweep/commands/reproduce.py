@@ -153,19 +153,14 @@ def table2(
     fields = {name: wanted.corpora[name].data for name in corpora}
     missing = [] if show else missing_data(fields, settings, available=available)
     _say_missing(missing)
-    chosen = wanted.model_copy(update={"workers": tuple(workers) or wanted.workers})
     specs = timing.specs(
-        chosen,
+        wanted.model_copy(update={"workers": tuple(workers) or wanted.workers}),
         [name for name in corpora if name not in missing],
         list(dict.fromkeys(model or wanted.models)),
         settings,
     )
     # What another command of the same settings has measured stays in the files.
-    numbers = tuple(sorted({*wanted.workers, *workers}))
-    whole = wanted.model_copy(update={"workers": numbers})
-    every = (
-        specs if show else timing.specs(whole, list(whole.corpora), list(whole.models), settings)
-    )
+    every = specs if show else timing.every_spec(wanted, workers, settings)
     if not show:
         timing.run(
             specs,

@@ -126,6 +126,15 @@ def specs(
     return found
 
 
+def every_spec(
+    timing: Timing, workers: Sequence[int], settings: Settings
+) -> dict[tuple[str, str, int], Spec]:
+    """`specs` of all corpora and models, by the numbers of workers of the description and these."""
+    numbers = tuple(sorted({*timing.workers, *workers}))
+    whole = timing.model_copy(update={"workers": numbers})
+    return specs(whole, list(timing.corpora), list(timing.models), settings)
+
+
 def run(
     wanted: dict[tuple[str, str, int], Spec], folder: Path, *, measure: Measure, say: Say
 ) -> None:
