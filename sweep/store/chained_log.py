@@ -208,13 +208,17 @@ class ChainedLog:
 
     def _write_head(self) -> None:
         """Write the head without a flush, because a head that is behind is no damage and a flush
-        takes as long as another append. Its length is fixed, so that it is replaced atomically.
+        takes as long as another append; a new one with a flush, because an empty head is damage.
+        Its length is fixed, so that it is replaced atomically.
         """
+        is_new = not self._head.exists()
         lines = f"{self._position.num_lines:020d}"
         content = _line({"lines": lines, "digest": self._position.digest})
         descriptor = os.open(self._head, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(descriptor, content, 0)
+            if is_new:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

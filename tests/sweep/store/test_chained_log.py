@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,27 @@ def test_what_is_new_is_read_once(path: Path) -> None:
     assert reader.read_new() == []
     add(writer, {"n": 5}, {"n": 6})
     assert [record["n"] for record in reader.read_new()] == [5, 6]
+
+
+def test_the_head_is_on_the_disk_before_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty head, as a power failure may leave one, is damage. A later head may be behind."""
+    flushed: list[int] = []
+    flush = os.fsync
+
+    def note(descriptor: int) -> None:
+        flushed.append(os.fstat(descriptor).st_ino)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    log = ChainedLog(tmp_path / "log.jsonl")
+    add(log, {"n": 0})
+    lines, head = (tmp_path / f"log.{name}" for name in ("jsonl", "head"))
+    assert flushed == [lines.stat().st_ino, head.stat().st_ino, tmp_path.stat().st_ino]
+    flushed.clear()
+    add(log, {"n": 1})
+    assert flushed == [lines.stat().st_ino]
 
 
 DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
