@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.accountants._mechanisms import mechanism, poisson
 from trainables.accountants import (
@@ -107,6 +108,43 @@ def test_the_tightest_bound_is_never_above_that_of_renyi() -> None:
         found, name, _ = best(MILLION, delta=2e-9, effort=effort)
         assert found <= _renyi.of_release(MILLION, delta=2e-9, orders=_renyi.FEW_ORDERS)
         assert name in ("pld", "rdp")
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.5])
+@pytest.mark.parametrize(
+    "what",
+    [
+        poisson(0.3, steps=30),  # its smallest epsilon is at an order of 1.1 to 2
+        poisson(1.0, steps=100),
+        poisson(8.0, steps=1, rate=1e-3),  # and of these at orders of hundreds
+        replace(poisson(2.0), phases=((2.0, 300), (1.5, 200), (0.9, 10)), unsampled=((3.0, 1),)),
+    ],
+)
+def test_orders_that_are_left_out_change_no_bit_of_epsilon(what: Release, delta: float) -> None:
+    every = _renyi.to_epsilon(_renyi.curve(what), delta=delta)
+    assert _renyi.of_release(what, delta=delta) == every
+
+
+def test_few_orders_are_computed_for_decaying_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[float] = []
+    curve = _renyi.curve
+
+    def count(what: Release, orders: tuple[float, ...]) -> NDArray[np.float64]:
+        computed.extend(orders)
+        return curve(what, orders)
+
+    monkeypatch.setattr(_renyi, "curve", count)
+    _renyi.of_release(replace(poisson(), phases=((2.0, 300), (1.5, 200))), delta=1e-5)
+    assert len(computed) == len(set(computed)) < len(_renyi.ORDERS) / 3
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0])
+def test_a_few_orders_bound_the_others_from_below(sigma: float) -> None:
+    what, few = poisson(sigma, steps=1), (2.0, 5.0, 9.0, 40.0)
+    known = _renyi.curve(what)
+    below = _renyi._convex_bound(_renyi.curve(what, few), few, _renyi.ORDERS)
+    assert (below <= known * (1 + 1e-9)).all()
+    assert below[_renyi.ORDERS.index(6.0)] > 0.5 * known[_renyi.ORDERS.index(6.0)]
 
 
 def test_a_target_of_a_million_steps_is_used_up() -> None:

@@ -27,13 +27,52 @@ FEW_ORDERS: tuple[float, ...] = (
 )
 # With those of planning, so that no planned figure is below the exact one.
 ORDERS: tuple[float, ...] = tuple(sorted({*map(float, DEFAULT_RDP_ORDERS), *FEW_ORDERS}))
+# Of `ORDERS`, computed first: whole numbers cost a fraction of the time, small ones least.
+_FIRST = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0, 64.0)
+_ROUNDING = 1e-9  # of a bound, relative
 
 
 def of_release(what: Release, *, delta: float, orders: tuple[float, ...] = ORDERS) -> float:
-    """Epsilon of a release, under its own neighbouring relation."""
+    """Epsilon of a release, under its own neighbouring relation.
+
+    Of a sampled Gaussian an order takes milliseconds for each size of noise: those that cannot have
+    the smallest epsilon are left out.
+    """
     if not what.is_finite:
         return math.inf
-    return to_epsilon(curve(what, orders), delta=delta, orders=orders)
+    if what.sampling != "poisson" or what.best_of is not None or orders != ORDERS:
+        return to_epsilon(curve(what, orders), delta=delta, orders=orders)
+    known = curve(what, _FIRST)
+    found = to_epsilon(known, delta=delta, orders=_FIRST)
+    below = _convex_bound(known, _FIRST, orders)
+    rest = tuple(
+        order
+        for order, bound in zip(orders, below, strict=True)
+        if order not in _FIRST
+        and to_epsilon(np.array([bound]), delta=delta, orders=(order,)) < found * (1 + _ROUNDING)
+    )
+    return min(found, to_epsilon(curve(what, rest), delta=delta, orders=rest)) if rest else found
+
+
+def _convex_bound(
+    known: NDArray[np.float64], few: tuple[float, ...], orders: tuple[float, ...]
+) -> NDArray[np.float64]:
+    """Lower bounds of the divergences at `orders`, in rising order, from those at `few` of them.
+
+    (a - 1) times the divergence at order a is the logarithm of a moment, which is convex in a and 0
+    at 1: it lies above the line through two of its points wherever it is not between them.
+    """
+    at, places = np.array([1.0, *few]), np.array(orders)
+    moments = np.append(0.0, (at[1:] - 1) * known)
+    bounds = np.zeros(len(orders))
+    for one in range(len(few)):
+        (left, right), (low, high) = at[one : one + 2], moments[one : one + 2]
+        if not left < right or not np.isfinite([low, high]).all():
+            continue
+        line = low + (high - low) / (right - left) * (places - left)
+        outside = (places < left) | (places > right)
+        bounds = np.where(outside, np.maximum(bounds, line / (places - 1)), bounds)
+    return bounds
 
 
 def curve(what: Release, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float64]:
