@@ -32,6 +32,25 @@ def test_any_byte_that_changes_is_refused_or_changes_nothing(tmp_path: Path) -> 
     assert refused > len(whole) / 2
 
 
+def test_means_over_trials_are_compared_over_the_test_records(tmp_path: Path) -> None:
+    """One trial against two: one has its counts, the other twice as many errors."""
+    errors = [NAMES.index(n) for n in ("intent_errors", "substituted", "deleted", "inserted")]
+    rng = np.random.default_rng(0)
+    wrong = rng.integers(0, 2, size=(40, len(NAMES)))
+    places = [tmp_path / name for name in ("one", "same", "twice", "others")]
+    for place, times, ids in zip(places, (1, 1, 2, 1), (0, 0, 0, 1), strict=True):
+        counts = wrong.copy()
+        counts[:, errors] *= times
+        place.mkdir()
+        evidence.write_counts(place, np.arange(ids, ids + 40), from_table(counts))
+    one, same, twice, others = places
+    assert evidence.mean_ser_change([one], [same]) == evidence.ser_change(one, same)
+    found = evidence.mean_ser_change([same, twice], [one])
+    assert found is not None
+    assert found["delta_ser_percent"] == pytest.approx(50.0)
+    assert evidence.mean_ser_change([one], [same, others]) is None
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": 1}', '{"a": {"fpr": ["x"]}}', "", "\xff"])
 def test_curves_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / evidence.ROC).write_text(text, encoding="latin-1")

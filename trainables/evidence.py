@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,23 @@ def ser_change(folder: Path, baseline: Path) -> dict[str, float] | None:
 
     Raises: InvalidData for a damaged file.
     """
-    if not all((place / COUNTS).exists() for place in (folder, baseline)):
+    return mean_ser_change([folder], [baseline])
+
+
+def mean_ser_change(folders: Sequence[Path], baselines: Sequence[Path]) -> dict[str, float] | None:
+    """As `ser_change`, of means over trials on the same test records."""
+    places = (*folders, *baselines)
+    if not all((place / COUNTS).exists() for place in places):
         return None
-    (ids, counts), (base_ids, base) = read_counts(folder), read_counts(baseline)
-    return compare(counts, base) if np.array_equal(ids, base_ids) else None
+    ids, counts = zip(*map(read_counts, places), strict=True)
+    if not all(np.array_equal(ids[0], other) for other in ids):
+        return None
+    tables = [table(each) for each in counts]
+    # Every trial has the same number of slots in a record: the sum has the mean rate.
+    first, second = (
+        np.sum(some, axis=0) for some in (tables[: len(folders)], tables[len(folders) :])
+    )
+    return compare(from_table(first), from_table(second))
 
 
 def write_scores(folder: Path, scores: Mapping[str, NDArray[np.float64]]) -> None:

@@ -112,7 +112,7 @@ def compare(first: Side, second: Side) -> Comparison:
             name: (select.value(first.record, name), select.value(second.record, name))
             for name in known
         },
-        paired=paired_change(first.folder, first.record, second.folder, second.record),
+        paired=paired_change(first.folder, [first.record], second.folder, [second.record]),
         of_prior=(
             select.prior_ratio(first.record, first.records),
             select.prior_ratio(second.record, second.records),
@@ -133,22 +133,26 @@ def standing_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> Standing
 
 
 def paired_change(
-    first_folder: SweepFolder, first: TrialRecord, second_folder: SweepFolder, second: TrialRecord
+    first_folder: SweepFolder,
+    first: Sequence[TrialRecord],
+    second_folder: SweepFolder,
+    second: Sequence[TrialRecord],
 ) -> tuple[float, float, float] | None:
-    """The change of test SER from the first trial to the second in percent, with its 95 % interval;
-    None where the two were not tested on the same records, or the first makes no error.
+    """The change of mean test SER from the first trials to the second in percent, with its 95 %
+    interval; None where they were not tested on the same records, or the first make no error.
 
     Raises: InvalidData for a damaged file.
     """
     from trainables import evidence
 
-    if first.plan.config.data != second.plan.config.data:
+    data = first[0].plan.config.data
+    if any(record.plan.config.data != data for record in (*first, *second)):
         return None
     places = [
-        folder.trial_folder(record.plan.id)
-        for folder, record in ((second_folder, second), (first_folder, first))
+        [folder.trial_folder(record.plan.id) for record in records]
+        for folder, records in ((second_folder, second), (first_folder, first))
     ]
-    found = evidence.ser_change(*places)
+    found = evidence.mean_ser_change(*places)
     if found is None:
         return None
     change = tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))

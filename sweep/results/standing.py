@@ -3,8 +3,9 @@
 The best is chosen by validation. Differences are tested on the test figure, which no choice used.
 Repeated configurations are compared by their means over seeds (Welch 1947), others by the overlap
 of their intervals and, where these overlap and both were tested on the same records, by a paired
-interval, which is tighter. Means over seeds that differ must differ over the test records too:
-seeds that draw nothing at random, such as those of full batches without noise, never vary.
+interval of their means, which is tighter. Means over seeds that differ must differ over the test
+records too: seeds that draw nothing at random, such as those of full batches without noise, never
+vary.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from sweep.store.sweeps import TrialRecord
 from trainables import figures
 
 SEEDS, PAIRED, OWN = "means over seeds", "paired over the test utterances", "their own intervals"
-# The change of test SER from the first trial to the second, with its 95 % interval.
-Pair = Callable[[TrialRecord, TrialRecord], tuple[float, float, float] | None]
+# The change of mean test SER from the first trials to the second, with its 95 % interval.
+Pair = Callable[[Sequence[TrialRecord], Sequence[TrialRecord]], tuple[float, float, float] | None]
 _NAMED = 4
 
 
@@ -62,7 +63,7 @@ class Standing:
 def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> Standing | None:
     """The standing of the finished trials that are no baseline; None without any.
 
-    `pair` None for two trials: they were not tested on the same records.
+    `pair` None for two groups: they were not tested on the same records.
 
     Raises: InvalidInput where there is no figure that all have (`select.metric_of_choice`).
     """
@@ -115,14 +116,15 @@ def _is_significant(
 def _by_test_records(
     best: Group, other: Group, *, metric: str, pair: Pair
 ) -> tuple[bool, str] | None:
-    """As `_is_significant`, by the trials in the middle of each group."""
-    first, second = best.middle(metric), other.middle(metric)
-    mine, theirs = interval_of(first), interval_of(second)
+    """As `_is_significant`, by the intervals of each group's trial in the middle, or paired by the
+    groups' means.
+    """
+    mine, theirs = (interval_of(group.middle(metric)) for group in (best, other))
     known = mine is not None and theirs is not None
     apart = mine is not None and theirs is not None and (mine[1] < theirs[0] or theirs[1] < mine[0])
     if apart:
         return True, OWN  # a paired bootstrap, a tenth of a second, would give the same answer
-    change = pair(first, second)
+    change = pair(best.records, other.records)
     if change is not None:
         return change[1] > 0 or change[2] < 0, PAIRED
     return (False, OWN) if known else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from sweep.results.select import Group
 from sweep.results.standing import OWN, PAIRED, SEEDS, interval_of, standing
 from sweep.results.tables.trials import results_table
 from sweep.store.sweeps import TrialRecord
@@ -55,9 +58,12 @@ def test_pairing_decides_where_the_intervals_overlap() -> None:
     ]
     asked = []
 
-    def pair(first: TrialRecord, second: TrialRecord) -> tuple[float, float, float]:
-        asked.append((first.plan.id, second.plan.id))
-        return {"same": (1.0, -2.0, 4.0), "worse": (9.0, 5.0, 13.0)}[second.plan.id]
+    def pair(
+        first: Sequence[TrialRecord], second: Sequence[TrialRecord]
+    ) -> tuple[float, float, float]:
+        ((one,), (other,)) = first, second
+        asked.append((one.plan.id, other.plan.id))
+        return {"same": (1.0, -2.0, 4.0), "worse": (9.0, 5.0, 13.0)}[other.plan.id]
 
     found = standing(records, pair=pair)
     assert found is not None
@@ -102,6 +108,28 @@ def test_seeds_without_chance_do_not_make_a_difference_significant() -> None:
     assert apart is not None
     assert (names(same), same.ways) == (["b0"], (PAIRED,))
     assert (names(apart), apart.ways) == ([], (SEEDS,))
+
+
+def test_means_over_seeds_are_compared_over_the_test_records_as_means() -> None:
+    """The trials in the middle by validation may be alike where the means are not."""
+    values = {"a": (0.300, 0.301, 0.302), "b": (0.41, 0.42, 0.302, 0.40, 0.41)}
+    records = [
+        trial(f"{group}{n}", group=group, validation=ser0 + 0.01 * n, ser=ser, half=0.2)
+        for ser0, (group, of_seeds) in zip((0.1, 0.2), values.items(), strict=True)
+        for n, ser in enumerate(of_seeds)
+    ]
+
+    def pair(
+        first: Sequence[TrialRecord], second: Sequence[TrialRecord]
+    ) -> tuple[float, float, float]:
+        one, other = (fmean(r.metrics["ser"] or 0.0 for r in some) for some in (first, second))
+        return other - one, other - one - 0.02, other - one + 0.02
+
+    middle = Group(key="b", records=tuple(records[3:])).middle("validation_ser")
+    assert middle.metrics["ser"] == 0.302
+    found = standing(records, pair=pair)
+    assert found is not None
+    assert (names(found), found.ways) == ([], (SEEDS,))
 
 
 def test_nothing_is_claimed_where_nothing_can_be_compared() -> None:
