@@ -75,7 +75,10 @@ def gather(
         config=format_yaml(chosen.plan.fields) if chosen else "",
         card=_card(folder, chosen),
         delta=None if chosen is None else _delta(chosen.plan, public=public),
-        helps=_helps(records, epsilon_max),
+        # Advice names the steps and the number of records.
+        helps=()
+        if public and chosen is not None and chosen.plan.reveals_count("steps")
+        else _helps(records, epsilon_max),
     )
 
 

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,7 +17,7 @@ import pytest
 
 from dashboards import report
 from sweep.cli import run
-from sweep.results import report_data, report_files
+from sweep.results import gap, report_data, report_files
 from sweep.results.report_data import gather
 from sweep.results.report_files import write
 from sweep.store.sweeps import SweepFolder
@@ -131,6 +132,20 @@ def test_a_public_report_leaves_nothing_of_the_curators_in_its_folder(
     there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
     assert there == {"report.html", "charts/mine.png", *made.beside}
     assert not there & of_attacks
+
+
+def test_the_advice_of_a_public_report_names_no_counted_number_of_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gap, "FAR", 0.5)
+    for declared in (True, False):
+        data = write_corpus(tmp_path)
+        if not declared:
+            del data["num_records"]
+        folder = run_untracked(tmp_path, name=f"declared-{declared}".lower(), base={"data": data})
+        helps = gather(folder, epsilon_max=math.inf, public=True).helps
+        assert any("more records: 180 instead of 90" in words for words in helps) is declared
+        assert declared or not helps
 
 
 def test_the_delta_beside_an_epsilon_is_that_of_its_trial(tmp_path: Path) -> None:
