@@ -38,16 +38,17 @@ class Side:
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """`figures` has each metric on both sides; `paired` the change of SER from A to B in percent
-    with its 95 % interval (paired bootstrap over test utterances), None where the two were not
-    tested on the same, or A makes no error; `of_prior` each side's SER over that at epsilon 0;
-    `matched` the mean difference B - A over configurations that both sweeps ran, with its 95 %
-    interval (Student's t), None for fewer than two.
+    with its 95 % interval (paired bootstrap over test utterances), None where A makes too few
+    errors or the two were not `tested_on_the_same` utterances; `of_prior` each side's SER over
+    that at epsilon 0; `matched` the mean difference B - A over configurations that both sweeps
+    ran, with its 95 % interval (Student's t), None for fewer than two.
     """
 
     first: Side
     second: Side
     figures: dict[str, tuple[float | None, float | None]]
     paired: tuple[float, float, float] | None
+    tested_on_the_same: bool
     of_prior: tuple[float | None, float | None]
     matched: tuple[float, float, float] | None
     num_matched: int
@@ -105,6 +106,7 @@ def compare(first: Side, second: Side) -> Comparison:
     ]
     same = first.folder.path == second.folder.path
     differences = [] if same else _differences(first.records, second.records)
+    paired = _paired(first.folder, [first.record], second.folder, [second.record])
     return Comparison(
         first=first,
         second=second,
@@ -112,7 +114,8 @@ def compare(first: Side, second: Side) -> Comparison:
             name: (select.value(first.record, name), select.value(second.record, name))
             for name in known
         },
-        paired=paired_change(first.folder, [first.record], second.folder, [second.record]),
+        paired=_finite(paired),
+        tested_on_the_same=paired is not None,
         of_prior=(
             select.prior_ratio(first.record, first.records),
             select.prior_ratio(second.record, second.records),
@@ -139,10 +142,21 @@ def paired_change(
     second: Sequence[TrialRecord],
 ) -> tuple[float, float, float] | None:
     """The change of mean test SER from the first trials to the second in percent, with its 95 %
-    interval; None where they were not tested on the same records, or the first make no error.
+    interval; None where they were not tested on the same records, or the first make too few
+    errors.
 
     Raises: InvalidData for a damaged file.
     """
+    return _finite(_paired(first_folder, first, second_folder, second))
+
+
+def _paired(
+    first_folder: SweepFolder,
+    first: Sequence[TrialRecord],
+    second_folder: SweepFolder,
+    second: Sequence[TrialRecord],
+) -> tuple[float, float, float] | None:
+    """As `paired_change`, with figures that are not finite where the first make too few errors."""
     from trainables import evidence
 
     data = first[0].plan.config.data
@@ -155,8 +169,12 @@ def paired_change(
     found = evidence.mean_ser_change(*places)
     if found is None:
         return None
-    change = tuple(found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
-    return (change[0], change[1], change[2]) if all(map(math.isfinite, change)) else None
+    change, low, high = (found[f"delta_ser_percent{end}"] for end in ("", "_low", "_high"))
+    return change, low, high
+
+
+def _finite(change: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+    return change if change is not None and all(map(math.isfinite, change)) else None
 
 
 def _differences(first: Sequence[TrialRecord], second: Sequence[TrialRecord]) -> list[float]:

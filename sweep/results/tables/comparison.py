@@ -46,6 +46,8 @@ def sentences(found: Comparison) -> list[str]:
         )
     elif found.figures.get("ser", (None, None))[0] == 0:
         said.append("SER has no change in percent, because A makes no error.")
+    elif found.tested_on_the_same:
+        said.append("SER has no change in percent, because A makes too few errors.")
     elif "ser" in found.figures:
         said.append("SER is not paired: the two were not tested on the same utterances.")
     if found.matched is not None:

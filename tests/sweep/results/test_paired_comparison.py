@@ -8,16 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from search_spaces.space import rename
 from sweep.results.comparison import compare, side
+from sweep.results.tables.comparison import sentences
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.store.test_trial_files import TRIAL, result
 from tests.sweep.sweeps import space_in
+from trainables import evidence
 from trainables.errors import InvalidInput
+from trainables.metrics._counts import NAMES, from_table
 
 
 def sweep_of(home: Path, name: str, sers: dict[str, float | None], **fields: Any) -> SweepFolder:
@@ -106,3 +111,22 @@ def test_every_figure_of_either_side_is_beside_the_other(home: Path) -> None:
     assert math.isnan(frame.loc["mia_loss_threshold_auc"].iloc[1])
     assert found.paired is None, "no test counts were stored"
     assert "one:a-one" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("records", "line"),
+    [
+        (np.arange(4), "SER has no change in percent, because A makes too few errors."),
+        (np.arange(4) + 1, "SER is not paired: the two were not tested on the same utterances."),
+    ],
+)
+def test_why_there_is_no_change_of_ser(home: Path, records: NDArray[np.int64], line: str) -> None:
+    folder = sweep_of(home, "one", {"a": 0.25, "b": 0.25})
+    row = [int(name in ("utterances", "reference_intents")) for name in NAMES]
+    wrong = [int(bool(n) or name == "intent_errors") for n, name in zip(row, NAMES, strict=True)]
+    counts = from_table(np.array([row, row, row, wrong]))
+    evidence.write_counts(folder.trial_folder("a-one"), np.arange(4), counts)
+    evidence.write_counts(folder.trial_folder("b-one"), records, counts)
+    found = compare(side(home, "one:a"), side(home, "one:b"))
+    assert found.paired is None
+    assert sentences(found) == [line]
