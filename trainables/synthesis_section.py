@@ -91,7 +91,7 @@ class SynthesisConfig(Frozen):
     )
     lora_alpha: PositiveFloat = 32.0
     num_generated: int = Field(
-        2_000, ge=1, le=MAX_ROWS, description="number of utterances generated for evaluation"
+        2_000, ge=2, le=MAX_ROWS, description="number of utterances generated for evaluation"
     )
     num_beams: int = Field(
         5, ge=1, le=1_000, description="beam width for utterances with a prompt; 1 otherwise"

@@ -87,7 +87,7 @@ def adapt(
     ] = [],  # noqa: B006  typer copies it
     fields: DataFields = [],  # noqa: B006  typer copies it
     public_fraction: Annotated[float, typer.Option(help="Public share of the pairs.")] = 0.1,
-    num_test: Annotated[int, typer.Option(min=1, help="Human pairs to test on.")] = 2_000,
+    num_test: Annotated[int, typer.Option(min=2, help="Human pairs to test on.")] = 2_000,
     steps: Annotated[int, typer.Option(min=1, help="Training steps of each parser.")] = 2_500,
     literals: _Literals = "copy",
     seed: _Seed = 0,

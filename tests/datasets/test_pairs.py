@@ -134,6 +134,9 @@ def test_a_subset_is_the_seeds(tmp_path):
         (json.dumps({"utterance": 3, "lispress": f"({SECRET})"}), "expected utterance"),
         (json.dumps({"utterance": "  ", "lispress": f"({SECRET})"}), "expected utterance"),
         (json.dumps({"utterance": SECRET, "lispress": f"({SECRET}"}), "expected the end of 1 open"),
+        # Brackets alone are no program: a trial would fail where it is measured, at its end.
+        (json.dumps({"utterance": SECRET, "lispress": f'("{SECRET}" b)'}), "expected a call to"),
+        (json.dumps({"utterance": SECRET, "lispress": f"({SECRET} :k)"}), "expected a value after"),
         (json.dumps({"utterance": SECRET, "lispress": 3}), "expected lispress"),
         (json.dumps({**PAIR, "utterance": SECRET, "part": "dev"}), "expected part"),
         (json.dumps({**PAIR, "utterance": SECRET, "domain": ""}), "expected domain"),

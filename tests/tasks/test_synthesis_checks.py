@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainables.config import SynthesisConfig, data_config
+from trainables.config import SynthesisConfig, data_config, parse
 from trainables.data.pair_split import split_pairs
 from trainables.data.pairs import Pair, corpus_of
 from trainables.errors import InvalidInput
@@ -21,3 +21,12 @@ def test_the_number_of_private_records_is_not_said(public: bool) -> None:
     with pytest.raises(InvalidInput, match=r"at most the number .* got 300 ") as refused:
         require_data(synthesis, corpus, split)
     assert ("(40)" in str(refused.value)) == public
+
+
+def test_one_generated_text_cannot_be_measured() -> None:
+    """Refused before the trial spends anything."""
+    fields = {"task": "synthesis", "engine": "dp_sgd", "model": {"name": "causal_lm"}}
+    fields |= {"data": {"name": "smcalflow"}}
+    with pytest.raises(InvalidInput, match=r"num_generated: input should be .* equal to 2, got 1"):
+        parse({**fields, "synthesis": {"num_generated": 1}})
+    assert parse({**fields, "synthesis": {"num_generated": 2}}).synthesis.num_generated == 2

@@ -26,7 +26,8 @@ from trainables.data.storage import PARTS
 from trainables.documents import DocumentProblem, parse_json, text_lines
 from trainables.documents.files import DAMAGED
 from trainables.errors import InvalidData, InvalidInput
-from trainables.parse.lispress import LispressError, read
+from trainables.parse.graph import graph
+from trainables.parse.lispress import LispressError
 from trainables.seeding import generator
 
 # Names of the parts in official releases: whole words of the name of a file.
@@ -256,7 +257,7 @@ def _pair(fields: dict[str, Any], part: Part, where: str) -> Pair:
         raise InvalidData(f"expected lispress to be a text in {where}")
     if program:
         try:
-            read(program)
+            graph(program)  # of all that metrics and parsers will read
         except LispressError as error:
             raise InvalidData(f"lispress in {where}: {error}") from None
     domain = fields.get("domain")
