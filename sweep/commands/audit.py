@@ -59,7 +59,7 @@ def _configs(path: Path | None, changes: dict[str, object]) -> list[tuple[str, T
     from trainables.config import parse
 
     if path is not None:
-        points = space.read(path, overrides=changes)
+        points = space.read(str(path), overrides=changes)
         if points.variants or points.axes:
             raise InvalidInput(f"expected one trial's config, got a space with axes in {path}")
         return [(points.name, parse(set_all(points.base, points.override.items())))]

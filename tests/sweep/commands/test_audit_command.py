@@ -50,6 +50,11 @@ def test_a_section_that_is_set_keeps_a_field_that_is_set_before_it(config: str) 
             assert (trial.training.num_workers, trial.training.epochs) == (2, 2)
 
 
+def test_a_shipped_space_is_read_and_refused_for_its_variants() -> None:
+    _, problem = call("quick")
+    assert str(problem) == "expected one trial's config, got a space with axes in quick"
+
+
 def test_a_step_without_noise_claims_nothing(config: str) -> None:
     _, problem = call(config, "--set", "privacy.noise_multiplier=0")
     assert isinstance(problem, InvalidInput)
