@@ -154,7 +154,8 @@ class Engine(ABC):
         self._average = RunningAverage(
             self.layout.parameters, setup.iterate_average, steps=mechanism.steps
         )
-        self._last: tuple[Ids, Any] | None = None  # kept for full batches that are one pass
+        self._repeats_batch = mechanism.is_whole_batch and self._physical is None
+        self._last: tuple[Ids, Any] | None = None
         self._is_updated = False  # by the pass that added the noise of this step
         self._next_step = 0
         self._local_workers = mechanism.num_workers // comm.world_size
@@ -266,7 +267,7 @@ class Engine(ABC):
         batch = self._loader.batch(ids)
         if self.layout.device.type != "cpu" and hasattr(batch, "to"):
             batch = batch.to(self.layout.device)
-        if self._mechanism.sampling == "full" and self._physical is None:
+        if self._repeats_batch:
             self._last = (ids, batch)
         return batch
 

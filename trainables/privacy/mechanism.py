@@ -119,6 +119,12 @@ class Mechanism:
         return self.steps_until(epoch + 1) - self.steps_until(epoch)
 
     @property
+    def is_whole_batch(self) -> bool:
+        """Whether every step has every record."""
+        one_step = self.sampling == "shuffle" and self.steps == self.epochs
+        return self.sampling == "full" or one_step
+
+    @property
     def steps(self) -> int:
         """Steps of the whole trial."""
         return self.steps_until(self.epochs)

@@ -128,12 +128,16 @@ class Shuffle(_Assigned):
         super().__init__(population, mechanism, rank=rank, world_size=world_size)
         self._seed = seed
         self._epoch: tuple[int, Ids] | None = None
+        # The order of one step's members then changes nothing, and equal batches are made once.
+        shared = mechanism.microbatch_size > 1 and mechanism.num_microbatches > 1
+        self._is_whole = mechanism.is_whole_batch and not shared
 
     def draw(self, epoch: int, step: int) -> Draw:
         """This process' part of the step."""
         if self._epoch is None or self._epoch[0] != epoch:
             rng = generator(self._seed, "shuffle", epoch)
-            self._epoch = (epoch, rng.permutation(len(self.population)))
+            size = len(self.population)
+            self._epoch = (epoch, np.arange(size) if self._is_whole else rng.permutation(size))
         order, steps = self._epoch[1], self.mechanism.steps_in(epoch)
         members = order[step * len(order) // steps : (step + 1) * len(order) // steps]
         microbatches = self.mechanism.num_microbatches
