@@ -83,6 +83,21 @@ def test_records_that_the_largest_number_of_tokens_cuts_are_counted(tmp_path: Pa
     assert not registry()["cut_rate"].is_public
 
 
+def test_a_histogram_that_noise_drowned_fails_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its prompts cannot be drawn, and each epoch would be charged."""
+    monkeypatch.setattr(
+        "trainables.generation.histogram.noised", lambda counts, **_: dict.fromkeys(counts, 0.0)
+    )
+    reports: list[EpochReport] = []
+    config = tiny(write_pairs(tmp_path), **METHODS["domains"])
+    with pytest.raises(InvalidInput, match="the noise of the histogram drowned the counts"):
+        run_trial(config, tmp_path, report=lambda r: not reports.append(r))
+    assert reports == []
+    assert not (tmp_path / "trial" / "histogram.json").exists()
+
+
 def test_parsers_parse_private_utterances_and_measure_the_drawn_ones(tmp_path: Path) -> None:
     changes = {
         "engine": "sgd",

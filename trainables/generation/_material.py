@@ -63,17 +63,26 @@ class Plan:
 
         Raises: InvalidInput where no prompt has a positive frequency.
         """
-        names = [name for name, share in self.frequencies.items() if share > 0]
-        if not names:
-            raise InvalidInput(
-                "expected prompts with positive frequencies, got none: the noise of the histogram"
-                " drowned the counts"
-            )
+        names = positive(self.frequencies)
         shares = np.array([self.frequencies[name] for name in names], dtype=np.float64)
         draw = generator(self.seed, "prompts").choice(
             len(names), size=self.number, p=shares / shares.sum()
         )
         return [names[place] for place in draw]
+
+
+def positive(frequencies: Mapping[str, float]) -> list[str]:
+    """The prompts that can be drawn.
+
+    Raises: InvalidInput where there is none.
+    """
+    names = [name for name, share in frequencies.items() if share > 0]
+    if not names:
+        raise InvalidInput(
+            "expected prompts with positive frequencies, got none: the noise of the histogram"
+            " drowned the counts"
+        )
+    return names
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from trainables.data.pairs import PairCorpus
 from trainables.documents import read_written_json
 from trainables.errors import InvalidData, TrialFailed
 from trainables.generation import histogram
-from trainables.generation._material import Material
+from trainables.generation._material import Material, positive
 from trainables.parse.function_types import function_types
 from trainables.privacy.mechanism import Mechanism
 from trainables.privacy.noise import SecretKey
@@ -87,7 +87,8 @@ def prompt_frequencies(
 ) -> dict[str, float]:
     """Frequencies of the prompts, drawn once for a trial and kept for resuming it.
 
-    Raises: TrialFailed where training has begun and its counts are missing.
+    Raises: TrialFailed where training has begun and its counts are missing, InvalidInput where no
+    count is above 0.
     """
     if not method.READS_PROMPTS:
         return {}
@@ -113,6 +114,7 @@ def prompt_frequencies(
                 key=key,
                 trial_id=config.id,
             )
+    positive(counts)  # else training would be paid for and nothing drawn
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     kept.write_text(json.dumps(counts), encoding="utf-8")
     return counts

@@ -125,10 +125,9 @@ def load_parser(folder: Path) -> Parser:
     try:
         about = read_written_json(folder / _FILES[0])
         tensors = load_file(str(folder / _FILES[1]))
-    except (OSError, InvalidData, ValueError, SafetensorError) as error:
+    except (OSError, InvalidData, ValueError, SafetensorError):
         raise InvalidData(
-            f"expected a saved parser ({' and '.join(_FILES)}) in {folder},"
-            f" got {type(error).__name__}"
+            f"expected a saved parser ({' and '.join(_FILES)}) in {folder}, got none that reads"
         ) from None
     try:
         if about["format"] != _FORMAT:
