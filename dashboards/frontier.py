@@ -66,8 +66,8 @@ def figure(points: Sequence[Point], *, epsilon: float) -> Figure:
 
 
 def of_sweep(shown: dict[str, Any]) -> Figure:
-    """The figure of a sweep from the output of `sweep show --json`."""
-    trials = shown["trials"]
+    """The figure of a sweep's measured trials from the output of `sweep show --json`."""
+    trials = [trial for trial in shown["trials"] if trial["metrics"].get("ser") is not None]
     points = [
         Point(
             microbatch_size=trial["config"]["privacy"]["microbatch_size"],

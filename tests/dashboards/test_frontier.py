@@ -28,6 +28,7 @@ def test_a_sweep_s_trials_are_its_points() -> None:
         }
         for size, ser in ((2, 0.5), (1, 0.3))
     ]
-    drawn = of_sweep({"trials": trials})
+    failed = {"config": {"privacy": {"microbatch_size": 4}}, "metrics": {}}
+    drawn = of_sweep({"trials": [*trials, failed]})
     assert list(drawn.axes[0].lines[0].get_ydata()) == [0.3, 0.5]
     assert drawn.get_suptitle().endswith("every point at epsilon 8")
