@@ -181,11 +181,19 @@ class Constraint(Part):
 class Budget(Part):
     """The budgets. `epsilon` is that of a trial, `total` of the whole sweep; None: no bound."""
 
-    epsilon: Annotated[float, Field(gt=0)] | None = None
+    epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="largest epsilon of a trial; others are refused"
+    )
     accountant: str = Field(default="sound", description="sound | paper | an entry of accountants")
-    total: Annotated[float, Field(gt=0)] | None = None
-    trials: int | None = Field(default=None, ge=1, le=MAX_ROWS)
-    seconds: Annotated[float, Field(gt=0)] | None = None
+    total: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="largest epsilon of all trials of the sweep together"
+    )
+    trials: int | None = Field(
+        default=None, ge=1, le=MAX_ROWS, description="largest number of trials"
+    )
+    seconds: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="largest wall-clock time of the sweep in seconds"
+    )
     accelerator_hours: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
         description="GPU hours over all trials; a trial on a share of a GPU counts that share",
@@ -203,7 +211,11 @@ class Budget(Part):
 class Resources(Part):
     """The resources of trials. They change neither results nor ids."""
 
-    executor: Literal["gang", "per_trial", "local"] = "gang"
+    executor: Literal["gang", "per_trial", "local"] = Field(
+        default="gang",
+        description="gang: Ray workers that take one trial after another; per_trial: new Ray"
+        " workers for each trial; local: one trial at a time, without Ray",
+    )
     workers: int | Literal["auto"] | None = Field(
         default=None,
         description="worker processes per trial; default: training.num_workers; auto:"
@@ -211,7 +223,7 @@ class Resources(Part):
         " more",
     )
     slots: int | Literal["auto"] = Field(default="auto", description="number of concurrent trials")
-    cpus_per_worker: int = Field(default=1, ge=1, le=10_000)
+    cpus_per_worker: int = Field(default=1, ge=1, le=10_000, description="CPUs per worker")
     gpus_per_worker: float = Field(
         default=0.0,
         ge=0,

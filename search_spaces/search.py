@@ -50,8 +50,10 @@ class NumTrials(Part):
     Geometric and logarithmic numbers are at least 1; a Poisson number may be 0.
     """
 
-    law: Literal["geometric", "logarithmic", "poisson"] = "geometric"
-    mean: float = Field(gt=1, le=10_000)
+    law: Literal["geometric", "logarithmic", "poisson"] = Field(
+        default="geometric", description="law of the number of trials"
+    )
+    mean: float = Field(gt=1, le=10_000, description="mean number of trials")
 
 
 class Search(Part):
@@ -66,7 +68,13 @@ class Search(Part):
         default_factory=lambda: catalogue.marked_entry(STRATEGIES, "DEFAULT"),
         description="entry of search_spaces/strategies",
     )
-    num_samples: int | None = Field(default=None, ge=1, le=100_000)
+    num_samples: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="number of draws for each variant; in an adaptive search number of"
+        " configurations over all variants",
+    )
     num_trials: NumTrials | None = Field(
         default=None, description="private_selection: distribution of the number of trials"
     )
@@ -83,7 +91,7 @@ class Search(Part):
     score_noise: float | None = Field(
         default=None, description="private_selection: always refused, with the reason"
     )
-    seed: int = Field(default=0, ge=0, le=MAX_SEED)
+    seed: int = Field(default=0, ge=0, le=MAX_SEED, description="seed of the draws")
     objectives: tuple[Objective, ...] = Field(
         default=("validation_ser",),
         min_length=1,

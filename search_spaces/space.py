@@ -58,18 +58,26 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
 class SearchSpace(Part):
     """The definition of a sweep's trials. `override` is applied last, to every trial."""
 
-    name: str
-    description: str = ""
-    source: str = ""
+    name: str = Field(description="name of the sweep, if --name gives none")
+    description: str = Field(default="", description="text for readers")
+    source: str = Field(default="", description="origin of the values, for readers")
     extends: None = Field(
         default=None,
         description="in a file: shipped space or file whose fields the own ones replace; base is"
         " merged field by field",
     )
-    base: dict[str, Any] = Field(default_factory=dict)
-    variants: tuple[Variant, ...] = ()
-    axes: dict[str, Axis] = Field(default_factory=dict)
-    constraints: tuple[Constraint, ...] = ()
+    base: dict[str, Any] = Field(
+        default_factory=dict, description="fields of the config that all trials share"
+    )
+    variants: tuple[Variant, ...] = Field(
+        default=(), description="kinds of trials; each has name, and may have baseline, set, axes"
+    )
+    axes: dict[str, Axis] = Field(
+        default_factory=dict, description="values to try, as a list or a range, by field"
+    )
+    constraints: tuple[Constraint, ...] = Field(
+        default=(), description="conditions (require) that refuse points, with a reason"
+    )
     search: Search = Search()
     repeats: tuple[int, ...] = Field(
         default=(), description="values of training.seed; a number n stands for 0 to n-1"
@@ -79,7 +87,9 @@ class SearchSpace(Part):
     fallback: dict[str, Any] = Field(
         default_factory=dict, description="overrides that apply if the data set is not available"
     )
-    override: dict[str, Any] = Field(default_factory=dict)
+    override: dict[str, Any] = Field(
+        default_factory=dict, description="fields applied last, to every trial, as by --set"
+    )
 
     @field_validator("name")
     @classmethod

@@ -106,8 +106,14 @@ __all__ = [
 class TrialConfig(Frozen):
     """One trial. Two configs with equal `id` have results of the same law."""
 
-    task: Task = Field(default_factory=lambda: catalogue.marked_entry("tasks", "DEFAULT"))
-    engine: Engine = Field(default_factory=lambda: catalogue.marked_entry("engines", "DEFAULT"))
+    task: Task = Field(
+        default_factory=lambda: catalogue.marked_entry("tasks", "DEFAULT"),
+        description="entry of trainables/tasks",
+    )
+    engine: Engine = Field(
+        default_factory=lambda: catalogue.marked_entry("engines", "DEFAULT"),
+        description="entry of trainables/engines",
+    )
     data: Data = Field(default_factory=dict, validate_default=True)
     model: Model = Field(default_factory=dict, validate_default=True)
     privacy: Privacy = Field(default_factory=dict, validate_default=True)

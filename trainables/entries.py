@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     SerializeAsAny,
     ValidationError,
@@ -127,21 +126,8 @@ def _of_entry(section: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _known_task(name: str) -> str:
-    if name not in tasks():
-        raise ValueError(f"expected task to be one of {', '.join(tasks())}, got {name!r}")
-    return name
-
-
-def _known_engine(name: str) -> str:
-    names = catalogue.names("engines")
-    if name not in names:
-        raise ValueError(f"expected engine to be one of {', '.join(names)}, got {name!r}")
-    return name
-
-
-Task = Annotated[str, AfterValidator(_known_task)]
-Engine = Annotated[str, AfterValidator(_known_engine)]
+Task = Annotated[str, catalogue.NameOf("tasks", kind="trial")]
+Engine = Annotated[str, catalogue.NameOf("engines")]
 Data = Annotated[SerializeAsAny[DataConfig], _of_entry("data")]
 Model = Annotated[SerializeAsAny[ModelConfig], _of_entry("model")]
 

@@ -35,7 +35,7 @@ class DataConfig(Frozen):
     section = "data"
     name: str = Field(description="entry of trainables/datasets")
     split: SplitMode = Field("paper", description="paper = 45:5:50 over the pooled files (P1 4.1)")
-    split_seed: int = Field(0, ge=0, le=MAX_SEED)
+    split_seed: int = Field(0, ge=0, le=MAX_SEED, description="seed of the split")
     max_records: int | None = Field(
         None,
         ge=20,
@@ -89,7 +89,9 @@ class NoiseDecay(Frozen):
 class TargetEpsilon(Frozen):
     """Replaces a noise multiplier by the smallest z0 whose epsilon is at most this."""
 
-    target_epsilon: PositiveFloat
+    target_epsilon: PositiveFloat = Field(
+        description="epsilon of the trial, for which the smallest noise multiplier is found"
+    )
 
 
 class StartConfig(Frozen):
@@ -131,11 +133,17 @@ class PrivacyConfig(Frozen):
     noise_decay: NoiseDecay = NoiseDecay()
     group_scale: GroupScale = Field("none", description="source of alpha_k")
     max_group_scale: float = Field(1.0, gt=0, le=1, description="public bound on max alpha_k")
-    noise_calibration: NoiseCalibration | None = None
-    sampling: Sampling | None = Field(
-        None, description="full: every record in every step, with training.expected_batch_size = n"
+    noise_calibration: NoiseCalibration | None = Field(
+        None,
+        description="noise of one of N workers: paper adds C z / N, central C z / sqrt(N)",
     )
-    neighboring_relation: NeighboringRelation | None = None
+    sampling: Sampling | None = Field(
+        None,
+        description="records of a step; full: all of them, with training.expected_batch_size = n",
+    )
+    neighboring_relation: NeighboringRelation | None = Field(
+        None, description="corpora that epsilon compares; default: what the sampling has"
+    )
     microbatch_size: int | None = Field(
         None,
         ge=1,
@@ -195,7 +203,10 @@ class TotalNoise(Frozen):
     transfers to other numbers of records, epsilons and steps.
     """
 
-    total_noise: PositiveFloat
+    total_noise: PositiveFloat = Field(
+        description="standard deviation of the noise that all steps add to a weight, for which"
+        " the learning rate is found"
+    )
 
 
 class TrainingConfig(Frozen):
@@ -308,9 +319,15 @@ class EvaluationConfig(Frozen):
         None,
         description="entry of trainables/datasets; default: a public corpus that is not the target",
     )
-    ser_align: Literal["name", "edit"] = "name"
-    ser_match: Literal["span", "value"] = "span"
-    bootstrap_samples: int = Field(1_000, ge=0, le=1_000_000)
+    ser_align: Literal["name", "edit"] = Field(
+        "name", description="slots are aligned by name or by edit distance"
+    )
+    ser_match: Literal["span", "value"] = Field(
+        "span", description="slots are compared by their tokens or by their text"
+    )
+    bootstrap_samples: int = Field(
+        1_000, ge=0, le=1_000_000, description="resamples of intervals; 0: no intervals"
+    )
 
 
 # Fields of `privacy` that only a mechanism with noise has.

@@ -82,14 +82,16 @@ class SynthesisConfig(Frozen):
     pretrain_epochs: int = Field(
         3, ge=0, le=MAX_EPOCHS, description="epochs on public text before private training"
     )
-    pretrain_learning_rate: PositiveFloat = 1e-3
+    pretrain_learning_rate: PositiveFloat = Field(1e-3, description="learning rate on public text")
     lora_rank: int | None = Field(
         None,
         ge=1,
         le=MAX_WIDTH,
         description="rank of LoRA adapters, which are then the only trained weights",
     )
-    lora_alpha: PositiveFloat = 32.0
+    lora_alpha: PositiveFloat = Field(
+        32.0, description="adapters are scaled by lora_alpha / lora_rank"
+    )
     num_generated: int = Field(
         2_000, ge=2, le=MAX_ROWS, description="number of utterances generated for evaluation"
     )
@@ -99,7 +101,9 @@ class SynthesisConfig(Frozen):
     top_k: int = Field(
         50, ge=1, le=1_000_000, description="number of most probable tokens to sample from"
     )
-    temperature: float = Field(1.0, ge=1e-6, le=MAX_NUMBER)
+    temperature: float = Field(
+        1.0, ge=1e-6, le=MAX_NUMBER, description="temperature of the sampling"
+    )
 
     @classmethod
     def title(cls) -> str:

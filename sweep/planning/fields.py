@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -101,7 +101,8 @@ def _of_shelf(section: str) -> list[FieldRow]:
             if path == TAGS[section]:
                 continue
             for row in _rows(path, own.model_fields[field]):
-                have.setdefault(row, []).append(name)
+                meant = row if row.description else replace(row, description=_meaning(own, field))
+                have.setdefault(meant, []).append(name)
     # A section whose entry is named outside of it has a row for that field.
     first = FieldRow(TAGS[section], "text", "-", " | ".join(names), f"entry of {shelf}")
     tag = [first] if TAGS[section].startswith(f"{section}.") else []
@@ -115,6 +116,15 @@ def _of_shelf(section: str) -> list[FieldRow]:
         for row, owners in have.items()
     ]
     return tag + sorted(rows, key=lambda row: row.path)
+
+
+def _meaning(own: type[Frozen], field: str) -> str:
+    """The meaning of a field whose default alone an entry changes: that of the section."""
+    for parent in own.__mro__:
+        info = getattr(parent, "model_fields", {}).get(field)
+        if info is not None and info.description:
+            return " ".join(info.description.split())
+    return ""
 
 
 def _rows(path: str, info: FieldInfo) -> Iterator[FieldRow]:

@@ -57,7 +57,7 @@ class Config(EncoderConfig):
     intermediate_size: int = Field(
         1_200, ge=1, le=10 * MAX_WIDTH, description="scratch: feed-forward width"
     )
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     freeze_embeddings: bool = Field(False, description="keep the loaded embeddings fixed")
     pooling: Literal["first", "mean"] = Field(
         "first",

@@ -76,7 +76,7 @@ class Config(EncoderConfig):
         384, ge=2, le=MAX_WIDTH, description="size of the biLSTM state per direction"
     )
     num_layers: int = Field(2, ge=1, le=1_000, description="number of biLSTM layers")
-    dropout: float = Field(0.1, ge=0, lt=1)
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate")
     freeze_embeddings: bool = Field(False, description="keep the loaded word vectors fixed")
 
     def unread(self) -> frozenset[str]:

@@ -48,6 +48,16 @@ def test_meanings_and_ranges_are_there() -> None:
     assert rows["privacy.noise_multiplier.target_epsilon"].type == "number"
 
 
+def test_every_field_has_a_meaning() -> None:
+    assert [row.path for row in fields_below(None) if not row.description] == []
+
+
+def test_the_names_of_an_entry_are_listed() -> None:
+    rows = {row.path: row for row in config_fields()}
+    assert "dp_sgd" in rows["engine"].allowed
+    assert "synthesis" in rows["task"].allowed
+
+
 @pytest.mark.parametrize(
     ("wrong", "meant"),
     [
