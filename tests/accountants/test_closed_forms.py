@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from tests.accountants._mechanisms import mechanism, poisson
 from trainables.accountants import (
@@ -161,6 +162,14 @@ def test_the_curve_of_what_no_finite_epsilon_holds_for_is_infinite() -> None:
 
 def test_a_mean_of_one_trial_is_the_least_that_a_selection_has() -> None:
     assert selection.refuse(selection.by_law("geometric", mean=1.0)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("mu", "delta"), [(2e-7, 1e-12), (1e-9, 1e-12), (1e-12, 1e-30)])
+def test_a_tiny_mu_costs_little_and_gives_no_warning(mu: float, delta: float) -> None:
+    """delta(epsilon) <= Phi(mu / 2 - epsilon / mu), so this many mu suffice."""
+    gaussian_epsilon.cache_clear()
+    most = mu * (mu / 2 - float(norm.ppf(delta)))
+    assert 0 < gaussian_epsilon(mu, delta) <= most
 
 
 def test_the_least_target_is_still_met() -> None:

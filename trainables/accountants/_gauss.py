@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 from scipy.special import ndtri
 
 from trainables.accountants._release import Release
@@ -31,7 +32,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return math.inf
     if mu > _LARGE_MU:
         return mu * mu / 2 - mu * float(ndtri(delta))
-    return float(get_epsilon_gaussian(1 / mu, delta))
+    # Where mu is tiny the library takes the logarithm of a difference that is 0.
+    with np.errstate(divide="ignore"):
+        return float(get_epsilon_gaussian(1 / mu, delta))
 
 
 def composed_mu(phases: Sequence[tuple[float, int]]) -> float:
