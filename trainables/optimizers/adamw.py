@@ -15,7 +15,7 @@ DECAY = 0.01
 
 
 class DecayToStart(TorchOptimizer):
-    """Adam, then w = w - lr * 0.01 * (w - start)."""
+    """w = w - lr * 0.01 * (w - start), then Adam's step."""
 
     def __init__(self, layout: Layout, *, learning_rate: float) -> None:
         super().__init__(
