@@ -83,9 +83,10 @@ def describe(
         if as_json:
             print_json("data describe", facts)
             return
+        width = max(map(len, facts))
         for key, value in facts.items():
             shown = "; ".join(value) if isinstance(value, list) else _format(value)
-            say(f"{key:20} {shown}")
+            say(f"{key:{width}} {shown}")
         return
     from sweep.planning.own_data.findings import figures, warnings
     from sweep.planning.own_data.inspection import inspect, labels_of

@@ -109,6 +109,22 @@ def test_a_corpus_by_its_name_has_counts_too(
     assert len(facts["slots"]) == facts["num_slots"]
 
 
+def test_the_facts_of_a_corpus_stand_in_one_column(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place / "pairs.jsonl"
+    path.write_text(json.dumps({"utterance": SECRET, "lispress": "(Yield)", "part": "train"}))
+    code, out, _ = answer(capsys, "data", "describe", "pair_lines", "--set", f"path={path}")
+    assert code == 0
+    names = [line.split(" ")[0] for line in out.splitlines()]
+    assert "num_distinct_utterances" in names
+    starts = {
+        len(line) - len(line[len(n) :].lstrip())
+        for n, line in zip(names, out.splitlines(), strict=True)
+    }
+    assert starts == {max(map(len, names)) + 1}
+
+
 @pytest.mark.parametrize("form", ["conll", "delimited", "massive", "rasa_nlu", "hugging_face"])
 def test_convert_and_back(place: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     rows = [{**row, "slots": [["what", 1, 2]], "part": "test"} for row in sound(9)]
