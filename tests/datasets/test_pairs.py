@@ -154,6 +154,14 @@ def test_a_damaged_line_is_named_and_not_quoted(tmp_path, line, problem):
     assert SECRET not in str(refused.value)
 
 
+def test_a_program_is_checked_once_in_a_file(tmp_path, monkeypatch):
+    checked = []
+    monkeypatch.setattr("trainables.data.pairs.graph", checked.append)
+    other = {**PAIR, "lispress": "(Yield (Then))"}
+    list(read_pairs(lines(tmp_path / "x.jsonl", PAIR, other, PAIR, {"utterance": "no program"})))
+    assert checked == [PAIR["lispress"], other["lispress"]]
+
+
 def test_damaged_files_are_named(tmp_path):
     cases = {
         "empty.jsonl": b"",

@@ -275,6 +275,18 @@ def test_records_that_are_cut_are_known() -> None:
     assert found.cut.tolist() == [is_cut for _, _, is_cut in rows]
 
 
+def test_texts_and_prompts_are_tokenised_once() -> None:
+    read: list[str] = []
+
+    class Counting(Letters):
+        def encode(self, text: str) -> list[int]:
+            read.append(text)
+            return super().encode(text)
+
+    EncodedTexts(["a", "aa"], Counting(), max_tokens=20, prompts=["b", None])
+    assert sorted(read) == ["a", "aa", "b"]
+
+
 @pytest.mark.parametrize("tokens", [1, 12])
 def test_a_text_is_drawn_as_often_as_it_was_read_however_long_it_is(tokens: int) -> None:
     """The loss is the likelihood of a record. A mean over its tokens would weigh the first token,

@@ -82,12 +82,12 @@ class EncodedTexts:
         rows, first, cut = [], [], []
         for place, text in enumerate(texts):
             prompt = None if prompts is None else prompts[place]
-            start, ids = opening(tokenizer, prompt, max_tokens), tokenizer.encode(text)
+            start, is_whole = _opening(tokenizer, prompt, max_tokens)
+            ids = tokenizer.encode(text)
             room = max(1, max_tokens - len(start) - 1)
             rows.append([*start, *ids[:room], tokenizer.end])
             first.append(len(start))
-            whole = prompt is None or len(tokenizer.encode(prompt)) <= _prompt_room(max_tokens)
-            cut.append(len(ids) > room or not whole)
+            cut.append(len(ids) > room or not is_whole)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(lengths)])
         self.tokens: NDArray[np.int64] = np.array([t for row in rows for t in row], dtype=np.int64)
@@ -132,11 +132,12 @@ def opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> list[i
     """The ids before a text: `begin`, or `begin prompt separator`. A prompt has at most half of
     `max_tokens`, or all but 40 of them where that is more.
     """
+    return _opening(tokenizer, prompt, max_tokens)[0]
+
+
+def _opening(tokenizer: Tokenizer, prompt: str | None, max_tokens: int) -> tuple[list[int], bool]:
+    """As `opening`, and whether the whole prompt is in it."""
     if prompt is None:
-        return [tokenizer.begin]
-    ids = tokenizer.encode(prompt)[: _prompt_room(max_tokens)]
-    return [tokenizer.begin, *ids, tokenizer.separator]
-
-
-def _prompt_room(max_tokens: int) -> int:
-    return max(max_tokens // 2, max_tokens - 40) - 2
+        return [tokenizer.begin], True
+    ids, room = tokenizer.encode(prompt), max(max_tokens // 2, max_tokens - 40) - 2
+    return [tokenizer.begin, *ids[:room], tokenizer.separator], len(ids) <= room
