@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import get_args
 
@@ -204,3 +206,30 @@ def test_a_target_outside_of_an_accountants_theorem_is_refused(
     with pytest.raises(CannotAnalyze, match="too little noise"):
         _calibration._by_name(unit, 1e-5, 1.0, "pld")
     assert _calibration._by_name(unit, 1e-5, 0.25, "pld") == pytest.approx(4.0, rel=1e-4)
+
+
+def test_no_thread_warns_of_an_order_whose_series_does_not_converge(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such an order counts as infinite. One thread begins before another and goes on after it."""
+    met, over = threading.Barrier(2), threading.Event()
+    accountant = _renyi.RdpAccountant
+
+    class Met(accountant):  # type: ignore[misc, valid-type]
+        def compose(self, event: object) -> object:
+            met.wait(timeout=60)
+            if threading.current_thread().name.endswith("_1"):
+                over.wait(timeout=60)
+            return super().compose(event)
+
+    def divergences(order: float) -> NDArray[np.float64]:
+        found = _renyi._one.__wrapped__(0.8, 1 / 3, (order,))
+        if threading.current_thread().name.endswith("_0"):
+            over.set()
+        return found
+
+    monkeypatch.setattr(_renyi, "RdpAccountant", Met)
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        found = list(threads.map(divergences, (1.1, 1.1)))
+    assert np.isinf(found).all()
+    assert caplog.messages == []

@@ -32,6 +32,17 @@ _FIRST = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 32.0, 48.0
 _ROUNDING = 1e-9  # of a bound, relative
 
 
+def _is_shown(entry: logging.LogRecord) -> bool:
+    """Whether it is no warning of an order whose series does not converge: the library counts such
+    an order as infinite, which is sound, and would say so for each order and step.
+    """
+    return "failed to converge" not in str(entry.msg)
+
+
+# No level that is set for a while: several threads account at a time.
+logging.getLogger("absl").addFilter(_is_shown)
+
+
 def of_release(what: Release, *, delta: float, orders: tuple[float, ...] = ORDERS) -> float:
     """Epsilon of a release, under its own neighbouring relation.
 
@@ -146,14 +157,6 @@ def _one(sigma: float, sample_rate: float, orders: tuple[float, ...]) -> NDArray
     """Divergences of a single step, read-only because it is shared."""
     gaussian = GaussianDpEvent(sigma)
     event = gaussian if sample_rate >= 1 else PoissonSampledDpEvent(sample_rate, gaussian)
-    # An order whose series does not converge counts as infinite, which is sound, and is logged
-    # once for each order and step; that warning is silenced.
-    absl = logging.getLogger("absl")
-    level = absl.level
-    absl.setLevel(logging.ERROR)
-    try:
-        divergences: NDArray[np.float64] = RdpAccountant(orders).compose(event).rdp
-    finally:
-        absl.setLevel(level)
+    divergences: NDArray[np.float64] = RdpAccountant(orders).compose(event).rdp
     divergences.setflags(write=False)
     return divergences
