@@ -159,8 +159,6 @@ def table2(
         list(dict.fromkeys(model or wanted.models)),
         settings,
     )
-    # What another command of the same settings has measured stays in the files.
-    every = specs if show else timing.every_spec(wanted, workers, settings)
     if not show:
         timing.run(
             specs,
@@ -168,6 +166,8 @@ def table2(
             measure=lambda spec: rounds(spec, say=lambda _: None),
             say=lambda text: say(text, stderr=True),
         )
+    # What another command of the same settings has measured stays in the files.
+    every = specs if show else timing.every_spec(wanted, to, settings)
     rows = timing.rows(every, to)
     texts = {"table2.md": layout.markdown(wanted, rows), "table2.csv": layout.csv_text(rows)}
     written = write_texts(to, texts)

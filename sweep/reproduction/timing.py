@@ -127,11 +127,15 @@ def specs(
 
 
 def every_spec(
-    timing: Timing, workers: Sequence[int], settings: Settings
+    timing: Timing, folder: Path, settings: Settings
 ) -> dict[tuple[str, str, int], Spec]:
-    """`specs` of all corpora and models, by the numbers of workers of the description and these."""
-    numbers = tuple(sorted({*timing.workers, *workers}))
-    whole = timing.model_copy(update={"workers": numbers})
+    """`specs` of all corpora and models, by the numbers of workers of the description and of the
+    rows in `folder`.
+    """
+    measured = {row["workers"] for row in read_rows(folder).values()}
+    batch = timing.training["expected_batch_size"]
+    numbers = sorted({*timing.workers, *(count for count in measured if batch % count == 0)})
+    whole = timing.model_copy(update={"workers": tuple(numbers)})
     return specs(whole, list(timing.corpora), list(timing.models), settings)
 
 

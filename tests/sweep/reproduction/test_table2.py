@@ -114,13 +114,13 @@ def test_rows_of_an_earlier_command_stay_in_the_files(
     monkeypatch.setenv("SWEEP_HOME", str(tmp_path))
     monkeypatch.setattr("sweep.bench.rounds.rounds", lambda spec, **_: measure(spec))
     command = ["reproduce", "table2", "--model", "clc", "--json"]
-    for corpus, workers in (("health", "2"), ("video", "16")):
+    for corpus, workers in (("health", "16"), ("video", "2")):
         capsys.readouterr()
         assert cli.run([*command, "--data", corpus, "--workers", workers]) == 0
     assert {row["corpus"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"video"}
     lines = (tmp_path / "reproduction" / "table2.csv").read_text().splitlines()[1:]
     found = {tuple(line.split(",")[:3]) for line in lines}
-    assert found == {("health", "clc", "2"), ("video", "clc", "16")}
+    assert found == {("health", "clc", "16"), ("video", "clc", "2")}
 
 
 def test_show_prints_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
