@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from trainables import evidence
 from trainables.errors import InvalidData
 from trainables.metrics._counts import NAMES, from_table
+from trainables.metrics._score import compare
 from trainables.saved import load
 
 
@@ -37,14 +38,17 @@ def test_means_over_trials_are_compared_over_the_test_records(tmp_path: Path) ->
     errors = [NAMES.index(n) for n in ("intent_errors", "substituted", "deleted", "inserted")]
     rng = np.random.default_rng(0)
     wrong = rng.integers(0, 2, size=(40, len(NAMES)))
+    doubled = wrong.copy()
+    doubled[:, errors] *= 2
     places = [tmp_path / name for name in ("one", "same", "twice", "others")]
-    for place, times, ids in zip(places, (1, 1, 2, 1), (0, 0, 0, 1), strict=True):
-        counts = wrong.copy()
-        counts[:, errors] *= times
+    tables = (wrong, wrong, doubled, wrong)
+    for place, counts, first in zip(places, tables, (0, 0, 0, 1), strict=True):
         place.mkdir()
-        evidence.write_counts(place, np.arange(ids, ids + 40), from_table(counts))
+        evidence.write_counts(place, np.arange(first, first + 40), from_table(counts))
     one, same, twice, others = places
-    assert evidence.mean_ser_change([one], [same]) == evidence.ser_change(one, same)
+    of_two = compare(from_table(doubled), from_table(wrong))
+    assert evidence.ser_change(twice, one) == evidence.mean_ser_change([twice], [one]) == of_two
+    assert evidence.mean_ser_change([twice, twice], [one, same]) == of_two
     found = evidence.mean_ser_change([same, twice], [one])
     assert found is not None
     assert found["delta_ser_percent"] == pytest.approx(50.0)
