@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sweep.store.files import flush_folder
+from sweep.store.files import write_text
 from trainables.documents import parse_written_json
 from trainables.errors import InvalidData
 from trainables.system.locks import alone
@@ -119,8 +119,6 @@ class ChainedLog:
             os.close(descriptor)
         self._position = replace(before.after(line[:-1], chained=True), inode=inode)
         self._write_head()
-        if before.num_lines == 0:
-            flush_folder(self.path.parent)
 
     def accept(self) -> None:
         """Accept the present content of the log in spite of damage; `read_new` reads the rest. Only
@@ -208,17 +206,17 @@ class ChainedLog:
 
     def _write_head(self) -> None:
         """Write the head without a flush, because a head that is behind is no damage and a flush
-        takes as long as another append; a new one with a flush, because an empty head is damage.
-        Its length is fixed, so that it is replaced atomically.
+        takes as long as another append. A new one has its name once it is whole, because an empty
+        head is damage. Its length is fixed, so that it is replaced atomically.
         """
-        is_new = not self._head.exists()
         lines = f"{self._position.num_lines:020d}"
         content = _line({"lines": lines, "digest": self._position.digest})
-        descriptor = os.open(self._head, os.O_WRONLY | os.O_CREAT, 0o600)
+        if not self._head.exists():
+            write_text(self._head, content.decode())
+            return
+        descriptor = os.open(self._head, os.O_WRONLY)
         try:
             os.pwrite(descriptor, content, 0)
-            if is_new:
-                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

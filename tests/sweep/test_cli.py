@@ -148,7 +148,10 @@ def test_no_command_is_nameless() -> None:
         (["stop", "nothing"], "no sweep named nothing"),
         (["delete", "../../etc", "--yes"], "expected a name of lower-case letters"),
         (["export", "nothing"], "no sweep named nothing"),
-        (["data", "describe", "nothing"], "data.name to be one of"),
+        (
+            ["data", "describe", "nothing"],
+            "expected DATA to be a file, a folder or a corpus (atis,",
+        ),
         (["data", "check", "bio_folder"], "seq.in"),
         (["run", "a\udcff.yaml"], "expected arguments in UTF-8, got 'a\\udcff.yaml'"),
         (

@@ -20,6 +20,8 @@ from sweep.store import sweeps as store
 from sweep.store.status import TrialStatus
 from tests.sweep.sweeps import TOY, settings_in, write_corpus
 from tests.sweep.untracked import without_mlflow
+from trainables.system import checkpoint
+from trainables.system.checkpoint import Checkpoint
 
 _WRITTEN = Path(__file__).parent / "earlier_sweep"
 _IDS = ["72bd28b9fbf8", "a5e9f5b676fc", "8efb64eb487d"]
@@ -32,6 +34,10 @@ def settings(tmp_path: Path) -> Settings:
     shutil.copytree(_WRITTEN, made.home)
     for file in (*made.home.rglob("*.json"), *made.home.rglob("*.yaml")):
         file.write_text(file.read_text().replace("@FOLDER@", str(tmp_path)))
+    for file in made.home.rglob("checkpoint.json"):  # of the toy trial of that time alone
+        state = json.loads(file.read_text())
+        checkpoint.save(file.parent, Checkpoint(tensors={}, state=state))
+        file.unlink()
     for file in made.home.rglob("*"):
         file.chmod(0o700 if file.is_dir() else 0o600)  # as it was written: for its owner alone
     write_corpus(tmp_path)

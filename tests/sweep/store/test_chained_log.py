@@ -53,22 +53,25 @@ def test_what_is_new_is_read_once(path: Path) -> None:
 def test_the_head_is_on_the_disk_before_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty head, as a power failure may leave one, is damage. A later head may be behind."""
-    flushed: list[int] = []
+    """An empty head, as a kill or a power failure may leave one, is damage. A later head may be
+    behind.
+    """
+    lines, head = (tmp_path / f"log.{name}" for name in ("jsonl", "head"))
+    flushed: list[tuple[int, bool]] = []
     flush = os.fsync
 
     def note(descriptor: int) -> None:
-        flushed.append(os.fstat(descriptor).st_ino)
+        flushed.append((os.fstat(descriptor).st_ino, head.exists()))
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    log = ChainedLog(tmp_path / "log.jsonl")
+    log = ChainedLog(lines)
     add(log, {"n": 0})
-    lines, head = (tmp_path / f"log.{name}" for name in ("jsonl", "head"))
-    assert flushed == [lines.stat().st_ino, head.stat().st_ino, tmp_path.stat().st_ino]
+    inodes = [place.stat().st_ino for place in (lines, head, tmp_path)]
+    assert flushed == list(zip(inodes, (False, False, True), strict=True))
     flushed.clear()
     add(log, {"n": 1})
-    assert flushed == [lines.stat().st_ino]
+    assert flushed == [(lines.stat().st_ino, True)]
 
 
 DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {

@@ -126,10 +126,22 @@ def test_an_epoch_that_is_reported_again_is_written_once(folder: SweepFolder) ->
     assert folder.add_epoch(trial_id, report(1, epsilon=math.inf), when=1.0)
     assert folder.add_epoch(trial_id, report(2), when=2.0)
     assert not folder.add_epoch(trial_id, report(2), when=3.0)
-    assert not folder.add_epoch(trial_id, report(1), when=4.0)
     assert [(row["epochs_done"], row["time"]) for row in folder.epochs(trial_id)] == [
         (1, 1.0),
         (2, 2.0),
+    ]
+
+
+def test_epochs_after_a_restored_older_checkpoint_replace_the_earlier_ones(
+    folder: SweepFolder,
+) -> None:
+    trial_id = folder.plan().trials[1].id
+    folder.start_folder(trial_id)
+    for number, when in ((1, 1.0), (2, 2.0), (3, 3.0), (2, 4.0)):
+        assert folder.add_epoch(trial_id, report(number), when=when)
+    assert [(row["epochs_done"], row["time"]) for row in folder.epochs(trial_id)] == [
+        (1, 1.0),
+        (2, 4.0),
     ]
 
 
