@@ -156,8 +156,8 @@ class Sweep:
 
     @cached_property
     def baselines(self) -> tuple[Trial, ...]:
-        """The finished baselines."""
-        return tuple(trial for trial in self.measured_trials if trial.baseline)
+        """The finished baselines that read private records; the others are epsilon 0."""
+        return tuple(t for t in self.measured_trials if t.baseline and not t.is_prior)
 
     @property
     def baseline(self) -> Trial | None:

@@ -79,6 +79,17 @@ def test_a_change_is_from_the_baseline_on_the_same_data() -> None:
     assert charts.frontier(found).level is None
 
 
+def test_what_read_no_private_record_is_no_baseline_of_others() -> None:
+    """As in `sweep show`, also where it comes first and has the model of the trial."""
+    prior = replace(samples.trial("a", "untrained", 0.90, 0.0, model="heads"), baseline=True)
+    base = samples.trial("b", "sgd", 0.10, None, model="clc")
+    mine = samples.trial("c", "edp_sgd", 0.30, 9.0, model="heads")
+    found = samples.sweep(trials=(prior, base, mine))
+    assert found.baseline_of(mine) is found.baseline is base
+    alone = samples.sweep(trials=(prior, mine))
+    assert alone.baseline_of(mine) is alone.baseline is None
+
+
 def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed() -> None:
     def seed(name: str, group: str, ser: float) -> Trial:
         return samples.trial(name, "edp_sgd", ser, 9.0, group=group)
