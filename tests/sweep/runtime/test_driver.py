@@ -290,14 +290,20 @@ def test_a_new_beginning_that_is_denied_leaves_the_earlier_epochs(tmp_path: Path
     assert curve(stage, stage.first) == [(1, 0.5)]
 
 
-def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+def resumed_from_epoch_1_of_2(stage: Stage) -> Driver:
+    """The driver of a trial whose checkpoint is older than its rows, after the repeated report."""
     for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
         stage.driver(event)
     keep_checkpoint(stage, stage.first)
     after = stage.again()
     after(begin(stage.first))
     after(epoch(stage.first, 1))
+    return after
+
+
+def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    after = resumed_from_epoch_1_of_2(stage)
     assert curve(stage, stage.first) == [(1, 0.5)]
     after(epoch(stage.first, 2, ser=0.8))
     assert curve(stage, stage.first) == [(1, 0.5), (2, 0.8)]
@@ -305,12 +311,7 @@ def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Pat
 
 def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    for event in (begin(stage.first), epoch(stage.first, 1), epoch(stage.first, 2)):
-        stage.driver(event)
-    keep_checkpoint(stage, stage.first)
-    after = stage.again()
-    after(begin(stage.first))
-    after(epoch(stage.first, 1))
+    resumed_from_epoch_1_of_2(stage)
     assert stage.paid(stage.first) == [(1, 0, 3), (2, 2, 3), (2, 1, 2)]
 
 
