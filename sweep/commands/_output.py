@@ -74,9 +74,10 @@ def say_table(
 
 
 def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None = None) -> None:
-    """Print what a run has found, and export its best trial; exit with 1 where a trial failed.
+    """Print what a run has found, and export its best trial; exit with 1 where a trial or the
+    export failed.
 
-    Raises: TrialFailed where a trial failed.
+    Raises: TrialFailed where one of them failed.
     """
     from sweep.results.export import export_best
     from sweep.results.selected_trial import sentence_of
@@ -90,10 +91,15 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
 
     folder = done.folder
     records = folder.records(running=False)
-    exported, of_it = export_best(folder, epsilon_max) if export else (None, None)
     left = unrun(folder, records)
     if as_json:
-        extra = {"tracking_problem": done.tracking_problem, "exported": exported, "unrun": left}
+        best = export_best(folder, epsilon_max) if export else None
+        extra = {
+            "tracking_problem": done.tracking_problem,
+            "exported": best and best.place,
+            "not_exported": best.sentence if best and best.place is None else None,
+            "unrun": left,
+        }
         print_json("run", {**summary(folder), **extra})
     else:
         console().print(results_table(folder.name, records, curves=curves_of(folder)))
@@ -104,8 +110,9 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
         for sentence in left:
             say(sentence, style="yellow")
         say(f"results: {folder.path} (`sweep show {folder.name}`)")
-        if of_it is not None:
-            say(of_it)
+        best = export_best(folder, epsilon_max) if export else None
+        if best is not None and not best.has_failed:
+            say(best.sentence)
         say(f"view: `sweep ui`; a page to share: `sweep report {folder.name}`")
         if done.tracking_problem is not None:
             say(
@@ -113,6 +120,10 @@ def finish(done: Run, *, as_json: bool, export: bool, epsilon_max: float | None 
                 f" `sweep resume {folder.name}` delivers the rest.",
                 style="yellow",
             )
-    failed = sum(record.status is TrialStatus.FAILED for record in records)
-    if failed:
-        raise TrialFailed(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")
+    failures = []
+    if failed := sum(record.status is TrialStatus.FAILED for record in records):
+        failures.append(f"{failed} of {len(records)} trials failed (`sweep show {folder.name}`)")
+    if best is not None and best.has_failed:
+        failures.append(f"{best.sentence} (`sweep export {folder.name}` tries it again)")
+    if failures:
+        raise TrialFailed("; ".join(failures))

@@ -55,14 +55,14 @@ def delete(
 def _delete_sweep(settings: Settings, name: str, *, yes: bool, keep_tracking: bool) -> None:
     from sweep.runtime.start_up import tracking
     from sweep.store import sweeps as store
-    from sweep.tracking.chosen import with_traces
+    from sweep.tracking.chosen import with_traces, without_new
 
     folder = store.open_sweep(settings.home, name)
     if not yes:
         typer.confirm(f"Delete {folder.path} and its results?", abort=True)
     if not keep_tracking:
         folder.require_at_rest()
-        with tracking(with_traces(settings, name)) as tracker:
+        with tracking(with_traces(without_new(settings), name)) as tracker:
             tracker.delete(folder)
     folder.delete()
     say(f"{name} is deleted; the ledger keeps what it spent.")

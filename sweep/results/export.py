@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Collection
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,11 @@ from trainables.cards.page import to_markdown
 from trainables.data.pair_split import public_part
 from trainables.documents import format_yaml
 from trainables.entries import kind_for
-from trainables.errors import CannotAnalyze, InvalidData, InvalidInput
+from trainables.errors import CannotAnalyze, InvalidData, InvalidInput, SweepError
 from trainables.figures import EPSILON, LEAKAGE, is_public
 from trainables.privacy.rounding import format_epsilon
 from trainables.privacy.summary import plain
+from trainables.system import disk
 
 _MODEL = "model"
 _PREDICT = "sweep predict .{} < utterances"
@@ -87,25 +88,37 @@ def export_trial(
     return target
 
 
-def export_best(folder: SweepFolder, epsilon_max: float | None) -> tuple[str | None, str | None]:
-    """Export the best trial into `best` of the sweep's own folder.
+@dataclass(frozen=True, kw_only=True)
+class BestExport:
+    """What became of the best trial: its export in `place`, or why nothing was exported.
 
-    Returns: where it is, and a sentence about it; no place, and why nothing was exported; None and
-    None where no trial has finished.
+    `has_failed`: a trial qualified, and its export failed.
     """
+
+    place: str | None = None
+    sentence: str
+    has_failed: bool = False
+
+
+def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
+    """Export the best trial into `best` of the sweep's own folder."""
     records = folder.records(running=False)
-    if not any(r.status.is_finished and not r.plan.baseline for r in records):
-        return None, None
     try:
         best = select.choose(records, epsilon_max=epsilon_max)[0]
     except InvalidInput as problem:
-        return None, f"nothing is exported: {problem}"
+        return BestExport(sentence=f"nothing is exported: {problem}")
     if epsilon_max is None and (large := refusal([best], records)) is not None:
-        return None, f"nothing is exported: {large}"
-    place = export_trial(folder, best, folder.path / "best")
+        return BestExport(sentence=f"nothing is exported: {large}")
+    try:
+        place = export_trial(folder, best, folder.path / "best")
+    except (SweepError, OSError) as problem:
+        reason = disk.failure_of(problem, folder.path) or problem
+        return BestExport(sentence=f"nothing is exported: {reason}", has_failed=True)
     epsilon = format_epsilon(select.value(best, EPSILON))
     config = shlex.quote(f"{place}/config.yaml")
-    return str(place), f"best: {place}, epsilon {epsilon} (`sweep run {config}`)"
+    return BestExport(
+        place=str(place), sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)"
+    )
 
 
 def public_metrics(record: TrialRecord) -> dict[str, float | None]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sweep.settings import Settings, hide_passwords
+from sweep.settings import Settings, hide_passwords, sqlite_file
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.protocol import Away, Tracker
 from trainables import catalogue
@@ -27,6 +27,14 @@ def with_traces(settings: Settings, sweep: str) -> Settings:
     """The settings extended by the trackers that an earlier process used for this sweep."""
     known = [n for n in catalogue.names(SHELF) if (settings.home / n / sweep).is_dir()]
     return replace(settings, tracking=tuple(dict.fromkeys((*settings.tracking, *known))))
+
+
+def without_new(settings: Settings) -> Settings:
+    """The settings without a store that nothing was written to: MLflow's, whose file is missing."""
+    file = sqlite_file(settings.tracking_uri)
+    if file is None or file.exists():
+        return settings
+    return replace(settings, tracking=tuple(n for n in settings.tracking if n != "mlflow"))
 
 
 def open_trackers(settings: Settings, *, away: Away | None = None) -> Trackers:

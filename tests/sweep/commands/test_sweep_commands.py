@@ -11,13 +11,15 @@ import pytest
 
 from search_spaces.space import rename
 from sweep import cli
-from sweep.commands import _schemas, export
+from sweep.commands import _output, _schemas, export
 from sweep.results.report_data import gather
+from sweep.runtime.runner import Run
 from sweep.store import sweeps as store
 from sweep.store.plans import Plan
 from sweep.store.sweeps import SweepFolder
 from tests.sweep.store.test_trial_files import TRIAL, result
 from tests.sweep.sweeps import settings_in, space_in
+from trainables.errors import TrialFailed
 
 _ABOUT = {"command": ["sweep", "run"], "git_commit": None, "versions": {}, "machine": "x86_64"}
 
@@ -86,6 +88,42 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     return err
+
+
+def ended(folder: SweepFolder, *, as_json: bool = False, epsilon_max: float | None = None) -> None:
+    done = Run(folder=folder, tracking_problem=None)
+    _output.finish(done, as_json=as_json, export=True, epsilon_max=epsilon_max)
+
+
+def test_a_run_says_to_people_and_programs_why_nothing_was_exported(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = sweep_of(home, "one", 0.5, 0.25)
+    ended(folder, epsilon_max=1.0)
+    why = "nothing is exported: expected a finished trial with epsilon <= 1, got none"
+    assert why in capsys.readouterr().out
+    ended(folder, as_json=True, epsilon_max=1.0)
+    found = json.loads(capsys.readouterr().out)
+    assert found["exported"] is None
+    assert found["not_exported"].startswith(why)
+    ended(sweep_of(home, "new", None))
+    assert "nothing is exported: expected a finished trial" in capsys.readouterr().out
+
+
+def test_a_failed_export_hides_no_result_of_the_run(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = sweep_of(home, "one", 0.5, 0.25)  # whose trials have no privacy card
+    with pytest.raises(TrialFailed, match=r"privacy card .*`sweep export one` tries it again"):
+        ended(folder, epsilon_max=9.0)
+    shown = capsys.readouterr().out
+    assert "one1" in shown
+    assert "results: " in shown
+    with pytest.raises(TrialFailed, match="privacy card"):
+        ended(folder, as_json=True, epsilon_max=9.0)
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["trials"]) == 2
+    assert "privacy card" in found["not_exported"]
 
 
 def test_sweeps_are_listed_by_age_with_their_trials_and_a_damaged_one_with_its_damage(
@@ -203,3 +241,13 @@ def test_a_plan_of_nothing_is_printed_and_then_refused(
     assert "toy: 1 trials to run, 2 refused" in out
     assert "all 2 points that are no baseline are refused, 2 by budget" in err
     assert not (home / "toy").exists()
+
+
+def test_to_delete_a_sweep_that_mlflow_never_had_makes_no_store(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_of(home, "one", 0.5)
+    monkeypatch.setenv("SWEEP_TRACKING", "mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert cli.run(["delete", "one", "--yes"]) == 0
+    assert not list(home.glob("mlflow*"))

@@ -157,11 +157,10 @@ def test_a_large_epsilon_is_exported_only_on_request(tmp_path: Path) -> None:
     )
     assert refusal(records[1:], records) is None
     folder = run_toy(tmp_path).folder
-    place, why = export_best(folder, None)
-    assert place is None
-    assert "an epsilon above 10" in str(why)
-    place, _ = export_best(folder, 1e9)
-    assert place is not None
+    best = export_best(folder, None)
+    assert best.place is None
+    assert "an epsilon above 10" in best.sentence
+    assert export_best(folder, 1e9).place is not None
 
 
 def test_advice_does_not_trade_the_guarantee_away_in_silence() -> None:
