@@ -19,14 +19,14 @@ from trainables.frozen import first_problem
 from trainables.generation._material import PARSES, UTTERANCES
 from trainables.models._causal_lm import CausalLm
 from trainables.models._lm_folder import load_lm
-from trainables.models._lm_source import base_model, tokenizer_of
+from trainables.models._lm_source import source_of
 from trainables.models.causal_lm import Config
 from trainables.old_configs import migrate_part
 from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism
 
 ABOUT = "synthesis.json"
-_JUDGED = 128  # most tokens of a text that a scoring model reads
+_LEAST, _JUDGED = 16, 128  # tokens that a scoring model must read, and the most that it reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +167,11 @@ def judge_of(folder: Path) -> tuple[Any, Any, int]:
         raise InvalidInput(f"expected a folder with a language model, got {folder}")
     places = (folder / "model", folder)
     if not any((place / ABOUT).is_file() for place in places):
-        tokenizer = tokenizer_of(str(folder))
-        model: Any = base_model(str(folder), positions=1)
+        synthesis = SynthesisConfig(max_tokens=_LEAST, lora_rank=1)  # not adapted
+        source = source_of(Config(encoder=str(folder)), synthesis, public=(), seed=0)
+        model: Any = source.make()
         most = model.sizes.positions if isinstance(model, CausalLm) else _JUDGED
-        return model, tokenizer, min(most, _JUDGED)
+        return model, source.tokenizer, min(most, _JUDGED)
     trained = open_trained(folder)
     method = catalogue.entry("generation", trained.synthesis.method, kind="method")
     if method.READS_PROMPTS or method.STAGES != (UTTERANCES,):

@@ -17,7 +17,7 @@ from tests.models.test_hub_lm import llama
 from trainables.config import SynthesisConfig, model_part
 from trainables.errors import InvalidInput
 from trainables.models._lm_folder import load_lm, save_lm
-from trainables.models._lm_source import base_model, source_of, tokenizer_of
+from trainables.models._lm_source import base_model, require_source, source_of, tokenizer_of
 from trainables.models._tokenizers import train_bpe
 from trainables.models.causal_lm import build
 
@@ -229,3 +229,90 @@ def test_code_in_a_folder_is_never_run(
     with pytest.raises(InvalidInput, match="without code of its own"):
         base_model(str(place), positions=8) if owner == "model" else tokenizer_of(str(place))
     assert not mark.exists()
+
+
+def bidirectional(place: Path) -> None:
+    from transformers import BertConfig, BertLMHeadModel
+
+    torch.manual_seed(0)
+    small = BertConfig(
+        vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=24, max_position_embeddings=64, initializer_range=0.3,
+    )  # fmt: skip
+    BertLMHeadModel(small).save_pretrained(place)
+
+
+def with_words(words: dict[str, int], **options: str) -> Callable[[Path], None]:
+    """Another tokenizer."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    def change(place: Path) -> None:
+        model = Tokenizer(WordLevel(words, unk_token="a"))
+        PreTrainedTokenizerFast(tokenizer_object=model, **options).save_pretrained(place)
+
+    return change
+
+
+def with_fields(**changes: object) -> Callable[[Path], None]:
+    def change(place: Path) -> None:
+        fields = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps({**fields, **changes}))
+
+    return change
+
+
+def another_config(**fields: object) -> Callable[[Path], None]:
+    return lambda place: (place / "config.json").write_text(json.dumps(fields)) and None
+
+
+def with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def write(place: Path) -> None:
+        tensors = load_file(place / "model.safetensors")
+        change(tensors)
+        save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
+
+    return write
+
+
+LAYER = "transformer.h.0.mlp.c_fc.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (with_weights(lambda t: t.pop(LAYER)), "expected all weights .* got none for .*c_fc"),
+        (with_weights(lambda t: t[LAYER].fill_(torch.nan)), "expected finite weights in model.enc"),
+        (with_fields(tie_word_embeddings=False), "one table of words for input and output"),
+        (with_fields(scale_attn_weights=False), "plain attention"),
+        (bidirectional, "expected model.encoder to be a causal LM, got .*tokens behind it"),
+        (another_config(model_type="vit"), "that can be loaded without code of its own"),
+        (another_config(model_type="gemma3"), "that can be loaded without code of its own"),
+        (with_words({"<end>": 0, "\n": 1, "a": 2, "b": 90}, eos_token="<end>"), "got one of 91"),
+        (with_words({"<end>": 0, "\n": 1, "a": 2}), "model.encoder='.*an end token and an id"),
+        (
+            with_words({"<end>": 0, "a": 2, "b": 3}, eos_token="<end>", unk_token="a"),
+            "an id for the line feed, got none",
+        ),
+    ],
+)
+def test_a_language_model_that_is_not_whole_or_no_such_model_is_refused(
+    change: Callable[[Path], None], match: str, tmp_path: Path
+) -> None:
+    """Weights that a folder lacks would be random, and its privacy card would say otherwise."""
+    base_in(tmp_path, gpt2=True)
+    change(tmp_path)
+    config = model_part(name="causal_lm", encoder=str(tmp_path))
+    synthesis = SynthesisConfig(max_tokens=48, lora_rank=2)
+    with pytest.raises(InvalidInput, match=match) as problem:
+        source_of(config, synthesis, public=(), seed=0).make()
+    assert "\n" not in str(problem.value)
+
+
+def test_sizes_that_no_model_has_are_refused_when_planning(tmp_path: Path) -> None:
+    base_in(tmp_path, gpt2=True)
+    with_fields(n_head=0)(tmp_path)
+    config = model_part(name="causal_lm", encoder=str(tmp_path))
+    with pytest.raises(InvalidInput, match="that can be loaded"):
+        require_source(config, SynthesisConfig(max_tokens=48, lora_rank=2))

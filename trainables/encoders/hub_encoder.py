@@ -6,7 +6,7 @@ other records. A record of more pieces than there are positions is read in windo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -154,10 +154,19 @@ def load_model(public: PublicEncoder, **changes: Any) -> Any:
         raise InvalidData(
             f"expected an encoder that loads in {place}, got {type(error).__name__}"
         ) from None
-    lacking = sorted(name for name in report["missing_keys"] if "pooler" not in name)
+    require_all_weights(report, name=public.name)
+    return model.eval().requires_grad_(False)
+
+
+def require_all_weights(report: Mapping[str, Any], *, name: str) -> None:
+    """Refuse a model whose folder lacks weights: the library draws the others at random. `report`
+    is its loading info, `name` the model.encoder; a pooler is not used.
+
+    Raises: InvalidData.
+    """
+    lacking = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if lacking or report["mismatched_keys"]:
         raise InvalidData(
-            f"expected all weights of model.encoder={public.name} in its folder, got none for"
+            f"expected all weights of model.encoder={name} in its folder, got none for"
             f" {(lacking or ['some of another size'])[0]}"
         )
-    return model.eval().requires_grad_(False)

@@ -33,8 +33,12 @@ def sizes_of(about: Any, *, positions: int) -> LmSizes:
 
     Raises: InvalidInput as `causal_lm` does.
     """
-    if about.activation_function != "gelu_new" or about.scale_attn_by_inverse_layer_idx:
-        raise InvalidInput("expected a GPT-2 with gelu_new and plain attention, got a variant")
+    plain = about.scale_attn_weights and not about.scale_attn_by_inverse_layer_idx
+    if about.activation_function != "gelu_new" or not plain or not about.tie_word_embeddings:
+        raise InvalidInput(
+            "expected a GPT-2 with gelu_new, plain attention and one table of words for input and"
+            " output, got a variant"
+        )
     if positions > about.n_positions:
         raise InvalidInput(f"expected synthesis.max_tokens <= {about.n_positions}, got {positions}")
     return LmSizes(

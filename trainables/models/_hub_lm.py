@@ -24,6 +24,8 @@ from trainables.layers.attention import causal_layout
 from trainables.layers.packing import Rows
 from trainables.models._lora import AdaptedForeign
 
+_SHORT = 5  # tokens of the record whose losses are compared
+
 
 class HubLm(nn.Module):
     """`inner` is a `transformers` model; records are padded at their end, where nothing attends."""
@@ -141,7 +143,6 @@ def _norms(model: HubLm, tokens: Tensor, lengths: list[int]) -> Tensor:
     )
 
 
-@torch.no_grad()
 def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
     """Refuse a model in which a record's losses change when another of `longest` tokens is added.
 
@@ -149,26 +150,44 @@ def refuse_mixing_records(model: HubLm, *, longest: int, name: str) -> None:
 
     Raises: InvalidInput naming the encoder `name`.
     """
-    short = min(5, longest)
-    tokens = torch.randint(
-        model.vocabulary, (short + longest,), generator=torch.Generator().manual_seed(0)
-    )
-    tokens = tokens.to(next(model.parameters()).device)
-
-    def losses(lengths: list[int]) -> Tensor:
-        rows = tokens[: sum(lengths)]
-        sizes = torch.tensor(lengths, device=rows.device)
-        there = torch.ones_like(rows, dtype=torch.bool)
-        batch = TextBatch(rows, rows, there, sizes, torch.arange(len(lengths), device=rows.device))
-        return model.token_losses(batch)[1][:short].double()
-
-    alone, beside = losses([short]), losses([short, longest])
-    if not torch.allclose(alone, beside, rtol=1e-3, atol=1e-3):
+    short = min(_SHORT, longest)
+    if not _first_losses_agree(model, [short], [short, longest]):
         raise InvalidInput(
             "expected model.encoder to be a model that processes each record independently, got"
             f" {name!r}: a record's loss changes with the record beside it, so clipping"
             " bounds nothing"
         )
+
+
+def refuse_reading_ahead(model: HubLm, *, longest: int, name: str) -> None:
+    """Refuse a model whose losses of a record's first tokens change with those behind them, as a
+    masked language model's do: it would learn to copy, and draw nothing of use.
+
+    Raises: InvalidInput naming the encoder `name`.
+    """
+    if not _first_losses_agree(model, [min(_SHORT, longest)], [longest]):
+        raise InvalidInput(
+            f"expected model.encoder to be a causal LM, got {name!r}: a token's loss changes with"
+            " the tokens behind it"
+        )
+
+
+@torch.no_grad()
+def _first_losses_agree(model: HubLm, *batches: list[int]) -> bool:
+    """Whether batches of records of these lengths, cut from the same tokens, have the same losses
+    of the first tokens."""
+    most = max(map(sum, batches))
+    tokens = torch.randint(model.vocabulary, (most,), generator=torch.Generator().manual_seed(0))
+    tokens = tokens.to(next(model.parameters()).device)
+    found = []
+    for lengths in batches:
+        rows = tokens[: sum(lengths)]
+        sizes = torch.tensor(lengths, device=rows.device)
+        there = torch.ones_like(rows, dtype=torch.bool)
+        batch = TextBatch(rows, rows, there, sizes, torch.arange(len(lengths), device=rows.device))
+        found.append(model.token_losses(batch)[1].double())
+    short = min(_SHORT, *map(len, found))
+    return torch.allclose(found[0][:short], found[1][:short], rtol=1e-3, atol=1e-3)
 
 
 def _only_trained(module: nn.Module, state: dict[str, Tensor], prefix: str, local: object) -> None:

@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from trainables.config import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
-from trainables.errors import InvalidInput
+from trainables.encoders.hub_encoder import require_all_weights
+from trainables.encoders.quiet import quiet
+from trainables.errors import InvalidData, InvalidInput
 from trainables.models import _gpt2, _hub_lm
 from trainables.models._causal_lm import CausalLm
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, train_bpe
@@ -170,11 +172,14 @@ def _tokenizer(place: str, options: dict[str, Any], name: str) -> PretrainedToke
             f"expected a tokenizer beside the model in model.encoder={name!r}, got none that loads"
             " without code of its own"
         ) from None
-    if inner.eos_token_id is None or len(inner) < 3:  # the library's result for an empty folder
+    if len(inner) < 3:  # the library's result for an empty folder
         raise InvalidInput(
             f"expected a tokenizer beside the model in model.encoder={name!r}, got an empty one"
         )
-    return PretrainedTokenizer(inner)
+    try:
+        return PretrainedTokenizer(inner)
+    except InvalidInput as problem:
+        raise InvalidInput(f"model.encoder={name!r}: {problem}") from None
 
 
 def _about(place: str, options: dict[str, Any], name: str) -> Any:
@@ -189,6 +194,9 @@ def _about(place: str, options: dict[str, Any], name: str) -> Any:
 def _require_fit(
     about: Any, tokenizer: PretrainedTokenizer, synthesis: SynthesisConfig, name: str
 ) -> None:
+    vocabulary = getattr(about, "vocab_size", None)
+    if vocabulary is None:  # of images, or of several models at once
+        raise InvalidInput(_NOWHERE.format(name))
     if about.model_type == "gpt2":
         _gpt2.sizes_of(about, positions=synthesis.max_tokens)
     elif synthesis.lora_rank is None:
@@ -202,10 +210,10 @@ def _require_fit(
             f"expected synthesis.max_tokens <= {longest} with model.encoder={name!r}, got"
             f" {synthesis.max_tokens}"
         )
-    if tokenizer.size > about.vocab_size:
+    if tokenizer.size > vocabulary:
         raise InvalidInput(
-            f"expected a tokenizer of at most {about.vocab_size} ids in model.encoder={name!r},"
-            f" got one of {tokenizer.size}"
+            f"expected a tokenizer of at most {vocabulary} ids in model.encoder={name!r}, got one"
+            f" of {tokenizer.size}"
         )
 
 
@@ -223,7 +231,7 @@ def _shapes(about: Any, name: str) -> nn.Module:
 
     try:
         found: nn.Module = AutoModelForCausalLM.from_config(about, trust_remote_code=False)
-    except ValueError:  # a model that is no language model
+    except Exception:  # noqa: BLE001  no language model, or sizes that none has
         raise InvalidInput(_NOWHERE.format(name)) from None
     return found
 
@@ -232,13 +240,23 @@ def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> 
     from transformers import AutoModelForCausalLM
 
     try:
-        found = AutoModelForCausalLM.from_pretrained(
-            place, dtype=torch.float32, trust_remote_code=False, weights_only=True, **options
-        )
+        with quiet():
+            found, report = AutoModelForCausalLM.from_pretrained(
+                place,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                weights_only=True,
+                output_loading_info=True,
+                **options,
+            )
     except Exception:  # noqa: BLE001  as above
         raise InvalidInput(_NOWHERE.format(name)) from None
+    require_all_weights(report, name=name)
+    if not all(weight.isfinite().all() for weight in found.parameters()):
+        raise InvalidData(f"expected finite weights in model.encoder={name!r}, got others")
     if found.config.model_type == "gpt2":
         return _gpt2.causal_lm(found, positions=positions)
     model = _hub_lm.HubLm(found, provenance=f"weights of {name}")
     _hub_lm.refuse_mixing_records(model, longest=positions, name=name)
+    _hub_lm.refuse_reading_ahead(model, longest=positions, name=name)
     return model

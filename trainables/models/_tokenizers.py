@@ -99,10 +99,12 @@ class PretrainedTokenizer:
     def __init__(self, inner: Any) -> None:
         end = inner.eos_token_id
         line_feed = inner.encode("\n", add_special_tokens=False)
-        if end is None or not line_feed:
-            raise InvalidInput("expected a tokenizer with an end token and a line feed, got none")
+        if end is None or not line_feed or line_feed[-1] == inner.unk_token_id:
+            raise InvalidInput(
+                "expected a tokenizer with an end token and an id for the line feed, got none"
+            )
         self._inner = inner
-        self.size = len(inner)
+        self.size = 1 + max(inner.get_vocab().values())  # ids may have gaps
         self.end = int(end)
         self.begin = int(inner.bos_token_id if inner.bos_token_id is not None else end)
         self.separator = int(line_feed[-1])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweep.synthesis.trained_text import judge_of, open_trained
+from tests.models.test_lm_folder import base_in, bidirectional, with_words
 from trainables.errors import InvalidInput
 
 _MODEL = {"name": "causal_lm"}
@@ -59,3 +61,19 @@ def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> N
 def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"expected a folder with a language .*/lab/x"):
         judge_of(tmp_path / "lab" / "x")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (bidirectional, "expected model.encoder to be a causal LM"),
+        (with_words({"<end>": 0, "\n": 1, "a": 90}, eos_token="<end>"), "at most 32 ids"),
+    ],
+)
+def test_a_folder_that_cannot_judge_text_is_refused(
+    tmp_path: Path, change: Callable[[Path], None], why: str
+) -> None:
+    base_in(tmp_path, gpt2=True)
+    change(tmp_path)
+    with pytest.raises(InvalidInput, match=why):
+        judge_of(tmp_path)
