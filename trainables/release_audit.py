@@ -90,9 +90,17 @@ def audit_release(
     rng = np.random.default_rng(seed)
     sides = [[_words(text) for text in side] for side in (members, held_out)]
     texts = [_words(text) for text in released]
+    # By text, so that `seed` orders the same pool alike wherever the coins fell.
+    pool = sorted(
+        (words, side) for side, given in zip((True, False), sides, strict=True) for words in given
+    )
+    member = np.array([side for _, side in pool])
     level = p / len(orders)
     phrases = tuple(
-        _audit_order(texts, *sides, order=order, delta=delta, p=level, rng=rng) for order in orders
+        _audit_order(
+            texts, [words for words, _ in pool], member, order=order, delta=delta, p=level, rng=rng
+        )
+        for order in orders
     )
     copies = [{tuple(words) for words in side} for side in sides]
     return ReleaseAudit(
@@ -129,8 +137,8 @@ def _refuse_unless_coins(num_members: int, num_held_out: int, *, num_released: i
 
 def _audit_order(
     released: Sequence[list[str]],
-    members: Sequence[list[str]],
-    held_out: Sequence[list[str]],
+    records: Sequence[list[str]],
+    member: NDArray[np.bool_],
     *,
     order: int,
     delta: float,
@@ -138,11 +146,10 @@ def _audit_order(
     rng: np.random.Generator,
 ) -> PhraseAudit:
     there = {phrase for words in released for phrase in _phrases(words, order)}
-    pool = [set(_phrases(words, order)) for words in (*members, *held_out)]
+    pool = [set(_phrases(words, order)) for words in records]
     owners = Counter(phrase for phrases in pool for phrase in phrases)
     rare = [{phrase for phrase in phrases if owners[phrase] == 1} for phrases in pool]
     strength = np.array([len(phrases & there) for phrases in rare])
-    member = np.arange(len(pool)) < len(members)
     some = np.array([bool(phrases) for phrases in rare])
     matched = strength > 0
     guesses, right = int(matched.sum()), int((matched & member).sum())
@@ -171,7 +178,7 @@ def _bound(
     of guesses; else it needs a cap fixed beforehand. Each cap of a fixed grid keeps the strongest
     guesses and has a share of p, so all of them hold together.
     """
-    shuffled = rng.permutation(len(strength))  # ties are broken independently of the side
+    shuffled = rng.permutation(len(strength))  # ties, which no coin decides
     order = shuffled[np.argsort(-strength[shuffled], kind="stable")]
     right = np.cumsum(member[order] & (strength[order] > 0))
     num_units, guesses = len(strength), int((strength > 0).sum())

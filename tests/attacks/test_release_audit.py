@@ -90,6 +90,18 @@ def test_no_false_alarms_under_randomised_response(delta, num_audits, most):
     assert (bounds(3.0) > 1.0).mean() > 0.5
 
 
+def test_equal_matches_are_ordered_independently_of_the_side():
+    """A release with every word of 784 records tells nothing: at p = .05, 6 or more of 40 audits
+    with a bound above 0 have a probability of 1.4 %.
+
+    With the members' records first, the order of seed 0 began with members wherever the coins
+    fell, and every second audit gave a bound.
+    """
+    pool = [f"w{index}" for index in range(784)]
+    found = [audit_release(pool, *coins(pool, seed), delta=1e-9, orders=(1,)) for seed in range(40)]
+    assert sum(audit.epsilon_lower_bound > 0 for audit in found) <= 5
+
+
 @pytest.mark.parametrize("num_records", [3, 4])
 def test_given_the_guess_the_bound_holds_with_its_confidence(num_records):
     """Every outcome of the coins and of randomised response, weighted by its chance: no sampling.

@@ -60,6 +60,7 @@ def audit_step(
             epoch,
             calls=calls // len(epochs),
             seed=seed,
+            false_alarm=_FALSE_ALARM / len(epochs),
             model=ChosenByRecord if by_record else ChosenGradients,
         )
         for epoch in epochs
@@ -71,7 +72,13 @@ _Toy = type[ChosenGradients] | type[ChosenByRecord]
 
 
 def _audit_epoch(
-    mechanism: Mechanism, epoch: int, *, calls: int, seed: int, model: _Toy = ChosenGradients
+    mechanism: Mechanism,
+    epoch: int,
+    *,
+    calls: int,
+    seed: int,
+    false_alarm: float,
+    model: _Toy = ChosenGradients,
 ) -> StepAudit:
     table, pairs = _inputs(mechanism)
     claimed = mechanism.effective_noise_multiplier_at(epoch)
@@ -80,15 +87,15 @@ def _audit_epoch(
     for number, pair in enumerate(pairs):
         names = seed, number
         left, right, groups = _release(mechanism, pair, table, epoch, each, names, model)
-        share = _FALSE_ALARM / (2 * len(pairs))
+        share = false_alarm / (2 * len(pairs))
         found.append(effective_multiplier(left, right, groups=groups, false_alarm=share))
     worst = min(range(len(pairs)), key=lambda number: found[number].estimate)
     # New calls on the worst pair, so that its choice causes no bias.
     again = max(2, calls // 4)
     names = seed, len(pairs)
     left, right, groups = _release(mechanism, pairs[worst], table, epoch, again, names, model)
-    multiplier = effective_multiplier(left, right, groups=groups, false_alarm=_FALSE_ALARM / 4)
-    bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=_FALSE_ALARM / 4)
+    multiplier = effective_multiplier(left, right, groups=groups, false_alarm=false_alarm / 4)
+    bound = distinguish(left, right, groups=groups, delta=_DELTA, false_alarm=false_alarm / 4)
     epsilon = gaussian_epsilon(1 / claimed, _DELTA)
     # float32 rounds the clip: a part in 10^4 is no violation.
     kept = all(one.high >= claimed * (1 - 1e-4) for one in (*found, multiplier))
