@@ -65,7 +65,8 @@ def export(
 ) -> None:
     """Export the best trial with its config, weights, labels, privacy card and public metrics.
 
-    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial.
+    `--best pareto` exports the Pareto front of SER (or MAUVE) and epsilon, one folder per trial;
+    a sweep over several corpora has a best trial and a front of each.
     """
     from sweep.results.export import export_trial
     from sweep.settings import from_environment
@@ -78,7 +79,8 @@ def export(
         folder, trial, best=best, epsilon_max=epsilon_max, any_epsilon=any_epsilon
     )
     target = to or Path(f"{name}-{trial or way}")
-    places = [target / r.plan.id if way == "pareto" else target for r in chosen]
+    apart = way == "pareto" or len(chosen) > 1
+    places = [target / r.plan.id if apart else target for r in chosen]
     # The registry refuses a name before anything is written.
     registry = None if register_as is None else Registry(register_as, settings)
     versions: list[int] = []

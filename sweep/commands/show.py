@@ -43,25 +43,28 @@ def show(
 
     folder = store.open_sweep(from_environment().home, name)
     records = folder.records()
-    where = _where(folder, records)
+    where = _standings(folder, records)
     damaged = damages(folder, records)
     if as_json:
-        known = {"best": _best(where), "gap": sentences(records), "damages": damaged}
+        known = {
+            "best": [_best(each) for each in where],
+            "gap": sentences(records),
+            "damages": damaged,
+        }
         print_json("show", {**summary(folder, records), **known})
         return
     _print_tables(folder, records, list(damaged.values()), every=every)
     for sentence in sentences(records):
         say(sentence)
-    if where is not None:
-        say(where.sentence())
+    for each in where:
+        say(each.sentence())
     _print_answers(folder, records, where)
     _print_front(records)
 
 
-def _best(where: Standing | None) -> dict[str, Any] | None:
-    if where is None:
-        return None
+def _best(where: Standing) -> dict[str, Any]:
     return {
+        "corpus": where.corpus,
         "group": where.best.key,
         "trial": where.best.middle(where.metric).plan.id,
         "by": where.metric,
@@ -132,19 +135,19 @@ def _epsilon_of(folder: SweepFolder, settings: Settings) -> EpsilonOf:
     return epsilon_of
 
 
-def _where(folder: SweepFolder, records: list[TrialRecord]) -> Standing | None:
-    from sweep.results.comparison import standing_of
+def _standings(folder: SweepFolder, records: list[TrialRecord]) -> list[Standing]:
+    from sweep.results.comparison import standings_of
     from trainables.errors import InvalidData, InvalidInput
 
     try:
-        return standing_of(folder, records)
+        return standings_of(folder, records)
     except InvalidData:
         raise
     except InvalidInput:  # no metric that every trial has
-        return None
+        return []
 
 
-def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: Standing | None) -> None:
+def _print_answers(folder: SweepFolder, records: list[TrialRecord], where: list[Standing]) -> None:
     """Which axis mattered, what the sweep cost together, what to try next."""
     from sweep.results.importance import importance
     from sweep.search.advice import advice

@@ -113,18 +113,18 @@ class Sweep:
             }
         return series
 
-    def standing(self) -> Standing | None:
-        """Which trials are indistinguishable from the best, as `sweep show` says."""
-        from sweep.results.comparison import standing_of
+    def standings(self) -> list[Standing]:
+        """Which trials are indistinguishable from the best of each corpus, as `sweep show` says."""
+        from sweep.results.comparison import standings_of
 
-        return standing_of(self.folder, self.records)
+        return standings_of(self.folder, self.records)
 
     def advice(self) -> list[str]:
         """What to try next, in sentences."""
         from sweep.results.importance import importance
         from sweep.search.advice import advice
 
-        return advice(self.folder.space(), self.records, importance(self.records), self.standing())
+        return advice(self.folder.space(), self.records, importance(self.records), self.standings())
 
     def export(self, record: TrialRecord, folder: str | Path) -> Path:
         """Write a trial into a new folder, as `sweep export` does."""

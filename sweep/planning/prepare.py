@@ -18,7 +18,7 @@ from sweep.planning import probe as search_probe
 from sweep.planning.accounting import accounting
 from sweep.planning.footprints import Footprints
 from sweep.planning.plan_total import within_total
-from sweep.planning.refusals import require_read_fields, require_trials
+from sweep.planning.refusals import require_one_corpus, require_read_fields, require_trials
 from sweep.settings import Settings
 from sweep.spending.filter import looks_at_results
 from sweep.store import sweeps as store
@@ -106,6 +106,7 @@ def prepare_space(
         plan = replace(plan, probes=search_probe.probes(space, account=accounting(settings)))
     if is_new:
         require_read_fields(space, plan)
+        require_one_corpus(space, plan)
     if space.search.is_private_selection:
         return _with_price(space, plan, notes, settings)
     plan = _with_begun(plan, begun)

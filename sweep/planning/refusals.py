@@ -70,6 +70,26 @@ def require_read_fields(space: SearchSpace, plan: Plan) -> None:
                 _require_field(path, variant=variant.name)
 
 
+def require_one_corpus(space: SearchSpace, plan: Plan) -> None:
+    """Raises: InvalidInput where results are compared while the sweep runs, and its trials have
+    several corpora: the easiest one would win.
+    """
+    search = space.search
+    if search.scheduler != "none":
+        rule = f"search.scheduler={search.scheduler}"
+    elif search.is_adaptive or search.is_private_selection:
+        rule = f"search.strategy={search.strategy}"
+    else:
+        return
+    compared = [t for t in (*plan.to_run, *plan.probes) if not t.baseline and t.is_config]
+    corpora = list(dict.fromkeys(trial.corpus for trial in compared))
+    if len(corpora) > 1:
+        raise InvalidInput(
+            f"expected one corpus with {rule}, which compares trials, got {', '.join(corpora)}"
+            " (start a sweep for each)"
+        )
+
+
 def _require_field(path: str, *, variant: str) -> None:
     try:
         fields_below(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep.results import select
-from sweep.results.standing import Standing, standing
+from sweep.results.standing import Standing, standings
 from sweep.results.student import half_width
 from sweep.store import sweeps as store
 from sweep.store.sweeps import SweepFolder, TrialRecord
@@ -72,8 +72,8 @@ class Comparison:
 def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
     """The side called `text`: SWEEP (its best trial by validation SER) or SWEEP:TRIAL.
 
-    Raises: InvalidInput where there is no such sweep or trial, nothing has finished, or
-    `epsilon_max` would choose where a trial is named.
+    Raises: InvalidInput where there is no such sweep or trial, nothing has finished, a sweep has
+    trials on several corpora, or `epsilon_max` would choose where a trial is named.
     """
     name, _, trial = text.partition(":")
     if trial and epsilon_max is not None:
@@ -89,7 +89,7 @@ def side(home: Path, text: str, *, epsilon_max: float | None = None) -> Side:
         if not record.status.is_finished:
             raise InvalidInput(f"expected a finished trial, got {wanted} ({record.status})")
     else:
-        record = select.choose(records, epsilon_max=epsilon_max)[0]
+        record = select.choose_one(records, epsilon_max=epsilon_max)
     return Side(folder=folder, record=record, records=tuple(records))
 
 
@@ -125,12 +125,12 @@ def compare(first: Side, second: Side) -> Comparison:
     )
 
 
-def standing_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> Standing | None:
-    """The standing of a sweep's trials, paired by their stored test counts.
+def standings_of(folder: SweepFolder, records: Sequence[TrialRecord]) -> list[Standing]:
+    """The standings of a sweep's trials (`standing.standings`), paired by their stored test counts.
 
-    Raises: as `standing.standing`, and InvalidData for a damaged file.
+    Raises: as `standing.standings`, and InvalidData for a damaged file.
     """
-    return standing(
+    return standings(
         records, pair=lambda first, second: paired_change(folder, first, folder, second)
     )
 

@@ -104,7 +104,7 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
     """Export the best trial into `best` of the sweep's own folder."""
     records = folder.records(running=False)
     try:
-        best = select.choose(records, epsilon_max=epsilon_max)[0]
+        best = select.choose_one(records, epsilon_max=epsilon_max)
     except InvalidInput as problem:
         return BestExport(sentence=f"nothing is exported: {problem}")
     if epsilon_max is None and (large := refusal([best], records)) is not None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from sweep.results import select
 from sweep.results.select import Group
@@ -38,6 +39,7 @@ class Gap:
     factor: float | None = None
     least: TrialRecord | None = None
     larger: TrialRecord | None = None  # the next larger epsilon that makes fewer errors
+    corpus: str | None = None  # where the sweep has several
 
     @property
     def is_far(self) -> bool:
@@ -51,10 +53,11 @@ class Gap:
     def sentence(self) -> str:
         """The best private trial beside the baseline."""
         limit = formats.number(self.limit)
+        where = "" if self.corpus is None else f" on {self.corpus}"
         if self.best is None:
             least = "" if self.least is None else f"; the smallest epsilon is {_of(self.least)}"
-            return f"no finished trial has epsilon ≤ {limit}{least}"
-        text = f"best with epsilon ≤ {limit}: {self._label(self.best)}"
+            return f"no finished trial{where} has epsilon ≤ {limit}{least}"
+        text = f"best{where} with epsilon ≤ {limit}: {self._label(self.best)}"
         if self.baseline is None:
             return f"{text}; no finished baseline to compare it with"
         spread = self.baseline.spread(self.figure)
@@ -114,8 +117,8 @@ class Gap:
 
 
 def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
-    """The gap between the best trial with epsilon at most `limit` and the baseline; None without a
-    finished trial that is no baseline.
+    """The gap between the best trial with epsilon at most `limit` and the baseline, on one corpus;
+    None without a finished trial that is no baseline.
 
     Raises: InvalidInput where these trials have no figure in common.
     """
@@ -126,7 +129,7 @@ def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
     least = min(finished, key=_epsilon)
     if not any(_epsilon(record) <= limit for record in finished):
         return Gap(limit=limit, figure=main, best=None, least=least)
-    [best] = select.choose(finished, epsilon_max=limit)
+    best = select.choose_one(finished, epsilon_max=limit)
     baseline = select.nearest_baseline(best, select.baselines(records))
     return Gap(
         limit=limit,
@@ -139,13 +142,22 @@ def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
     )
 
 
+def gaps(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[Gap]:
+    """The gap on each corpus at `limit`, by default `USABLE`; without those whose trials have no
+    figure in common.
+    """
+    found, parts = [], select.by_corpus(records)
+    for name, alike in parts.items():
+        with suppress(InvalidInput):
+            mine = gap(alike, limit=USABLE if limit is None else limit)
+            if mine is not None:
+                found.append(replace(mine, corpus=name if len(parts) > 1 else None))
+    return found
+
+
 def sentences(records: Sequence[TrialRecord], *, limit: float | None = None) -> list[str]:
-    """The sentences of `gap` at `limit`, by default `USABLE`; empty without a gap."""
-    try:
-        found = gap(records, limit=USABLE if limit is None else limit)
-    except InvalidInput:  # no figure that every trial has
-        return []
-    return [] if found is None else found.sentences()
+    """The sentences of `gaps`."""
+    return [sentence for each in gaps(records, limit=limit) for sentence in each.sentences()]
 
 
 def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> str | None:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from search_spaces.domains import rank
 from sweep.results import select
+from sweep.results.select import Group
+from sweep.store.plans import CORPUS
 from sweep.store.sweeps import TrialRecord
 from trainables.figure_cache import FigureCache
 
@@ -58,11 +60,12 @@ def importance(
     if len(groups) < FEWEST:
         return None
     name = metric or select.metric_of_choice(finished)
-    rows = [(g, s.mean) for g in groups if (s := g.spread(name)) and math.isfinite(s.mean)]
+    rows = _rows(finished, name)
     if len(rows) > _MOST:
         chosen = np.random.default_rng(0).choice(len(rows), _MOST, replace=False)
         rows = [rows[place] for place in sorted(chosen)]
-    paths = varied_axes([group.records[0] for group, _ in rows])
+    corpora = {f"data.{key}" for key in CORPUS}
+    paths = [p for p in varied_axes([g.records[0] for g, _ in rows]) if p not in corpora]
     if len(rows) < FEWEST or not paths:
         return None
     columns = {p: _column([_value(group.records[0], p) for group, _ in rows]) for p in paths}
@@ -75,6 +78,20 @@ def importance(
     if kept is not None:
         kept.keep(key, asdict(made))
     return made
+
+
+def _rows(finished: Sequence[TrialRecord], metric: str) -> list[tuple[Group, float]]:
+    """Each group with its mean of a metric, relative to the mean of its corpus: how hard a corpus
+    is, is no matter of a setting.
+    """
+    rows, parts = [], select.by_corpus(finished)
+    for alike in parts.values():
+        found = [(g, s.mean) for g in select.groups(alike) if (s := g.spread(metric)) is not None]
+        known = [(group, mean) for group, mean in found if math.isfinite(mean)]
+        several = len(parts) > 1 and known
+        middle = math.fsum(mean for _, mean in known) / len(known) if several else 0.0
+        rows += [(group, mean - middle) for group, mean in known]
+    return rows
 
 
 def _key(metric: str, columns: dict[str, Array], target: Array) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from dashboards import results
 from sweep.results import select
 from sweep.results.exported import damages
-from sweep.results.gap import gap
+from sweep.results.gap import gaps
 from sweep.store.files import number
 from sweep.store.plans import PlannedTrial, noise_at
 from sweep.store.status import TrialStatus
@@ -159,7 +159,7 @@ def _choice(
     records: Sequence[TrialRecord], epsilon_max: float
 ) -> tuple[results.Choice, TrialRecord | None]:
     try:
-        [chosen] = select.choose(records, epsilon_max=epsilon_max)
+        chosen = select.choose_one(records, epsilon_max=epsilon_max)
     except InvalidInput as problem:
         return results.Choice(epsilon_max=epsilon_max, reason=str(problem)), None
     by = select.metric_of_choice(select.candidates(records, epsilon_max=epsilon_max))
@@ -167,11 +167,7 @@ def _choice(
 
 
 def _helps(records: Sequence[TrialRecord], epsilon_max: float) -> tuple[str, ...]:
-    try:
-        found = gap(records, limit=epsilon_max)
-    except InvalidInput:  # no figure that every trial has
-        return ()
-    return () if found is None else tuple(found.helps())
+    return tuple(words for found in gaps(records, limit=epsilon_max) for words in found.helps())
 
 
 def _card(folder: SweepFolder, chosen: TrialRecord | None) -> dict[str, Any] | None:

@@ -1,5 +1,8 @@
 """Selection of the best trials: groups over seeds, ratios to the baseline, the Pareto front. Pure.
 
+Trials on different corpora are never ranked against each other: each corpus has its best trial and
+its front.
+
 Trials that differ by their seed only are one group and are compared by the group's mean, so that no
 lucky seed wins; of equal ones the smaller epsilon wins. A trial is chosen by its validation figure
 where known (`validation_ser`), because a choice by test error makes the test error optimistic.
@@ -93,6 +96,14 @@ def groups(records: Sequence[TrialRecord]) -> list[Group]:
     return [Group(key=key, records=tuple(members)) for key, members in found.items()]
 
 
+def by_corpus(records: Sequence[TrialRecord]) -> dict[str, list[TrialRecord]]:
+    """The trials on each corpus by its name, in the order of the first of each."""
+    found: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        found.setdefault(record.plan.corpus, []).append(record)
+    return found
+
+
 def baselines(records: Sequence[TrialRecord]) -> list[Group]:
     """The groups that the space declared baselines: all that `baseline_of` and `ratio` need."""
     return [group for group in groups(records) if group.is_baseline]
@@ -174,12 +185,18 @@ def headline(records: Sequence[TrialRecord]) -> str:
 def front(
     records: Sequence[TrialRecord], metrics: Sequence[str] | None = None
 ) -> list[TrialRecord]:
-    """The Pareto front of finished trials in `metrics`.
+    """The Pareto front of finished trials in `metrics`, of each corpus its own.
 
     `metrics` None: the headline figure and epsilon. Better is as `goals` has it; infinity is the
     worst value, a trial without a metric is left out.
     """
     names = (headline(records), figures.EPSILON) if metrics is None else metrics
+    fronts = (_front(alike, names) for alike in by_corpus(records).values())
+    best = {record.plan.id for found in fronts for record in found}
+    return [record for record in records if record.plan.id in best]
+
+
+def _front(records: Sequence[TrialRecord], names: Sequence[str]) -> list[TrialRecord]:
     signs = [(metric, figures.cost(metric, 1.0)) for metric in names]
     known = []
     for record in records:
@@ -224,7 +241,8 @@ def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) ->
 def choose(
     records: Sequence[TrialRecord], *, best: str | None = None, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
-    """The best trial (the front for `pareto`) among finished ones that are no baseline.
+    """The best trial (the front for `pareto`) of each corpus among finished ones that are no
+    baseline.
 
     `best` as in `metric_of_choice`; `rank_groups` says which of several. With `epsilon_max` only
     trials whose sound epsilon is at most that.
@@ -234,8 +252,32 @@ def choose(
     found = candidates(records, epsilon_max=epsilon_max)
     if best == "pareto":
         return front(found)
+    return best_of_each(found, best)
+
+
+def best_of_each(found: Sequence[TrialRecord], best: str | None = None) -> list[TrialRecord]:
+    """The best trial of each corpus, `best` as in `metric_of_choice`.
+
+    Raises: as `metric_of_choice`.
+    """
     metric = metric_of_choice(found, best)
-    return [rank_groups(groups(found), metric)[0].middle(metric)]
+    ranked = (rank_groups(groups(alike), metric) for alike in by_corpus(found).values())
+    return [ordered[0].middle(metric) for ordered in ranked if ordered]
+
+
+def choose_one(records: Sequence[TrialRecord], *, epsilon_max: float | None = None) -> TrialRecord:
+    """The best trial of a sweep on one corpus, as `choose` has it.
+
+    Raises: InvalidInput as `choose`, and for trials on several corpora.
+    """
+    chosen = choose(records, epsilon_max=epsilon_max)
+    if len(chosen) > 1:
+        raise InvalidInput(
+            f"expected trials on one corpus, which have a best one, got"
+            f" {', '.join(by_corpus(chosen))} (the best of each:"
+            f" {', '.join(record.plan.id for record in chosen)})"
+        )
+    return chosen[0]
 
 
 def candidates(

@@ -11,7 +11,7 @@ vary.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sweep.results import select
 from sweep.results.select import Group
@@ -29,7 +29,7 @@ _NAMED = 4
 class Standing:
     """`best` and the groups compared with it by the test figure `figure`: those that are
     indistinguishable from it, in order, and how many differ significantly. `ways` are the methods
-    of comparison.
+    of comparison. `corpus`: the one of these trials, where the sweep has several.
     """
 
     metric: str
@@ -38,13 +38,15 @@ class Standing:
     indistinguishable: tuple[Group, ...]
     num_significant: int
     ways: tuple[str, ...]
+    corpus: str | None = None
 
     def sentence(self) -> str:
         """A sentence; `sweep export --trial` accepts its ids."""
         record = self.best.middle(self.metric)
         spread = self.best.spread(self.metric)
         mean = float("nan") if spread is None else spread.mean
-        text = f"best by {self.metric} {mean:.4g}: {record.plan.id} {record.plan.name}"
+        where = "" if self.corpus is None else f" on {self.corpus}"
+        text = f"best{where} by {self.metric} {mean:.4g}: {record.plan.id} {record.plan.name}"
         if not self.ways:
             return text
         word, how = figures.label(self.figure), f"(95 % each, {' or '.join(self.ways)})"
@@ -60,8 +62,19 @@ class Standing:
         return f"{text}; by test {word} it is indistinguishable {how} from: {shown}"
 
 
+def standings(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> list[Standing]:
+    """The standing of the finished trials on each corpus, as `standing` has it.
+
+    Raises: as `standing`.
+    """
+    parts = select.by_corpus(records)
+    found = ((name, standing(alike, pair=pair)) for name, alike in parts.items())
+    several = len(parts) > 1
+    return [replace(each, corpus=name if several else None) for name, each in found if each]
+
+
 def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) -> Standing | None:
-    """The standing of the finished trials that are no baseline; None without any.
+    """The standing of the finished trials that are no baseline, on one corpus; None without any.
 
     `pair` None for two groups: they were not tested on the same records.
 

@@ -14,7 +14,7 @@ from search_spaces.space import SearchSpace
 from sweep.results import select
 from sweep.results.gap import USABLE
 from sweep.results.importance import Importance, varied_axes
-from sweep.results.standing import Standing, standing
+from sweep.results.standing import Standing, standings
 from sweep.search import suggest as search
 from sweep.search.source import observations_of
 from sweep.store.sweeps import TrialRecord
@@ -34,24 +34,27 @@ def advice(
     space: SearchSpace,
     records: Sequence[TrialRecord],
     found: Importance | None,
-    where: Standing | None = None,
+    where: Sequence[Standing] | None = None,
     *,
     epsilon_of: EpsilonOf = lambda point: None,
 ) -> list[str]:
-    """Sentences, the most useful first; empty where too few trials have finished. `where` is
-    their standing (`standing.standing`); None: by their own intervals. `epsilon_of` gives the
+    """Sentences, the most useful first; empty where too few trials have finished. `where` are
+    their standings (`standing.standings`); None: by their own intervals. `epsilon_of` gives the
     epsilon of a point of the space; None: unknown.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if len(select.groups(finished)) < _FEWEST:
         return []
-    metric = select.metric_of_choice(finished)
-    groups = select.rank_groups(select.groups(finished), metric)
+    metric, parts = select.metric_of_choice(finished), select.by_corpus(finished)
+    ranked = [select.rank_groups(select.groups(alike), metric) for alike in parts.values()]
     said = [
-        *_edges(groups),
+        *(words for groups in ranked if groups for words in _edges(groups)),
         *_weights(found, finished),
-        *_indistinguishable(where or standing(records)),
+        *(words for each in where or standings(records) for words in _indistinguishable(each)),
     ]
+    if len(ranked) > 1:  # an adaptive search has one corpus
+        return list(dict.fromkeys(said))
+    [groups] = ranked
     proposal = _proposal(space, _history(groups) or records, tried=finished, epsilon_of=epsilon_of)
     return [*said, proposal] if proposal else said
 
@@ -129,9 +132,9 @@ def _refine(path: str, records: Sequence[TrialRecord]) -> str:
     return "refine it"
 
 
-def _indistinguishable(found: Standing | None) -> list[str]:
+def _indistinguishable(found: Standing) -> list[str]:
     """Advice to use more seeds where the best configurations are indistinguishable."""
-    if found is None or not found.indistinguishable:
+    if not found.indistinguishable:
         return []
     first, second = found.best, found.indistinguishable[0]
     return [

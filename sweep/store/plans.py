@@ -20,6 +20,7 @@ from trainables.privacy.mechanism import claims_privacy
 from trainables.privacy.summary import plain
 
 RefusedBy = Literal["config", "constraint", "mechanism", "budget"]
+CORPUS = ("name", "path")  # fields of `data` that say which corpus it is
 # Figures that follow from the number of training records, as on a card (`trainables.cards`).
 _OF_A_COUNT = frozenset(
     {"delta", "sample_rate", "steps", "epsilon_paper", "epsilon_rdp", "epsilon_replace_one"}
@@ -86,6 +87,12 @@ class PlannedTrial:
         if isinstance(self.origin, TrialConfig):
             return self.origin.task
         return str(self.origin.get("task", goals.default_task()))
+
+    @property
+    def corpus(self) -> str:
+        """The name of the trial's corpus, with its path where the space has one."""
+        data = self.fields.get("data", {})
+        return " ".join(str(data[key]) for key in CORPUS if data.get(key) is not None)
 
     @cached_property
     def config(self) -> TrialConfig:

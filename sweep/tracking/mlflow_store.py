@@ -230,10 +230,12 @@ def _importance(records: Sequence[TrialRecord], *, kept: FigureCache) -> dict[st
 
 
 def _best(finished: Sequence[TrialRecord]) -> TrialRecord | None:
-    """The best one as everywhere: by what was found on validation records, where that is known."""
+    """The best one as everywhere: by what was found on validation records, where that is known;
+    None for trials on several corpora.
+    """
     candidates = [record for record in finished if not record.plan.baseline] or finished
     try:
-        metric = select.metric_of_choice(candidates)
+        best, *others = select.best_of_each(candidates)
     except InvalidInput:  # no figure that all have, or no trial
         return None
-    return select.rank_groups(select.groups(candidates), metric)[0].middle(metric)
+    return None if others else best

@@ -294,10 +294,11 @@ def test_a_finished_sweep_is_listed_shown_exported_and_deleted(
     shown = json.loads(answer(capsys, "show", "toy", "--json")[1])
     assert [trial["status"] for trial in shown["trials"]] == ["done"] * 3
     assert set(shown["front"]) <= {trial["id"] for trial in shown["trials"]}
-    assert shown["best"]["trial"] in {trial["id"] for trial in shown["trials"]}
+    (best,) = shown["best"]
+    assert best["trial"] in {trial["id"] for trial in shown["trials"]}
     code, out, _ = answer(capsys, "show", "toy")
     assert code == 0
-    assert f"best by {shown['best']['by']}" in out
+    assert f"best by {best['by']}" in out
     assert "0.5" in next(line for line in out.splitlines() if shown["trials"][1]["id"][:6] in line)
     assert "toy" in answer(capsys, "list")[1]
     target = place / "best"

@@ -157,7 +157,7 @@ def test_a_sweep_is_shown_with_its_front_and_its_best(
     found = document(capsys, "show", "one")
     assert [trial["status"] for trial in found["trials"]] == ["done", "done", "planned"]
     assert found["front"] == ["one0", "one1"], "less SER costs more epsilon here"
-    assert found["best"]["trial"] == "one1"
+    assert [(best["trial"], best["corpus"]) for best in found["best"]] == [("one1", None)]
     assert found["damages"] == {}
     assert cli.run(["show", "one"]) == 0
     assert capsys.readouterr().out.count("front: one") == 2

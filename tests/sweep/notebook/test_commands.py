@@ -88,8 +88,7 @@ def test_a_sweep_is_run_resumed_and_compared(
     best = sweep.best()[0]
     assert list(frame.columns) == [f"toy:{best.plan.id}", f"toy:{trial}"]
     assert frame.loc["ser"].iloc[0] == best.metrics["ser"]
-    where = sweep.standing()
-    assert where is not None
+    (where,) = sweep.standings()
     assert where.best.middle(where.metric).plan.id == best.plan.id
 
 

@@ -87,6 +87,19 @@ def test_a_batch_size_is_refused_where_all_batches_are_full(settings: Settings) 
     make_sweep(settings, base=base, variants=[{"name": "full"}, partly], axes=axes)
 
 
+def test_trials_that_are_compared_while_a_sweep_runs_have_one_corpus(settings: Settings) -> None:
+    """A scheduler would stop every trial on the harder corpus."""
+    mine = space_in(settings.data_dir).base["data"]
+    (settings.data_dir / "other.jsonl").write_bytes((settings.data_dir / mine["path"]).read_bytes())
+    axes, asha = {"data.path": [mine["path"], "other.jsonl"]}, {"scheduler": "asha"}
+    line = r"^expected one corpus with search\.scheduler=asha, .*, got .*mine.*, .*other"
+    with pytest.raises(InvalidInput, match=line):
+        make_sweep(settings, axes=axes, variants=[], search=asha)
+    make_sweep(settings, axes=axes, variants=[])
+    settings.home.joinpath("toy").rename(settings.home / "first")
+    make_sweep(settings, axes={C: [0.5, 1.0]}, variants=[_EDP], search=asha)
+
+
 def test_an_axis_to_drop_is_a_field(settings: Settings) -> None:
     axes, plain = {C: [0.5, 1.0]}, {**_SGD, "drop_axes": ["privacy.max_grad_nrm"]}
     line = r"^drop_axes of variant sgd: .* did you mean privacy\.max_grad_norm\?$"

@@ -40,6 +40,29 @@ def test_a_figure_that_nothing_moves_has_no_share() -> None:
     assert set(found.shares.values()) == {0.0}
 
 
+def test_how_hard_a_corpus_is_hides_no_setting_and_is_none() -> None:
+    """The figures of one corpus are ten times those of the other; the rate alone moves both."""
+    records = grid(lambda rate, size: rate) + [
+        replace(each, plan=replace(each.plan, id=f"s{each.plan.id}", group=f"s{each.plan.id}"))
+        for each in grid(lambda rate, size: 10 + rate)
+    ]
+    two = [
+        replace(
+            each,
+            plan=replace(
+                each.plan,
+                origin={"data": {"name": name}},
+                values={**each.plan.values, "data.name": name},
+            ),
+        )
+        for each, name in zip(records, ["atis"] * 25 + ["snips"] * 25, strict=True)
+    ]
+    found = importance(two, "validation_ser")
+    assert found is not None
+    assert found.shares[RATE] > 0.99
+    assert "data.name" not in found.shares
+
+
 def test_kept_importance_grows_no_forest_and_other_results_grow_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.results import select
+from sweep.results import gap, select, standing
 from sweep.results.tables.trials import results_table
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
@@ -53,6 +53,34 @@ def test_a_group_wins_by_its_mean_and_sends_its_middle_trial() -> None:
         record("high", group="b", ser=0.32),
     ]
     assert [r.plan.id for r in select.choose(records, best="ser")] == ["middle"]
+
+
+def test_each_corpus_has_its_best_trial_and_its_front() -> None:
+    """SER .3 on a hard corpus may be better than .2 on an easy one: nothing ranks one above the
+    other, nor does a trial of one push those of the other off the front.
+    """
+    records = [
+        record("easy", data="atis", ser=0.2, epsilon=1.0),
+        record("worse", data="atis", ser=0.3, epsilon=2.0),
+        record("hard", data="snips", ser=0.5, epsilon=3.0),
+        record("dear", data="snips", ser=0.4, epsilon=7.0),
+    ]
+    assert [r.plan.id for r in select.choose(records)] == ["easy", "dear"]
+    assert [r.plan.id for r in select.choose(records, epsilon_max=4)] == ["easy", "hard"]
+    assert [r.plan.id for r in select.front(records)] == ["easy", "hard", "dear"]
+    assert select.choose_one(records, epsilon_max=2).plan.id == "easy"
+    with pytest.raises(InvalidInput, match=r"one corpus.*atis, snips.*easy, dear"):
+        select.choose_one(records)
+    said = gap.sentences(records)
+    assert [words for words in said if words.startswith("best on")] == [
+        "best on atis with epsilon ≤ 10: easy easy, SER 0.2000 at epsilon 1;"
+        " no finished baseline to compare it with",
+        "best on snips with epsilon ≤ 10: dear dear, SER 0.4000 at epsilon 7;"
+        " no finished baseline to compare it with",
+    ]
+    where = standing.standings(records)
+    assert [(each.corpus, each.best.key) for each in where] == [("atis", "easy"), ("snips", "dear")]
+    assert where[0].sentence().startswith("best on atis by ser 0.2: easy")
 
 
 def test_of_equal_trials_the_smaller_epsilon_wins() -> None:
