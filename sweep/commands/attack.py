@@ -62,8 +62,19 @@ def attack(
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a saved model, evaluate the scores of any attack, or bound epsilon from one run."""
+    from trainables.attacks import require_delta
+
     if sum(given is not None for given in (run, scores, one_run)) != 1:
         raise InvalidInput("expected one of RUN, --scores FILE and --one-run M R V")
+    _refuse_unread(
+        ("--members", members, "RUN", run),
+        ("--non-members", non_members, "RUN", run),
+        ("--factory", factory, "RUN", run),
+        ("--epsilon", epsilon, "--scores", scores),
+        ("--roc", roc or None, "--scores or RUN", scores or run),
+    )
+    if delta is not None:
+        require_delta(delta)
     if run is not None:
         from sweep.results.attack_model import attack_run
 
@@ -86,6 +97,13 @@ def attack(
     say_table(("figure", "value"), ((name, _figure(name, v)) for name, v in shown.items()))
     for note in found.get("notes", ()):
         say(note, style="yellow", stderr=True)
+
+
+def _refuse_unread(*options: tuple[str, object, str, object]) -> None:
+    """Raises: InvalidInput for an option that is given without the one it belongs to."""
+    for option, value, reader, read in options:
+        if value is not None and read is None:
+            raise InvalidInput(f"expected {option} with {reader}")
 
 
 def _figure(name: str, value: float | None) -> str:

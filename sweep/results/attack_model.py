@@ -65,6 +65,8 @@ def attack_run(
         if notes:
             found["notes"] = list(notes)
         return found | ({"roc": curves} if roc else {})
+    if delta is not None:
+        raise InvalidInput("expected --delta with --members FILE and --non-members FILE")
     sweep = store.SweepFolder(folder.parent.parent)
     if folder.parent.name != "trials" or not (sweep.path / "plan.json").exists():
         raise InvalidInput(

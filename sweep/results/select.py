@@ -290,12 +290,12 @@ def candidates(
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
     if not finished:
-        raise InvalidInput("expected a finished trial that is no baseline, got none")
+        raise InvalidInput("no trial has finished that is no baseline")
     allowed = [r for r in finished if _within(r, epsilon_max)]
     if not allowed:
         known = [each for r in finished if (each := value(r, figures.EPSILON)) is not None]
         raise InvalidInput(
-            f"expected a finished trial with epsilon <= {epsilon_max:g}, got none;"
+            f"no finished trial has epsilon <= {epsilon_max:g};"
             f" the smallest epsilon is {format_epsilon(min(known, default=math.inf))}"
         )
     return allowed

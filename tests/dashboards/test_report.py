@@ -74,7 +74,7 @@ def test_the_answer_comes_first_and_says_what_it_costs(page: Page) -> None:
 
 
 def test_where_no_trial_is_private_enough_the_page_says_so_and_what_there_is() -> None:
-    choice = Choice(epsilon_max=1.0, reason="expected a finished trial with epsilon <= 1, got none")
+    choice = Choice(epsilon_max=1.0, reason="no finished trial has epsilon <= 1")
     page = Page(report.html(samples.sweep(choice=choice, card=None, config="")))
     assert "No trial has epsilon ≤ 1" in page.text
     assert choice.reason in page.text

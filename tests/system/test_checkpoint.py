@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_copy_under_another_name_is_none(tmp_path: Path) -> None:
     assert not checkpoint.is_there(tmp_path)
     assert checkpoint.state_of(tmp_path) == {}
     assert checkpoint.load(tmp_path) is None
+
+
+def test_to_remove_one_leaves_a_copy_under_another_name(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "checkpoint.bak")
+    (tmp_path / ".checkpoint.123").mkdir()  # of a save that was interrupted
+    checkpoint.remove(tmp_path)
+    checkpoint.remove(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.bak"]
 
 
 @pytest.mark.parametrize("lost", ["state.json", "tensors.safetensors"])

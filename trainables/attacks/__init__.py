@@ -31,6 +31,7 @@ from trainables.attacks._signals import (
 from trainables.attacks._texts import bag_of_words
 
 if TYPE_CHECKING:
+    from trainables.attacks._estimates import require_delta
     from trainables.attacks._panel import (
         curves,
         estimates,
@@ -42,15 +43,21 @@ if TYPE_CHECKING:
     )
 
 # A config that names attacks imports this package, so statistics are imported at first use.
-_OF_PANEL = (
-    "curves",
-    "estimates",
-    "panel",
-    "possible",
-    "record_scores",
-    "sweep_panel",
-    "sweep_scores",
-)
+_LATER = {
+    "require_delta": "_estimates",
+    **dict.fromkeys(
+        (
+            "curves",
+            "estimates",
+            "panel",
+            "possible",
+            "record_scores",
+            "sweep_panel",
+            "sweep_scores",
+        ),
+        "_panel",
+    ),
+}
 
 __all__ = [
     "FEATURES",
@@ -72,6 +79,7 @@ __all__ = [
     "read_signals",
     "record_scores",
     "refuse_unless_allowed",
+    "require_delta",
     "strongest",
     "sweep_panel",
     "sweep_scores",
@@ -81,6 +89,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_PANEL:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}._panel"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -19,6 +19,12 @@ from trainables.metrics.membership import roc
 from trainables.seeding import generator
 
 
+def require_delta(delta: float) -> None:
+    """Raises: InvalidInput unless 0 <= delta < 1."""
+    if not 0 <= delta < 1:
+        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
+
+
 def largest_rejected(
     p_value: Callable[[float], float], *, p: float, upper: float, tolerance: float = 1e-7
 ) -> float:

@@ -67,7 +67,6 @@ def _check(num_units: int, num_guesses: int, num_correct: int, *, delta: float, 
             "expected 0 <= correct <= guesses <= units and at least one guess, got"
             f" correct={num_correct}, guesses={num_guesses}, units={num_units}"
         )
-    if not 0 <= delta < 1:
-        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
+    _estimates.require_delta(delta)
     if not 0 < p < 1:
         raise InvalidInput(f"expected 0 < p < 1, got p={p}")

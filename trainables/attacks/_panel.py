@@ -170,8 +170,7 @@ def estimates(scores: Floats, member: Bools, *, delta: float, seed: int = 0) -> 
 
     Raises: InvalidInput unless 0 <= delta < 1.
     """
-    if not 0 <= delta < 1:
-        raise InvalidInput(f"expected 0 <= delta < 1, got delta={delta}")
+    _estimates.require_delta(delta)
     area = membership.auc(scores, member).value
     return {
         "epsilon_estimate_gdp": _estimates.gdp(area, delta=delta),

@@ -113,12 +113,14 @@ def _place(folder: Path) -> Path | None:
 
 
 def remove(folder: Path) -> None:
-    """Remove the checkpoint of `folder`, and the remains of one interrupted by a crash."""
-    for place in (*folder.glob(f"{_CURRENT}*"), *folder.glob(f".{_CURRENT}*")):
+    """Remove the checkpoint of `folder`, and the remains of one interrupted by a crash. A copy
+    under another name stays.
+    """
+    for place in (folder / _CURRENT, *folder.glob(f".{_CURRENT}.*")):
         if place.is_dir():
             shutil.rmtree(place)
         else:
-            place.unlink()
+            place.unlink(missing_ok=True)
 
 
 def _flush(file: Path) -> None:

@@ -11,6 +11,7 @@ from string import Template
 
 from sweep.planning import own_data
 
+LEAST_BATCH = 2  # a record for each worker of the template's eDP-SGD, which divide a batch
 _TEMPLATE = "space.yaml.template"
 
 
@@ -36,5 +37,5 @@ def text_of(start: Start) -> str:
         schema=json.dumps(str(start.schema.absolute()), ensure_ascii=False),
         num_records=start.num_records,
         epsilon=f"{start.epsilon:g}",
-        batch=min(64, max(1, start.num_records // 8)),
+        batch=min(64, max(LEAST_BATCH, start.num_records // 16 * LEAST_BATCH)),
     )

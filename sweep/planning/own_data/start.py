@@ -12,7 +12,7 @@ from typing import Any
 
 from search_spaces.files import name_of
 from sweep.planning.own_data.corpus import FEW, Counted, write_corpus
-from sweep.planning.own_data.space import Start, text_of
+from sweep.planning.own_data.space import LEAST_BATCH, Start, text_of
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
 from trainables.data.sizes import rounded_size
@@ -114,7 +114,7 @@ def start(
     """Write corpus, schema and space into a new folder, atomically. The labels are those of a
     `schema`, or all that occur in the records.
 
-    Raises: InvalidInput where the folder exists, or records cannot be read.
+    Raises: InvalidInput where the folder exists, records cannot be read, or there are too few.
     """
     if folder.exists():
         raise InvalidInput(f"expected a new folder in --to, got {folder}, which exists")
@@ -129,13 +129,14 @@ def start(
             schema=schema,
             skip_invalid=skip_invalid,
         )
+        _require_enough(counted, source)
         schema = replace(
             schema or counted.schema(source=_SOURCE),
             tokenize=source.options.tokenize,
             intent_separator=source.options.intent_separator,
         )
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
-        declared = num_records or max(1, rounded_size(counted.num_training))
+        declared = num_records or rounded_size(counted.num_training)
         space = Start(
             name=name_of(folder.name),
             file=folder / SPACE,
@@ -156,6 +157,17 @@ def start(
         num_records=declared,
         num_snapped=source.num_snapped(),
     )
+
+
+def _require_enough(counted: Counted, source: Source) -> None:
+    """Raises: InvalidInput where a trial of the starting space would have too few records."""
+    there = {**counted.parts, "train": counted.num_training}
+    if there["train"] < LEAST_BATCH or not all(there.get(part) for part in PARTS):
+        shown = ", ".join(f"{there.get(part, 0)} {part}" for part in PARTS)
+        raise InvalidInput(
+            f"expected at least {LEAST_BATCH} records that train, one of validation and one of test"
+            f" in {source.path}, got {shown} ({counted.why})"
+        )
 
 
 def _spans(facts: dict[str, Any]) -> str:

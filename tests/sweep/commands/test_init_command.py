@@ -57,6 +57,26 @@ def test_a_csv_becomes_a_space_that_plans(place: Path, capsys: pytest.CaptureFix
     assert epsilons["dp-heads"] == pytest.approx(8, rel=1e-2)
 
 
+@pytest.mark.parametrize("number", [20, 30, 50])
+def test_a_space_of_few_records_plans_whole(
+    number: int, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(capsys, "init", str(csv_in(place, number=number)))[0] == 0
+    code, out, _ = answer(capsys, "plan", "mine/space.yaml", "--json")
+    assert code == 0
+    assert [trial["reason"] for trial in json.loads(out)["trials"]] == [None] * 5
+
+
+def test_a_file_of_too_few_records_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = answer(capsys, "init", str(csv_in(place, number=3)))
+    assert code == 2
+    assert "expected at least 2 records that train, one of validation and one of test" in err
+    assert err.count("\n") == 1
+    assert not Path("mine").exists()
+
+
 def test_advice_can_be_pasted_where_a_name_has_spaces(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,7 +158,8 @@ def test_what_is_refused_leaves_nothing(
 
 
 def test_invalid_records_can_be_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (place / "mine.csv").write_text("text,intent\na,x\nb\nc,y\n")
+    with csv_in(place).open("a") as file:
+        file.write("cut off\n")
     code, out, _ = answer(capsys, "init", "mine.csv", "--skip-invalid", "--json")
     assert code == 0
     assert json.loads(out)["num_invalid"] == 1

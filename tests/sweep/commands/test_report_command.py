@@ -198,6 +198,14 @@ def test_what_cannot_be_reported_is_refused_in_a_line(
     assert "expected a folder for the report" in capsys.readouterr().err
 
 
+def test_a_report_without_a_trial_within_epsilon_begins_with_a_fact(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["report", "toy", "--epsilon", "0.001", "--output", str(tmp_path / "out")]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("no finished trial has epsilon <= 0.001; the smallest epsilon is ")
+
+
 def test_a_sweep_without_a_finished_trial_has_no_report(tmp_path: Path) -> None:
     folder = run_untracked(tmp_path)
     for record in folder.records():

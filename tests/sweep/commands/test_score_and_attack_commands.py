@@ -195,6 +195,11 @@ def test_attack_certifies_one_run(capsys):
         (("--one-run", 10, 20, 5, "--delta", 0), "correct <= guesses <= units"),
         (("--one-run", 10, 5, 5, "--delta", 1.5), "0 <= delta < 1, got delta=1.5"),
         (("--one-run", 10, 5, 5, "--delta", 0, "--p", 2), "0 < p < 1"),
+        (("--scores", "no such file", "--delta", 2), "0 <= delta < 1, got delta=2.0"),
+        (("--scores", "some", "--members", "some"), "expected --members with RUN"),
+        (("--one-run", 10, 5, 5, "--factory", "a:b"), "expected --factory with RUN"),
+        (("--one-run", 10, 5, 5, "--epsilon", 3), "expected --epsilon with --scores"),
+        (("--one-run", 10, 5, 5, "--roc"), "expected --roc with --scores or RUN"),
     ],
 )
 def test_attack_refuses(capsys, arguments, message):

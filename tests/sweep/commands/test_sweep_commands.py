@@ -100,14 +100,14 @@ def test_a_run_says_to_people_and_programs_why_nothing_was_exported(
 ) -> None:
     folder = sweep_of(home, "one", 0.5, 0.25)
     ended(folder, epsilon_max=1.0)
-    why = "nothing is exported: expected a finished trial with epsilon <= 1, got none"
+    why = "nothing is exported: no finished trial has epsilon <= 1"
     assert why in capsys.readouterr().out
     ended(folder, as_json=True, epsilon_max=1.0)
     found = json.loads(capsys.readouterr().out)
     assert found["exported"] is None
     assert found["not_exported"].startswith(why)
     ended(sweep_of(home, "new", None))
-    assert "nothing is exported: expected a finished trial" in capsys.readouterr().out
+    assert "nothing is exported: no trial has finished" in capsys.readouterr().out
 
 
 def test_a_failed_export_hides_no_result_of_the_run(

@@ -128,6 +128,8 @@ def test_records_in_both_files_prove_nothing(trained: tuple[Path, TrialConfig]) 
             ["{trial}", "--members", "{members}", "--non-members", "{others}", "--delta", "-1"],
             "expected 0 <= delta < 1, got delta=-1.0",
         ),
+        (["nothing", "--delta", "-1"], "expected 0 <= delta < 1, got delta=-1.0"),
+        (["{trial}", "--delta", "0.1"], "expected --delta with --members FILE"),
     ],
 )
 def test_refused_in_one_line(
