@@ -119,8 +119,11 @@ class SpendGate:
         reason why it ends in any case, so that nothing more is charged.
         """
         attempt = self._attempts[trial_id]
-        # A checkpoint may be older than the last recorded epoch; repeated epochs are charged again.
-        attempt.first_epoch = min(attempt.first_epoch, epochs_done)
+        if epochs_done < attempt.first_epoch:
+            # A checkpoint may be older than the last recorded epoch; repeated epochs are charged
+            # again, beside all that was charged before.
+            attempt.first_epoch = epochs_done
+            attempt.earlier = [entry.release for entry in self._spent.get(trial_id, {}).values()]
         verdict = Verdict(False, stop) if stop else self._permits_time()
         if not verdict.go_on:
             return verdict

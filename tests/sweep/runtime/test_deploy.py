@@ -15,7 +15,7 @@ import yaml
 from search_spaces import space as spaces
 
 DEPLOY = Path(str(resources.files("sweep"))) / "deploy"
-# Fields of the CRD rayjobs.ray.io, version v1 (KubeRay 1.1 to 1.4), by their parent.
+# Fields of the CRD rayjobs.ray.io, version v1 (KubeRay 1.5.1), by their parent.
 RAY_JOB = {
     "": {"apiVersion", "kind", "metadata", "spec"},
     "spec": {
@@ -26,7 +26,8 @@ RAY_JOB = {
         *("ttlSecondsAfterFinished",),
     },
     "rayClusterSpec": {
-        *("autoscalerOptions", "enableInTreeAutoscaling", "gcsFaultToleranceOptions"),
+        *("authOptions", "autoscalerOptions", "enableInTreeAutoscaling"),
+        *("gcsFaultToleranceOptions",),
         *("headGroupSpec", "headServiceAnnotations", "managedBy", "rayVersion", "suspend"),
         *("workerGroupSpecs",),
     },
@@ -50,6 +51,23 @@ def test_the_ray_cluster_file_is_one_by_rays_own_schema() -> None:
         jsonschema.validate({**document, "max_worker": 2}, schema)
     commands = document["head_start_ray_commands"] + document["worker_start_ray_commands"]
     assert all("ray stop" in line or "SWEEP_HOME=" in line for line in commands)
+    assert all("ray stop" in line or "RAY_AUTH_MODE=token" in line for line in commands)
+
+
+def test_ray_starts_the_workers_of_the_ray_cluster_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ray's own check: without the option its head never starts another node."""
+    from ray.autoscaler._private import commands
+
+    warnings: list[str] = []
+    monkeypatch.setattr(
+        commands.cli_logger, "warning", lambda text, *_, **__: warnings.append(text)
+    )
+    given = read("ray_cluster.yaml")["head_start_ray_commands"]
+    commands.warn_about_bad_start_command(given)
+    assert warnings == []
+    without = [line.replace("--autoscaling-config=", "--") for line in given]
+    commands.warn_about_bad_start_command(without)
+    assert len(warnings) == 1
 
 
 def test_the_rayjob_has_no_field_that_kuberay_does_not_know() -> None:
@@ -81,6 +99,7 @@ def test_every_pod_has_the_storage_the_images_ray_and_the_settings() -> None:
         assert any(home.startswith(mount) for mount in mounts)
         assert {m["name"] for m in container["volumeMounts"]} == {v["name"] for v in pod["volumes"]}
     assert cluster["rayVersion"] == "2.60.0", "the version that constraints.txt pins"
+    assert cluster["authOptions"] == {"mode": "token"}, "as in the other recipes of a cluster"
 
 
 def test_the_rayjob_runs_a_shipped_space_and_resumes_it() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sweep.spending.budget import EpsilonBudget, SweepBudget
 from sweep.spending.composition import Composition
-from sweep.spending.entries import Entry, entry_for
+from sweep.spending.entries import Entry, entry_for, furthest
 from sweep.spending.gate import Limits, SpendGate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import LedgerAccount
@@ -163,6 +163,28 @@ def test_epochs_of_an_earlier_attempt_are_spent_too() -> None:
     assert again.attempt_of("a") == 2
     refused = again.go_on("a", epochs_done=2)
     assert "with earlier attempts exceeds budget.epsilon" in refused.reason
+
+
+def test_epochs_after_an_older_checkpoint_are_spent_twice() -> None:
+    """A stopped trial that goes on from an earlier epoch than its last one: the ledger's entries
+    stay within its budget of four epochs, together.
+    """
+    what, account = mechanism(epochs=9), Account()
+    limit = epsilon_sweep([release(what, last=4)], delta=1e-5).epsilon * 1.0001
+    first = gate(trial("a", mechanism=what), account=account, epsilon=EpsilonBudget(limit))
+    assert first.begin("a", attempt=1, epochs_done=0).go_on
+    assert first.go_on("a", epochs_done=1).go_on
+    again = gate(
+        trial("a", mechanism=what),
+        account=account,
+        epsilon=EpsilonBudget(limit),
+        spent=account.entries,
+    )
+    assert again.begin("a", attempt=1, epochs_done=2).go_on
+    assert again.go_on("a", epochs_done=1).go_on, "the second epoch once more"
+    assert "with earlier attempts exceeds" in again.go_on("a", epochs_done=2).reason
+    spent = [entry.release for entry in furthest(account.entries)]
+    assert epsilon_sweep(spent, delta=1e-5).epsilon <= limit
 
 
 @settings(max_examples=60, deadline=None)
