@@ -23,6 +23,10 @@ def report(
     epsilon: Annotated[
         float, typer.Option(min=0, help="Largest epsilon of the trial that is shown first.")
     ] = 8.0,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="CORPUS", help="Corpus of the trials, where there are several."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder to write; default: NAME-report here.")
     ] = None,
@@ -42,7 +46,7 @@ def report(
 
     folder = store.open_sweep(from_environment().home, name)
     target = output or Path(f"{name}-report")
-    made = write(folder, target, epsilon_max=epsilon, public=public)
+    made = write(folder, target, epsilon_max=epsilon, corpus=data, public=public)
     if as_json:
         print_json("report", made.summary())
         return

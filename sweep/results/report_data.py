@@ -31,15 +31,17 @@ def gather(
     folder: SweepFolder,
     *,
     epsilon_max: float,
+    corpus: str | None = None,
     public: bool = False,
 ) -> results.Sweep:
-    """The sweep with its best trial at `epsilon_max`. `public` leaves out what only the curator may
-    see: attacks, their curves, training losses and norms.
+    """The trials on one corpus (needed where there are several) with the best one at `epsilon_max`.
+    `public` leaves out what only the curator may see: attacks, their curves, training losses and
+    norms.
 
-    Raises: InvalidInput where no trial has finished, InvalidData where a file of one differs from
-    its manifest.
+    Raises: InvalidInput where no trial has finished or the corpus is none of the sweep's,
+    InvalidData where a file of a trial differs from its manifest.
     """
-    records = folder.records()
+    records = _on(corpus, folder.records())
     finished = [record for record in records if record.status.is_finished]
     if not finished:
         raise InvalidInput(f"expected a finished trial in sweep {folder.name}, got none")
@@ -80,6 +82,18 @@ def gather(
         if public and chosen is not None and chosen.plan.reveals_count("steps")
         else _helps(records, epsilon_max),
     )
+
+
+def _on(corpus: str | None, records: list[TrialRecord]) -> list[TrialRecord]:
+    parts = select.by_corpus(records)
+    if corpus is None and len(parts) < 2:
+        return records
+    if corpus not in parts:
+        raise InvalidInput(
+            f"expected --data {' or '.join(parts)}: a report has trials on one corpus, got"
+            f" {corpus or 'none'}"
+        )
+    return parts[corpus]
 
 
 def _trial(

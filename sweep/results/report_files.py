@@ -51,12 +51,19 @@ class Made:
         }
 
 
-def write(folder: SweepFolder, target: Path, *, epsilon_max: float, public: bool = False) -> Made:
+def write(
+    folder: SweepFolder,
+    target: Path,
+    *,
+    epsilon_max: float,
+    corpus: str | None = None,
+    public: bool = False,
+) -> Made:
     """Write the report of a sweep into `target`, replacing an earlier report.
 
-    Raises: InvalidInput where no trial has finished or `target` is a file.
+    Raises: InvalidInput as `gather`, and where `target` is a file.
     """
-    sweep = gather(folder, epsilon_max=epsilon_max, public=public)
+    sweep = gather(folder, epsilon_max=epsilon_max, corpus=corpus, public=public)
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"expected a folder for the report, got the file {target}")
     (target / CHARTS).mkdir(parents=True, exist_ok=True)

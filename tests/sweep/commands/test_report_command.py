@@ -173,16 +173,21 @@ def test_trials_are_compared_with_the_baseline_of_their_own_data_and_model(tmp_p
             {"name": "edp-big", "set": {"model.hidden_size": 96}},
         ],
     )
-    sweep = gather(folder, epsilon_max=8.0)
-    named = {trial.name: trial for trial in sweep.trials}
-    assert sweep.baseline_of(named["edp-2"]) == named["sgd-2"]
-    assert sweep.baseline_of(named["edp-big"]) == named["sgd"]
-    assert sweep.baseline is None
+    with pytest.raises(InvalidInput, match=r"--data json_lines .*mine.* or .*other.*, got none$"):
+        gather(folder, epsilon_max=8.0)
+    first, second = (
+        gather(folder, epsilon_max=8.0, corpus=f"json_lines {data['path']}")
+        for data in (mine, other)
+    )
+    assert {trial.name for trial in second.trials} == {"sgd-2", "edp-2"}
+    named = {trial.name: trial for trial in (*first.trials, *second.trials)}
+    assert second.baseline_of(named["edp-2"]) == named["sgd-2"]
+    assert first.baseline_of(named["edp-big"]) == named["sgd"]
     with_times = {
         name: replace(each, metrics={**each.metrics, "seconds_epoch": seconds})
-        for (name, each), seconds in zip(named.items(), (1.0, 5.0, 10.0, 3.0), strict=True)
+        for (name, each), seconds in zip(named.items(), (1.0, 3.0, 5.0, 10.0), strict=True)
     }
-    timed = replace(sweep, trials=tuple(with_times.values()))
+    timed = replace(first, trials=tuple(with_times.values()))
     assert timed.time_factor(with_times["edp-2"]) == 2.0
     assert timed.time_factor(with_times["edp-big"]) is None  # of another model
 
