@@ -78,7 +78,7 @@ class Journal:
         self._figures.account(priced.mechanism, accountant=accountant)
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Record an epoch; False where it is recorded already (a trial resumed there)."""
+        """Record an epoch; False where it was trained before (a trial resumed there)."""
         return self._folder.add_epoch(trial_id, report, when=when)
 
     def deny(self, trial_id: str, *, reason: str) -> None:

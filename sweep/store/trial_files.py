@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -76,14 +77,16 @@ class TrialFiles:
         return rows
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Record an epoch; False where it is recorded already (a trial resumed there). After an
-        earlier epoch than the last one, later ones no longer count, but their seconds do.
+        """Record an epoch; False where it was trained before: a trial that is resumed reports the
+        epoch of its checkpoint again. After an earlier epoch than the last one, later ones no
+        longer count, but their seconds do.
         """
         rows = self.epochs(trial_id)
-        if report.epochs_done == (rows[-1]["epochs_done"] if rows else 0):
-            return False
-        append_line(self.trial_folder(trial_id) / "epochs.jsonl", {**asdict(report), "time": when})
-        return True
+        last = rows[-1]["epochs_done"] if rows else 0
+        if report.epochs_done != last:
+            line = {**asdict(report), "time": when}
+            append_line(self.trial_folder(trial_id) / "epochs.jsonl", line)
+        return report.epochs_done > last
 
     def begin_anew(self, trial_id: str, *, when: float) -> None:
         """Record that the trial begins anew: none of its epochs counts, but their seconds do."""
@@ -193,7 +196,7 @@ class TrialFiles:
             status=status,
             epochs_done=len(rows),
             metrics=with_leakage(rows[-1]["metrics"] if rows else {}),
-            seconds=float(sum(row["seconds"] for row in lines)),
+            seconds=_seconds_trained(lines),
             reason=reason,
         )
 
@@ -202,7 +205,7 @@ class TrialFiles:
         panel = self.panel(trial.id)
         seconds = result["seconds"].get("total")
         if not seconds:
-            seconds = sum(row["seconds"] for row in self._epoch_lines(trial.id))
+            seconds = _seconds_trained(self._epoch_lines(trial.id))
         return TrialRecord(
             plan=trial,
             status=_status_of(result),
@@ -227,6 +230,16 @@ def _in_force(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if line["epochs_done"]:
             rows.append(line)
     return rows
+
+
+def _seconds_trained(lines: list[dict[str, Any]]) -> float:
+    """The seconds of every epoch that was trained; a line that goes back repeats an earlier one."""
+    before = (0, *(line["epochs_done"] for line in lines))
+    return math.fsum(
+        line["seconds"]
+        for last, line in zip(before, lines, strict=False)
+        if line["epochs_done"] > last
+    )
 
 
 def _status_of(result: Mapping[str, Any]) -> TrialStatus:

@@ -302,11 +302,13 @@ def resumed_from_epoch_1_of_2(stage: Stage) -> Driver:
 
 
 def test_epochs_after_an_older_checkpoint_are_those_that_it_led_to(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+    stage = Stage(tmp_path, gpus=1.0)
     after = resumed_from_epoch_1_of_2(stage)
     assert curve(stage, stage.first) == [(1, 0.5)]
     after(epoch(stage.first, 2, ser=0.8))
     assert curve(stage, stage.first) == [(1, 0.5), (2, 0.8)]
+    for gate in (stage.open_gate, stage.gate()):
+        assert gate.time.accelerator_hours == pytest.approx(0.3 / 3600), "1, 2, and 2 again"
 
 
 def test_a_checkpoint_older_than_the_rows_is_paid_from_where_it_is(tmp_path: Path) -> None:
