@@ -23,6 +23,7 @@ from sweep.results import select
 from sweep.results.select import Group
 from sweep.store.plans import CORPUS
 from sweep.store.sweeps import TrialRecord
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
 Array = NDArray[np.float64]
@@ -54,8 +55,12 @@ def importance(
 
     `kept` answers for a table of settings and results that it has seen, because the library of
     the forest takes longer to import than a forest to grow.
+
+    Raises: InvalidInput for a metric that none of them has.
     """
     finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    if metric is not None:
+        _require_known(metric, finished)
     groups = select.groups(finished)
     if len(groups) < FEWEST:
         return None
@@ -78,6 +83,14 @@ def importance(
     if kept is not None:
         kept.keep(key, asdict(made))
     return made
+
+
+def _require_known(metric: str, finished: Sequence[TrialRecord]) -> None:
+    if finished and all(select.value(record, metric) is None for record in finished):
+        known = sorted({name for r in finished for name, v in r.metrics.items() if v is not None})
+        raise InvalidInput(
+            f"expected metric to be a figure of the trials ({', '.join(known)}), got {metric!r}"
+        )
 
 
 def _rows(finished: Sequence[TrialRecord], metric: str) -> list[tuple[Group, float]]:

@@ -15,6 +15,7 @@ import sklearn.ensemble
 from sweep.results.importance import FEWEST, importance, varied_axes
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.results.test_select import record
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
 RATE, SIZE, SEED = "training.learning_rate", "model.hidden_size", "training.seed"
@@ -141,3 +142,12 @@ def test_words_are_settings_too() -> None:
     found = importance(records, "validation_ser")
     assert found is not None
     assert next(iter(found.shares)) == "model.name"
+
+
+def test_a_figure_that_no_trial_has_is_refused_with_those_that_there_are() -> None:
+    records = grid(lambda rate, size: rate)
+    for some in (records, records[:2]):
+        with pytest.raises(InvalidInput, match=r"trials \(.*validation_ser.*\), got 'nope'"):
+            importance(some, "nope")
+    assert importance(records[:2], "validation_ser") is None
+    assert importance([], "nope") is None
