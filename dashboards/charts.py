@@ -111,17 +111,19 @@ def times(sweep: Sweep) -> Chart:
     for place, row in enumerate(r for r in comparison.times(sweep) if r.factor is not None):
         factor = row.factor or 0.0
         low, high = row.factor_low or factor, row.factor_high or factor
-        rows.append(palette.words(row.engine, row.decay))
+        name = palette.words(row.engine, row.decay)
+        words = [name, row.which] if row.which else [name]
+        rows.append("\n".join(words))
         points.append(
             Point(
                 x=factor,
                 y=place,
                 low=low,
                 high=high,
-                words=f"{rows[-1]}: {formats.number(factor, 3)} times the baseline"
+                words=f"{', '.join(words)}: {formats.number(factor, 3)} times the baseline"
                 f" ({formats.number(low, 3)} to {formats.number(high, 3)}),"
                 f" {formats.duration(row.median)} an epoch, {row.num_trials} trials",
-                series=rows[-1],
+                series=name,
                 engine=row.engine,
                 mark=palette.mark(row.engine, row.decay),
             )

@@ -8,6 +8,7 @@ conservative.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -58,12 +59,16 @@ class DecayRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRow:
-    """Seconds of an epoch of one engine: median and range over its trials, and times those of each
-    trial's baseline of the same data and model (median of the ratios, their range).
+    """Seconds of an epoch of one engine on one corpus with one kind of model: median and range over
+    its trials, and times those of each trial's baseline of the same data and model (median of the
+    ratios, their range). `which` names corpus and model where the sweep has several.
     """
 
     engine: str
     decay: str
+    data: str
+    model: str
+    which: str
     num_trials: int
     median: float
     low: float
@@ -156,19 +161,24 @@ def _at_one_epsilon(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def times(sweep: Sweep) -> list[TimeRow]:
-    """Seconds of an epoch for each engine and decay, the baseline's first."""
-    keys: dict[tuple[str, str], list[Trial]] = {}
+    """Seconds of an epoch for each engine, decay, model and corpus, the baseline's first."""
+    keys: dict[tuple[str, str, str, str], list[Trial]] = {}
     for trial in sorted(sweep.measured_trials, key=_order):
         if _epoch_seconds(trial) is not None and not trial.is_prior:
-            keys.setdefault((trial.engine, trial.decay), []).append(trial)
+            key = (trial.engine, trial.decay, trial.data_name, trial.model_name)
+            keys.setdefault(key, []).append(trial)
+    several = [len({key[place] for key in keys}) > 1 for place in (2, 3)]
     rows = []
-    for (engine, decay), trials in keys.items():
+    for (engine, decay, data, model), trials in keys.items():
         seconds = [each for trial in trials if (each := _epoch_seconds(trial)) is not None]
         factors = [each for trial in trials if (each := sweep.time_factor(trial)) is not None]
         rows.append(
             TimeRow(
                 engine=engine,
                 decay=decay,
+                data=data,
+                model=model,
+                which=", ".join(itertools.compress((data, model), several)),
                 num_trials=len(trials),
                 median=statistics.median(seconds),
                 low=min(seconds),

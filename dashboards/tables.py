@@ -81,6 +81,8 @@ def times(sweep: Sweep) -> list[dict[str, Cell]]:
         {
             "engine": row.engine,
             "decay": row.decay,
+            "data": row.data,
+            "model": row.model,
             "trials": row.num_trials,
             "seconds_median": row.median,
             "seconds_low": row.low,

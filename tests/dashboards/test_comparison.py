@@ -125,6 +125,30 @@ def test_times_are_multiples_of_the_baseline_with_their_range() -> None:
     assert [row.decay for row in others] == ["none", "linear", "exponential", "none"]
 
 
+def test_times_of_two_models_are_two_rows_that_name_them() -> None:
+    def timed(name: str, engine: str, model: str, seconds: float) -> Trial:
+        made = samples.trial(name, engine, 0.1, None, metrics={"seconds_epoch": seconds})
+        return replace(made, model=model, model_name=model, data_name="atis")
+
+    trials = (
+        timed("a", "sgd", "clc", 10.0),
+        timed("b", "edp_sgd", "clc", 20.0),
+        timed("c", "sgd", "features", 0.1),
+        timed("d", "edp_sgd", "features", 0.3),
+    )
+    found = samples.sweep(trials=trials)
+    rows = [(row.engine, row.which, row.median, row.factor) for row in comparison.times(found)]
+    assert rows == [
+        ("sgd", "clc", 10.0, 1.0),
+        ("sgd", "features", 0.1, 1.0),
+        ("edp_sgd", "clc", 20.0, 2.0),
+        ("edp_sgd", "features", 0.3, pytest.approx(3.0)),
+    ]
+    assert charts.times(found).y.rows[:2] == ("SGD\nclc", "SGD\nfeatures")
+    [one, _] = comparison.times(samples.sweep(trials=trials[:2]))
+    assert one.which == ""
+
+
 def test_the_front_steps_down_and_knows_no_infinite_epsilon() -> None:
     corners = comparison.front_steps(samples.sweep().trials)
     assert corners == [(8.0, 0.55), (50.0, 0.41), (6e5, 0.15), (1e6, 0.13), (2e6, 0.12)]
