@@ -211,7 +211,7 @@ def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
 
 def _best(trials: Sequence[Trial]) -> Trial:
     """The best by validation SER where all have it, since a choice by test error is optimistic; of
-    groups over seeds, as `select.choose` does.
+    groups over seeds, of equal ones that of the smaller epsilon, as `select.choose` does.
     """
     name = "validation_ser" if all(t.figure("validation_ser") for t in trials) else "ser"
 
@@ -219,10 +219,14 @@ def _best(trials: Sequence[Trial]) -> Trial:
         found = trial.figure(name)
         return math.inf if found is None else found.value
 
+    def place(group: list[Trial]) -> tuple[float, float]:
+        epsilons = (math.inf if trial.epsilon is None else trial.epsilon for trial in group)
+        return statistics.fmean(map(key, group)), statistics.fmean(epsilons)
+
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.group or trial.id, []).append(trial)
-    best = min(groups.values(), key=lambda each: statistics.fmean(map(key, each)))
+    best = min(groups.values(), key=place)
     return sorted(best, key=key)[(len(best) - 1) // 2]
 
 

@@ -100,6 +100,12 @@ def test_a_decay_is_represented_by_its_best_setting_and_not_by_its_luckiest_seed
     assert (row.trial.id, row.num_trials) == ("middle", 5)
 
 
+def test_of_two_settings_as_good_as_each_other_the_smaller_epsilon_represents_a_decay() -> None:
+    trials = (samples.trial("a", "edp_sgd", 0.2, 9.0), samples.trial("b", "edp_sgd", 0.2, 3.0))
+    [row] = comparison.decays(samples.sweep(trials=trials))
+    assert row.trial.id == "b"
+
+
 def test_an_inverted_attack_has_no_change() -> None:
     inverted = {"mia_shadow_auc": 0.4, "mia_shadow_auc_low": 0.38, "mia_shadow_auc_high": 0.42}
     base = samples.trial("a", "sgd", 0.10, None, metrics=inverted)
