@@ -25,14 +25,12 @@ def within_total(
     One that would exceed the total with those admitted is refused; a later, cheaper one may still
     fit. Baselines are exempt, as in the driver.
     """
-    if space.budget.total is None:
+    trials = [trial for trial in plan.to_run if not trial.baseline]
+    if space.budget.total is None or not trials:
         return plan
     fits = _Room(space, account)
-    order = sorted(plan.to_run, key=lambda trial: trial.id not in begun)
     refused = {}
-    for trial in order:
-        if trial.baseline:
-            continue
+    for trial in sorted(trials, key=lambda trial: trial.id not in begun):
         reason = fits.take(trial, must=trial.id in begun)
         if reason is not None:
             refused[trial.id] = replace(trial, reason=reason, refused_by="budget")
@@ -74,10 +72,7 @@ class _Room:
         assert space.budget.total is not None
         self._total = space.budget.total
         self._account = account
-        self._filter = None
-        if any(not variant.baseline for variant in space.variants) or not space.variants:
-            delta = filter_delta(space, account)
-            self._filter = filter_of(space, delta=delta)
+        self._filter = filter_of(space, delta=filter_delta(space, account))
         self._taken: list[accountants.Release] = []
         self._smallest_delta = 1.0
 

@@ -21,6 +21,7 @@ from sweep.store.plans import Plan
 from tests.sweep.sweeps import settings_in, space_in
 from trainables import accountants
 from trainables.config import TrialConfig
+from trainables.errors import InvalidInput
 from trainables.figure_cache import FigureCache
 
 Z = "privacy.noise_multiplier"
@@ -193,3 +194,15 @@ def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
     assert found["epsilon"] == math.inf
     assert "unit" in found["unaccounted"][0]
     assert "epsilon inf at delta" in sentence
+
+
+def test_a_plan_without_a_trial_that_can_run_is_left_as_it_is(
+    space: SearchSpace, plan: Plan, account: Account
+) -> None:
+    """Why each point is refused stands in the plan; no delta of a filter is looked for."""
+    refused = replace(plan, trials=tuple(replace(t, reason="no data") for t in plan.trials))
+
+    def no_mechanism(config: TrialConfig, **_: Any) -> Accounted:
+        raise InvalidInput("no data")
+
+    assert within_total(refused, with_total(space, 3.0), account=no_mechanism) == refused
