@@ -15,6 +15,7 @@ from sweep.store.files import read_json, write_json
 from trainables.cards.card import Document
 from trainables.data.records import LabelSchema
 from trainables.data.tokenization import Tokenization
+from trainables.encoders import hub
 from trainables.errors import InvalidInput
 
 MODEL, SYNTHESIS, WEIGHTS = "model.json", "synthesis.json", "weights.safetensors"
@@ -89,6 +90,8 @@ def write_model(source: Path, target: Path) -> None:
             raise InvalidInput(
                 f"expected {source / name} as a trial writes it, got a damaged {field}"
             ) from None
+        if isinstance(document, SynthesisFile):
+            document = _with_base(document, source, target)
         (target / name).write_text(json.dumps(document.to_dict(), indent=1), encoding="utf-8")
     for name in (WEIGHTS, *_FILES):
         if (source / name).is_file():
@@ -98,7 +101,26 @@ def write_model(source: Path, target: Path) -> None:
             shutil.copytree(source / name, target / name)
     if MODEL in known:
         _write_labels(ModelFile.model_validate(read_json(target / MODEL)), target / "labels.json")
-        write_encoder(target)
+        copied = write_encoder(target)
+        if copied is not None:
+            _name_copy(target / MODEL, copied.name)
+
+
+def _name_copy(file: Path, name: str) -> None:
+    """Name the copy of an encoder in place of the path of a local one."""
+    fields = read_json(file)
+    encoder = fields["model"].get("encoder", "scratch")
+    if encoder != "scratch" and hub.is_local(encoder):
+        fields["model"]["encoder"] = name
+        file.write_text(json.dumps(fields, indent=1), encoding="utf-8")
+
+
+def _with_base(document: SynthesisFile, source: Path, target: Path) -> SynthesisFile:
+    """Without the path of a local language model, of which adapters get a copy."""
+    from trainables.models._lm_folder import copy_base  # torch
+
+    encoder = copy_base(document.model.get("encoder", "scratch"), source, target)
+    return document.model_copy(update={"model": {**document.model, "encoder": encoder}})
 
 
 def _require_weights(file: Path) -> None:

@@ -60,9 +60,9 @@ def _copy_public(encoder: str, target: Path) -> Path:
     """Copy the files of a public encoder, without other files in its folder. Moments that a trial
     computed for an encoder of another project are added."""
     from trainables.encoders import hub
-    from trainables.encoders.about import MOMENTS, about_of
+    from trainables.encoders.about import MOMENTS, about_of, write_about
     from trainables.encoders.families import public_encoder
-    from trainables.encoders.folder import FILES
+    from trainables.encoders.folder import FILES, with_words
 
     about = about_of(encoder)
     if about is not None:
@@ -72,6 +72,9 @@ def _copy_public(encoder: str, target: Path) -> Path:
     target.mkdir(mode=0o700)
     for file in files:
         shutil.copyfile(file, target / file.name)
+    if about is not None:
+        model = with_words(about.model, about.place, target)
+        write_about(target, model=model, card=about.card, layers=about.layers)
     if (target.parent / MOMENTS).is_file():
         shutil.move(target.parent / MOMENTS, target / MOMENTS)
     return target

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.sweep.results.test_exported_paths import of_words
 from trainables import catalogue
 from trainables.config import data_config, model_part
 from trainables.data.corpus import open_corpus
@@ -169,6 +170,18 @@ def test_an_encoder_of_a_file_of_words_keeps_the_table_and_no_path(
     assert "first 10 rows trained, others frozen" in found.card["starts_from"]
     words = f"first {vocabulary} words of vectors of a local file"
     assert (words in found.card["starts_from"]) == (vocabulary is not None)
+
+
+def test_an_encoder_that_went_on_from_one_of_a_file_of_words_names_no_path(tmp_path: Path) -> None:
+    """Encoders of earlier versions name the file."""
+    old, place = tmp_path / "old", tmp_path / "encoder"
+    of_words(old)
+    fields: dict[str, object] = {"encoder": {"name": "clc", "encoder": str(old)}}
+    done, _ = train(tmp_path, **fields)
+    write(done, config(**fields), place)
+    assert str(tmp_path) not in (place / "encoder.json").read_text()
+    (tmp_path / "mine.vec").unlink()
+    assert VectorFile(read(str(place)).model["word_vectors"]).first(1_000).shape == (20, 6)
 
 
 def test_a_vocabulary_is_one_of_vectors_or_pieces(tmp_path: Path) -> None:

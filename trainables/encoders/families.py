@@ -108,10 +108,11 @@ class PublicEncoder:
 
     @property
     def provenance(self) -> str:
-        """Its provenance, for a card."""
+        """Its provenance, for a card, which names no path."""
         return (
-            f"the public encoder {self.name} ({self.family.name}, {self.num_layers} layers of width"
-            f" {self.width}, licence {self.licence}; what it learnt from is not known here)"
+            f"the public encoder {hub.published_name(self.name)} ({self.family.name},"
+            f" {self.num_layers} layers of width {self.width}, licence {self.licence}; what it"
+            " learnt from is not known here)"
         )
 
     def digest(self) -> str:

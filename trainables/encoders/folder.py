@@ -13,6 +13,7 @@ A folder contains no private data; it is made from the public corpora that the c
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,11 @@ from torch import Tensor
 
 from trainables.encoders import tensors
 from trainables.encoders.about import ABOUT, MOMENTS, NAMES, WEIGHTS, read_about, write_about
-from trainables.encoders.identity import digest_of
+from trainables.encoders.identity import NO_FILE, digest_of
 from trainables.encoders.moments import load_moments, save_moments
 from trainables.encoders.names import NameScores
 from trainables.encoders.rows import Moments
+from trainables.encoders.word_vectors import shorten
 from trainables.errors import InvalidData
 
 WORDS = "words.npz"
@@ -72,6 +74,21 @@ def write(
     scores = {key: getattr(names, key) for key in _SCORES}
     tensors.save(scores, place / NAMES, bits=16 if bits == 32 else bits)
     write_about(place, model=model, card=card, layers=layers)
+
+
+def with_words(model: Mapping[str, Any], place: Path, target: Path) -> dict[str, Any]:
+    """The fields `model` of the encoder in `place`, for its copy in `target`, which gets a table of
+    the words: encoders of earlier versions name a local file.
+
+    Raises: InvalidInput where that file is gone.
+    """
+    if (place / WORDS).is_file():
+        shutil.copyfile(place / WORDS, target / WORDS)
+    elif model.get("word_vectors", "hashed") in NO_FILE:
+        return dict(model)
+    else:
+        shorten(str(model["word_vectors"]), target / WORDS, words=None)
+    return {**model, "word_vectors": WORDS}
 
 
 def read(name: str) -> EncoderFolder:

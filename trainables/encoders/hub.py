@@ -15,6 +15,7 @@ from trainables.encoders.about import shipped_encoders
 from trainables.errors import InvalidData
 
 WEIGHTS = "model.safetensors"
+LOCAL_FOLDER = "in a local folder"
 _PICKLED = "pytorch_model.bin"  # read with weights_only: tensors, no code
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _SMALL = re.compile(
@@ -40,11 +41,25 @@ def place_of(encoder: str) -> Path:
     return _cached_folder(encoder) or _fetch(encoder, weights=False)
 
 
+def published_name(encoder: str) -> str:
+    """A hub name as a provenance states it; that of a folder, whose path must not leave, in words.
+
+    >>> published_name("gpt2"), published_name("/home/ann/gpt2")
+    ('gpt2', 'in a local folder')
+    """
+    return LOCAL_FOLDER if is_local(encoder) else encoder
+
+
+def is_local(encoder: str) -> bool:
+    """Whether it is a folder, which may be gone by now, and no name of the hub."""
+    return Path(encoder).expanduser().is_dir() or not _is_name(encoder)
+
+
 def is_on_hub_alone(encoder: str) -> bool:
     """Whether only the hub could have an encoder: a name, without a folder and not whole in the
     cache.
     """
-    if Path(encoder).expanduser().is_dir() or not _is_name(encoder):
+    if is_local(encoder):
         return False
     kept = _cached_folder(encoder)
     return kept is None or not weight_files(kept)

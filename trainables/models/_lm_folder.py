@@ -2,13 +2,15 @@
 
 Drawing needs nothing else, except for adapters on a model of `transformers` that is no GPT-2. The
 folder then has the adapters, and `base.json` identifies the base weights. They are read from the
-folder `base` inside, else from `model.encoder`, and must be identical.
+folder `base` inside, else from `model.encoder`, and must be identical. An export has `base` as its
+`model.encoder` where that was a folder, whose path must not leave.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from trainables.config import SynthesisConfig
 from trainables.data.texts import Tokenizer
 from trainables.documents import read_written_json
+from trainables.encoders import hub
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models._causal_lm import CausalLm, LmSizes
 from trainables.models._lm_source import base_model, tokenizer_of
@@ -27,7 +30,7 @@ from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, load_b
 from trainables.models.causal_lm import Config
 
 _WEIGHTS, _SIZES, _BASE_FILE = "weights.safetensors", "sizes.json", "base.json"
-_TOKENIZER, _BASE = "tokenizer", "base"  # folders
+_TOKENIZER, _BASE = "tokenizer", "base"  # folders, `base` also as the name of an encoder
 
 
 def save_lm(models: Mapping[str, nn.Module], tokenizer: Tokenizer, folder: Path) -> None:
@@ -82,6 +85,29 @@ def load_lm(
         _load(model, own, where=f"of the stage {stage} in {folder / _WEIGHTS}")
         models[stage] = model.eval()
     return models, tokenizer
+
+
+def copy_base(encoder: str, source: Path, target: Path) -> str:
+    """The `model.encoder` of a copy of the folder `source` in `target`: the same, or, of a local
+    folder, `base`, and adapters then have a copy of its weights.
+
+    Raises: InvalidInput where they need a folder that is gone.
+    """
+    if encoder == "scratch" or not hub.is_local(encoder):
+        return encoder
+    own, place = source / _BASE, Path(encoder).expanduser()
+    if own.is_dir():
+        place = own
+    if (source / _BASE_FILE).is_file():
+        if not place.is_dir():
+            raise InvalidInput(
+                f"expected the weights that the adapters in {source} belong on at"
+                f" model.encoder={encoder!r}, got no such folder: bring its files back"
+            )
+        (target / _BASE).mkdir(mode=0o700)
+        for file in hub.files_of(place):
+            shutil.copyfile(file, target / _BASE / file.name)
+    return _BASE
 
 
 def _read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from trainables.config import SynthesisConfig
 from trainables.data.texts import TextBatch, Tokenizer
+from trainables.encoders.hub import published_name
 from trainables.encoders.hub_encoder import require_all_weights
 from trainables.encoders.quiet import quiet
 from trainables.errors import InvalidData, InvalidInput
@@ -66,7 +67,7 @@ class LmSource:
     from_scratch: bool
 
     def key(self) -> str:
-        """Differs where tokenizer or starting weights differ."""
+        """Of a model from scratch: differs where tokenizer or sizes differ."""
         text = self.provenance
         if isinstance(self.tokenizer, PublicBpe):
             text += self.tokenizer.to_json()
@@ -100,7 +101,7 @@ def source_of(
     def load() -> nn.Module:
         return _load(place, options, name, positions=synthesis.max_tokens)
 
-    return LmSource(tokenizer_of_it, load, f"weights of {name}", False)
+    return LmSource(tokenizer_of_it, load, _provenance(name), False)
 
 
 def require_source(config: Config, synthesis: SynthesisConfig) -> None:
@@ -140,6 +141,10 @@ def base_model(encoder: str, *, positions: int) -> nn.Module:
     """
     place, options, name = _place(encoder)
     return _load(place, {**options, **_HERE}, name, positions=positions)
+
+
+def _provenance(name: str) -> str:
+    return f"the public model {published_name(name)}"
 
 
 def _place(encoder: str) -> tuple[str, dict[str, Any], str]:
@@ -256,7 +261,7 @@ def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> 
         raise InvalidData(f"expected finite weights in model.encoder={name!r}, got others")
     if found.config.model_type == "gpt2":
         return _gpt2.causal_lm(found, positions=positions)
-    model = _hub_lm.HubLm(found, provenance=f"weights of {name}")
+    model = _hub_lm.HubLm(found, provenance=_provenance(name))
     _hub_lm.refuse_mixing_records(model, longest=positions, name=name)
     _hub_lm.refuse_reading_ahead(model, longest=positions, name=name)
     return model

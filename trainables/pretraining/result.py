@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -64,11 +63,8 @@ def _fields(config: PretrainingConfig, place: Path) -> dict[str, Any]:
     if own["name"] != "clc" or about_of(own["encoder"]) is None:
         return own
     start = encoder_folder.read(own["encoder"])
-    fields = dict(start.model) | {"dropout": own["dropout"]}
-    if (start.place / encoder_folder.WORDS).is_file():
-        shutil.copyfile(start.place / encoder_folder.WORDS, place / encoder_folder.WORDS)
-        fields["word_vectors"] = encoder_folder.WORDS
-    return fields
+    fields = encoder_folder.with_words(start.model, start.place, place)
+    return fields | {"dropout": own["dropout"]}
 
 
 def moments(

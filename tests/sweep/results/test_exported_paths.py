@@ -1,0 +1,115 @@
+"""The model of an export names no folder or file of the machine that trained it, and needs none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from sweep.results.export_documents import write_model
+from sweep.synthesis.trained_text import models_of, open_trained
+from tests.encoders import family_folders
+from tests.models._builds import SCHEMA
+from tests.models.test_lm_folder import base_in
+from tests.tasks._pairs import run_trial, tiny, write_pairs
+from trainables import catalogue, saved
+from trainables.config import model_part
+from trainables.encoders.about import write_about
+from trainables.encoders.hub import LOCAL_FOLDER
+from trainables.encoders.identity import ENCODER, encoder_digest
+from trainables.errors import InvalidInput
+
+
+def texts_in(folder: Path) -> str:
+    """All files but weights."""
+    files = [f for f in folder.rglob("*") if f.is_file() and f.suffix not in (".safetensors",)]
+    return "\n".join(file.read_text(errors="replace") for file in files)
+
+
+def hub_like(place: Path, family: str) -> None:
+    family_folders.write(place, family)
+
+
+def of_words(place: Path) -> None:
+    """A clc's folder of an earlier version, which names a local file of word vectors."""
+    place.mkdir()
+    vectors = place.parent / "mine.vec"
+    rows = np.random.default_rng(0).standard_normal((20, 6)).round(3).tolist()
+    vectors.write_text("".join(f"word{k} {' '.join(map(str, r))}\n" for k, r in enumerate(rows)))
+    fields = {"name": "clc", "hidden_size": 8, "char_filters": 5, "word_buckets": 10}
+    fields["word_vectors"] = str(vectors)
+    model = catalogue.entry("models", "clc").build(model_part(**fields), schema=SCHEMA, seed=0)
+    heads = ("intent_head", "tag_head", "crf")
+    kept = {n: t.clone() for n, t in model.state_dict().items() if not n.startswith(heads)}
+    save_file(kept, str(place / "weights.safetensors"))
+    card = {"name": "mine", "corpora": [{"name": "health"}]}
+    write_about(place, model=fields, card=card, layers=(0, 1, 2))
+
+
+def trained_over(encoder: Path, place: Path, **fields: Any) -> Any:
+    """The model folder of a trial over `encoder`, as one writes it; its weights."""
+    config = model_part(encoder=str(encoder), **fields)
+    model = catalogue.entry("models", config.name).build(config, schema=SCHEMA, seed=0)
+    place.mkdir()
+    weights = {n: t.contiguous().clone() for n, t in model.state_dict().items()}
+    save_file(weights, str(place / "weights.safetensors"))
+    about = {
+        "model": config.model_dump(mode="json"),
+        "intents": SCHEMA.intents,
+        "slots": SCHEMA.slots,
+        "schema_source": SCHEMA.source,
+        "provenance": model.provenance,
+        ENCODER: encoder_digest(str(encoder)),
+    }
+    (place / "model.json").write_text(json.dumps(about))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("roberta", {"name": "features", "prior": "none"}),
+        ("bert", {"name": "bert", "num_layers": 2}),
+        ("words", {"name": "clc"}),
+    ],
+)
+def test_a_model_of_intents_and_slots(kind: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    encoder = tmp_path / "of this machine"
+    of_words(encoder) if kind == "words" else hub_like(encoder, kind)
+    model = trained_over(encoder, tmp_path / "trained", **fields)
+    assert "of this machine" not in model.provenance
+    exported = tmp_path / "export"
+    exported.mkdir()
+    write_model(tmp_path / "trained", exported / "model")
+    text = texts_in(exported)
+    assert str(tmp_path) not in text
+    assert kind == "words" or LOCAL_FOLDER in text
+    shutil.rmtree(encoder)
+    (tmp_path / "mine.vec").unlink(missing_ok=True)
+    found = saved.load(exported)
+    for one, other in zip(found.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("rank", [None, 2], ids=["gpt2", "adapters"])
+def test_a_language_model(rank: int | None, tmp_path: Path) -> None:
+    encoder, exported = tmp_path / "of this machine", tmp_path / "export"
+    base_in(encoder, gpt2=rank is None)
+    changes = {"model": {"name": "causal_lm", "encoder": str(encoder)}, "synthesis.lora_rank": rank}
+    result = run_trial(tiny(write_pairs(tmp_path), **changes), tmp_path)
+    assert str(tmp_path) not in json.dumps([result.privacy, result.notes], default=str)
+    exported.mkdir()
+    write_model(tmp_path / "trial" / "model", exported / "model")
+    assert str(tmp_path) not in texts_in(exported)
+    shutil.rmtree(encoder)
+    drawn, _ = models_of(open_trained(exported), None)
+    assert set(drawn) == {"utterances"}
+    if rank is not None:
+        with pytest.raises(InvalidInput, match="no such folder: bring its files back"):
+            write_model(tmp_path / "trial" / "model", exported / "again")
