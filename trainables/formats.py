@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shlex
+from pathlib import Path
 
 from trainables.figures import registry
 from trainables.privacy.rounding import format_epsilon, format_lower_bound
@@ -112,3 +114,13 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def argument(path: Path | str) -> str:
+    """A path as a word of a command that a person can paste.
+
+    >>> argument("my own/space.yaml"), argument("-mine/space.yaml")
+    ("'my own/space.yaml'", './-mine/space.yaml')
+    """
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,7 +116,7 @@ def _say_what_left(
 
     for record, path in zip(chosen, places, strict=True):
         epsilon = formats.epsilon(select.value(record, EPSILON))
-        repeat = f"`sweep run {shlex.quote(f'{path}/config.yaml')}` repeats it"
+        repeat = f"`sweep run {formats.argument(path / 'config.yaml')}` repeats it"
         say(f"{path}: {record.plan.name}, epsilon {epsilon} ({repeat})")
     for sentence in sentences(folder.records(), limit=epsilon_max):
         say(sentence)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -55,6 +54,7 @@ def init(
     """
     from sweep.planning.own_data.start import SPACE, start
     from trainables.data.schema import read_schema
+    from trainables.formats import argument
 
     labels = None if schema is None else read_schema(schema)
     begun = start(
@@ -70,7 +70,7 @@ def init(
         return
     for sentence in begun.sentences():
         say(sentence)
-    space = shlex.quote(str(begun.folder / SPACE))
+    space = argument(begun.folder / SPACE)
     say(f"next: `sweep plan {space}`, `sweep run {space}`")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import shutil
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +26,7 @@ from sweep.store import manifest
 from sweep.store.files import write_json, write_text
 from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
+from trainables import formats
 from trainables.accountants import SweepSpend
 from trainables.cards import card as cards
 from trainables.cards.card import PrivacyCard, Review
@@ -115,7 +115,7 @@ def export_best(folder: SweepFolder, epsilon_max: float | None) -> BestExport:
         reason = disk.failure_of(problem, folder.path) or problem
         return BestExport(sentence=f"nothing is exported: {reason}", has_failed=True)
     epsilon = format_epsilon(select.value(best, EPSILON))
-    config = shlex.quote(f"{place}/config.yaml")
+    config = formats.argument(place / "config.yaml")
     return BestExport(
         place=str(place), sentence=f"best: {place}, epsilon {epsilon} (`sweep run {config}`)"
     )

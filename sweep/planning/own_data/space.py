@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from string import Template
 
 from sweep.planning import own_data
+from trainables.formats import argument
 
 LEAST_BATCH = 2  # a record for each worker of the template's eDP-SGD, which divide a batch
 _TEMPLATE = "space.yaml.template"
@@ -32,7 +32,7 @@ def text_of(start: Start) -> str:
     template = resources.files(own_data).joinpath(_TEMPLATE).read_text("utf-8")
     return Template(template).substitute(
         name=start.name,
-        file=" ".join(shlex.quote(str(start.file)).split()),
+        file=" ".join(argument(start.file).split()),
         path=json.dumps(str(start.utterances.absolute()), ensure_ascii=False),
         schema=json.dumps(str(start.schema.absolute()), ensure_ascii=False),
         num_records=start.num_records,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from trainables.data.sizes import rounded_size
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.file_formats import Source
+from trainables.formats import argument
 
 _SOURCE = "declared public by its owner (sweep init)"
 UTTERANCES, SCHEMA, SPACE = "utterances.jsonl", "schema.json", "space.yaml"
@@ -60,7 +60,7 @@ class Begun:
     def sentences(self) -> list[str]:
         """The facts in sentences, with advice."""
         facts = self.facts()
-        corpus, schema = (shlex.quote(str(self.folder / name)) for name in (UTTERANCES, SCHEMA))
+        corpus, schema = (argument(self.folder / name) for name in (UTTERANCES, SCHEMA))
         parts = ", ".join(f"{count} {part}" for part, count in facts["parts"].items())
         labels = " and ".join(
             f"{facts[f'num_{kind}']} {kind}"

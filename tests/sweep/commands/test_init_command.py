@@ -90,6 +90,15 @@ def test_advice_can_be_pasted_where_a_name_has_spaces(
     assert advised == [f"ann's own file/{name}" for name in ("schema.json", *["space.yaml"] * 3)]
 
 
+def test_advice_can_be_pasted_where_a_name_begins_like_an_option(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = answer(capsys, "init", str(csv_in(place)), "--to=-mine")
+    assert code == 0
+    [command] = re.findall("`sweep (plan .*?)`", out)
+    assert answer(capsys, *shlex.split(command))[0] == 0
+
+
 def test_the_heads_are_those_of_the_shipped_space(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
