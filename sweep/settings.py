@@ -13,7 +13,9 @@ from trainables.errors import InvalidInput
 
 # Greedy, so that a password with an unescaped sign is hidden, too.
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")
-_SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|passwd|secret|token)[^=&\s]*=)[^&\s]*")
+# An ODBC string is one escaped value, with the password inside.
+_NAMES = "password|passwd|pwd|secret|token|key|sig|odbc_connect"
+_SECRET = re.compile(rf"(?i)([?&][^=&\s]*(?:{_NAMES})[^=&\s]*=)[^&\s]*")
 _ESCAPE = re.compile("%(?=[0-9A-Fa-f]{2})")
 _SCHEMES = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks")
 
@@ -103,6 +105,8 @@ def hide_passwords(text: str) -> str:
     'postgresql://ann:***@host/runs'
     >>> hide_passwords("https://host:5000/x?sslpassword=s3cret&timeout=3")
     'https://host:5000/x?sslpassword=***&timeout=3'
+    >>> hide_passwords("mssql+pyodbc:///?odbc_connect=DRIVER%3DX%3BPWD%3Ds3cret")
+    'mssql+pyodbc:///?odbc_connect=***'
     """
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
