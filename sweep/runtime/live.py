@@ -174,12 +174,12 @@ def watching(
     if quiet:
         yield lambda trial_id, progress: None
     elif console.is_terminal:
-        draw = _redrawn(view, console)
+        draw = _clear_where_resized(view, console)
         live = Live(console=console, get_renderable=draw, refresh_per_second=2, transient=True)
-        with _outlived(console), phases.listener(view.enter), live:
+        with _ignore_screen_errors(console), phases.listener(view.enter), live:
             yield view.update
     else:
-        with _outlived(console), phases.listener(_each_once(console)):
+        with _ignore_screen_errors(console), phases.listener(_each_once(console)):
             yield lines(view, console)
 
 
@@ -203,7 +203,7 @@ class _Screen:
 
 
 @contextmanager
-def _outlived(console: Console) -> Iterator[None]:
+def _ignore_screen_errors(console: Console) -> Iterator[None]:
     """Ignore errors of the screen inside the block, whose work matters more than what it shows."""
     before = console.file
     console.file = cast("IO[str]", _Screen(before))
@@ -213,7 +213,7 @@ def _outlived(console: Console) -> Iterator[None]:
         console.file = before
 
 
-def _redrawn(view: View, console: Console) -> Callable[[], View]:
+def _clear_where_resized(view: View, console: Console) -> Callable[[], View]:
     """The view, on a cleared screen where the terminal's size has changed, because it has wrapped
     the lines of the last frame again and their number is unknown.
     """
@@ -238,7 +238,7 @@ def preparing(console: Console, *, quiet: bool) -> Iterator[None]:
         yield
     else:
         with (
-            _outlived(console),
+            _ignore_screen_errors(console),
             console.status(phases.PLANNING) as status,
             phases.listener(status.update),
         ):

@@ -133,10 +133,10 @@ def _fluency(path: Path) -> dict[str, Any]:
 
 
 def _fluency_by(utterances: Sequence[str], lm: Path) -> dict[str, Any]:
-    from sweep.synthesis.trained_text import judge_of  # torch
+    from sweep.synthesis.trained_text import scoring_model  # torch
     from trainables.tasks._fluency import fluency_of
 
-    model, tokenizer, max_tokens = judge_of(lm)
+    model, tokenizer, max_tokens = scoring_model(lm)
     found = fluency_of(utterances, model, tokenizer, max_tokens=max_tokens)
     return {"fluency_loss": found.mean_loss, "fluency_passed": found.passed}
 

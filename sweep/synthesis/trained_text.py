@@ -26,7 +26,7 @@ from trainables.privacy.from_config import default_delta
 from trainables.privacy.mechanism import Mechanism
 
 ABOUT = "synthesis.json"
-_LEAST, _JUDGED = 16, 128  # tokens that a scoring model must read, and the most that it reads
+_LEAST, _MOST_SCORED = 16, 128  # tokens that a scoring model must read, and the most that it reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ def _public_part(home: Trained) -> dict[str, Any]:
     return found
 
 
-def judge_of(folder: Path) -> tuple[Any, Any, int]:
+def scoring_model(folder: Path) -> tuple[Any, Any, int]:
     """A language model that scores utterances, its tokenizer and its largest number of tokens: an
     exported synthesis trial of one stage, or a folder of a causal LM of `transformers`.
 
@@ -170,8 +170,8 @@ def judge_of(folder: Path) -> tuple[Any, Any, int]:
         synthesis = SynthesisConfig(max_tokens=_LEAST, lora_rank=1)  # not adapted
         source = source_of(Config(encoder=str(folder)), synthesis, public=(), seed=0)
         model: Any = source.make()
-        most = model.sizes.positions if isinstance(model, CausalLm) else _JUDGED
-        return model, source.tokenizer, min(most, _JUDGED)
+        most = model.sizes.positions if isinstance(model, CausalLm) else _MOST_SCORED
+        return model, source.tokenizer, min(most, _MOST_SCORED)
     trained = open_trained(folder)
     method = catalogue.entry("generation", trained.synthesis.method, kind="method")
     if method.READS_PROMPTS or method.STAGES != (UTTERANCES,):

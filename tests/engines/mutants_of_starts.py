@@ -42,7 +42,7 @@ def _sums_are_bounded() -> None:
 
 
 def _noise_is_whole() -> None:
-    drawn = start.noised(
+    drawn = start.add_noise(
         torch.zeros(20_000), std=2.0, key=public_key(0, "start"), name="counts", trial_id="t"
     )
     low, high = chi2.ppf([5e-7, 1 - 5e-7], 20_000)
@@ -63,7 +63,7 @@ def _it_is_paid_for() -> None:
 def _releases_have_noise_of_their_own() -> None:
     key, zeros = public_key(0, "start"), torch.zeros(64)
     drawn = [
-        start.noised(zeros, std=1.0, key=key, name=n, trial_id="t") for n in ("counts", "means")
+        start.add_noise(zeros, std=1.0, key=key, name=n, trial_id="t") for n in ("counts", "means")
     ]
     assert not torch.equal(*drawn)
 

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chi2, norm
 
 from trainables.errors import InvalidInput
-from trainables.generation.histogram import counts_of, noised
+from trainables.generation.histogram import add_noise, counts_of
 from trainables.privacy.noise import add_noise_, public_key
 
 KEY = public_key(0, "histogram")
@@ -19,7 +19,7 @@ MANY = {f"bin {number}": 1e6 for number in range(20_000)}  # so large that none 
 
 
 def noise_of(std: float, trial_id: str = "t") -> np.ndarray:
-    return np.array(list(noised(MANY, std=std, key=KEY, trial_id=trial_id).values())) - 1e6
+    return np.array(list(add_noise(MANY, std=std, key=KEY, trial_id=trial_id).values())) - 1e6
 
 
 def test_each_record_counts_in_its_bin_and_one_without_a_bin_nowhere() -> None:
@@ -46,8 +46,8 @@ def test_counts_and_trials_do_not_share_their_noise() -> None:
 
 
 def test_noise_on_a_count_does_not_depend_on_the_counts_and_none_is_negative() -> None:
-    few = noised(dict.fromkeys("abcdefgh", 0.0), std=5.0, key=KEY, trial_id="t")
-    more = noised(dict.fromkeys("abcdefgh", 1e6), std=5.0, key=KEY, trial_id="t")
+    few = add_noise(dict.fromkeys("abcdefgh", 0.0), std=5.0, key=KEY, trial_id="t")
+    more = add_noise(dict.fromkeys("abcdefgh", 1e6), std=5.0, key=KEY, trial_id="t")
     assert min(few.values()) == 0.0
     for name, value in few.items():
         assert value == pytest.approx(max(0.0, more[name] - 1e6), abs=1e-6)
@@ -58,5 +58,5 @@ def test_the_noise_is_of_a_stream_that_names_its_purpose() -> None:
     values = torch.zeros(5, dtype=torch.float64)
     stream = KEY.stream("histogram", "t")
     add_noise_(values, stream=stream, segments=[(slice(0, 5), 1.0)], secure=True)
-    found = noised(dict.fromkeys("abcde", 1e6), std=1.0, key=KEY, trial_id="t")
+    found = add_noise(dict.fromkeys("abcde", 1e6), std=1.0, key=KEY, trial_id="t")
     assert list(found.values()) == (values + 1e6).tolist()

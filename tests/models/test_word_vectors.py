@@ -28,10 +28,10 @@ def vectors(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_only_the_wanted_words_are_held(vectors: str) -> None:
-    found = VectorFile(vectors).wanted(["Boston", "nowhere", "from"])
+    found = VectorFile(vectors).look_up(["Boston", "nowhere", "from"])
     assert found.rank.tolist() == [1, -1, 0]
     assert found.vectors[0].tolist() == [0, 1, 0]
-    again = VectorFile(vectors).wanted(["nowhere", "boston", "from"])
+    again = VectorFile(vectors).look_up(["nowhere", "boston", "from"])
     assert np.array_equal(found.vectors[1], again.vectors[0])
 
 
@@ -40,9 +40,9 @@ def test_the_vector_of_a_missing_word_depends_on_no_other_word(vectors: str) -> 
     a model would predict otherwise than it was measured.
     """
     file = VectorFile(vectors)
-    alone = file.wanted(["nowhere"]).vectors[0]
+    alone = file.look_up(["nowhere"]).vectors[0]
     for others in (["from"], ["flights", "to"], ["elsewhere", "boston"]):
-        assert np.array_equal(file.wanted([*others, "nowhere"]).vectors[-1], alone)
+        assert np.array_equal(file.look_up([*others, "nowhere"]).vectors[-1], alone)
     assert alone.std() > 0
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_named_by_line(tmp_path: Path, line: str, message: str
     path = tmp_path / "words.txt"
     path.write_text("\n".join([*LINES, line]), encoding="utf-8")
     with pytest.raises(InvalidData, match=message) as caught:
-        VectorFile(str(path)).wanted(["from"])
+        VectorFile(str(path)).look_up(["from"])
     assert "short" not in str(caught.value)
 
 
@@ -142,7 +142,7 @@ def test_a_missing_file_is_refused() -> None:
 
 @GLOVE
 def test_glove_of_the_package() -> None:
-    found = VectorFile("glove").wanted(["the", "Boston", "zzzzqqqq"])
+    found = VectorFile("glove").look_up(["the", "Boston", "zzzzqqqq"])
     assert found.rank[0] == 0
     assert 0 < found.rank[1] < 400_000
     assert found.rank[2] == -1

@@ -123,7 +123,7 @@ def test_noise_has_the_stated_deviation_and_is_no_other_release_s() -> None:
     """Two-sided chi-square test of 20,000 numbers; false-alarm rate 1e-6."""
     zeros, key = torch.zeros(100, 200, dtype=torch.float64), public_key(0, "start")
     drawn = {
-        name: start.noised(zeros, std=3.0, key=key, name=name, trial_id="t")
+        name: start.add_noise(zeros, std=3.0, key=key, name=name, trial_id="t")
         for name in ("counts", "means")
     }
     for found in drawn.values():
@@ -134,7 +134,7 @@ def test_noise_has_the_stated_deviation_and_is_no_other_release_s() -> None:
     apart = torch.corrcoef(torch.stack([one.flatten() for one in drawn.values()]))[0, 1]
     assert abs(float(apart)) < 5 / math.sqrt(20_000)
     assert torch.equal(
-        start.noised(zeros, std=3.0, key=key, name="means", trial_id="t"), drawn["means"]
+        start.add_noise(zeros, std=3.0, key=key, name="means", trial_id="t"), drawn["means"]
     )
 
 

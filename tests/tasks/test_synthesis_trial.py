@@ -88,7 +88,7 @@ def test_a_histogram_that_noise_drowned_fails_before_training(
 ) -> None:
     """Its prompts cannot be drawn, and each epoch would be charged."""
     monkeypatch.setattr(
-        "trainables.generation.histogram.noised", lambda counts, **_: dict.fromkeys(counts, 0.0)
+        "trainables.generation.histogram.add_noise", lambda counts, **_: dict.fromkeys(counts, 0.0)
     )
     reports: list[EpochReport] = []
     config = tiny(write_pairs(tmp_path), **METHODS["domains"])

@@ -74,7 +74,7 @@ def fdp(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: 
     Phi(Phi^-1(x) - mu).
     """
 
-    def rejected(mu: float) -> bool:
+    def rejects(mu: float) -> bool:
         right = p * num_correct / num_units
         wrong = p * (num_guesses - num_correct) / num_units
         for done in range(num_correct - 1, -1, -1):
@@ -88,9 +88,7 @@ def fdp(num_units: int, num_guesses: int, num_correct: int, *, delta: float, p: 
 
     if num_correct == 0:
         return 0.0
-    mu = largest_rejected(
-        lambda mu: 0.0 if rejected(mu) else 1.0, p=0.5, upper=20.0, tolerance=1e-6
-    )
+    mu = largest_rejected(lambda mu: 0.0 if rejects(mu) else 1.0, p=0.5, upper=20.0, tolerance=1e-6)
     return gaussian_epsilon(mu, delta)
 
 

@@ -172,7 +172,7 @@ def gather(
     return Signals(
         records=ids[order],
         member=np.asarray(member, dtype=np.bool_)[order],
-        features=_stored(features)[order],
+        features=_in_file_precision(features)[order],
         # A likelihood above 1 is rounding; path sums in float32 give some.
         log_confidence=np.minimum(np.asarray(log_confidence, dtype=np.float64), 0.0)[order],
         pairs=np.asarray(none, dtype=np.int64)[order],
@@ -214,7 +214,7 @@ def read_signals(path: Path) -> Signals:
         ) from None
 
 
-def _stored(features: Floats) -> Floats:
+def _in_file_precision(features: Floats) -> Floats:
     """In the precision of a file, 32 bits."""
     return np.asarray(features, dtype=np.float32).astype(np.float64)
 

@@ -62,7 +62,7 @@ def rows_of(
     return _read(make_once(cache_dir, name, make), corpus)
 
 
-def rounded(rows: Tensor) -> Tensor:
+def to_cache_precision(rows: Tensor) -> Tensor:
     """Rows in the precision of the cache, float16."""
     return rows.half()
 
@@ -88,7 +88,7 @@ def _write(
                     ),
                 )
             where = of_tokens if _is_of_tokens(name) else places
-            out[name][where] = rounded(rows).numpy()
+            out[name][where] = to_cache_precision(rows).numpy()
     for mapped in out.values():
         mapped.flush()
 

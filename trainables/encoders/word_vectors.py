@@ -137,7 +137,7 @@ class VectorFile:
         rows = [vector for _, vector in zip(range(count), self.lines(), strict=False)]
         return np.stack([vector for _, vector in rows])
 
-    def wanted(self, words: Sequence[str]) -> Pretrained:
+    def look_up(self, words: Sequence[str]) -> Pretrained:
         """Rank and vector of each of `words` (lower-cased); only these are kept in memory."""
         lower = [word.lower() for word in words]
         found = self._from_package(set(lower)) if self.source == "glove" else self._scan(set(lower))

@@ -158,7 +158,7 @@ def _tags_of_tokens(
                 f" got {len(record.tags)}"
             )
         require_bio(list(record.tags), where=record.where)
-        return tuple(_joined(tag) for tag in record.tags)
+        return tuple(_without_spaces(tag) for tag in record.tags)
     slots = [(name, start, end) for name, start, end, _ in record.spans or ()]
     if any(not 0 <= start < end <= len(tokens) for _, start, end in slots):
         raise InvalidData(
@@ -172,13 +172,13 @@ def _tags_of(slots: list[Slot], length: int, where: str, tokenize: Tokenization)
     if any(left[2] > right[1] for left, right in pairwise(ordered)):
         hint = " (--tokenize punctuation cuts finer)" if tokenize == "space" else ""
         raise InvalidData(f"expected slots in {where} that share no token{hint}")
-    named = [(_joined(name), start, end) for name, start, end in ordered]
+    named = [(_without_spaces(name), start, end) for name, start, end in ordered]
     if not all(name for name, _, _ in named):
         raise InvalidData(f"expected each slot in {where} to have a name")
     return tags_of(named, length)
 
 
-def _joined(name: str) -> str:
+def _without_spaces(name: str) -> str:
     """A name of a slot or a tag without white space, at which files of tags are cut."""
     return "_".join(name.split())
 

@@ -28,7 +28,7 @@ def counts_of(prompts: Iterable[str], bins: Sequence[str]) -> dict[str, float]:
     return {name: float(found[name]) for name in bins}
 
 
-def noised(
+def add_noise(
     counts: dict[str, float], *, std: float, key: SecretKey, trial_id: str
 ) -> dict[str, float]:
     """The counts with noise of standard deviation `std`, negative ones as 0.

@@ -105,13 +105,13 @@ def auc_change(
         size = min(rows, samples - start)
         picks = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
         weights = np.bincount(picks.ravel(), minlength=size * n).reshape(size, n)
-        areas = [side.weighted(weights) for side in sides]
+        areas = [side.weighted_auc(weights) for side in sides]
         changes.append(100.0 * (areas[0] - areas[1]) / areas[1])
     drawn = np.concatenate(changes)
     tail = 50.0 * (1.0 - confidence)
     low, high = (float(bound) for bound in np.nanpercentile(drawn, [tail, 100.0 - tail]))
     one = np.ones((1, n), dtype=np.int64)
-    value, base = (float(side.weighted(one)[0]) for side in sides)
+    value, base = (float(side.weighted_auc(one)[0]) for side in sides)
     return {
         "delta_mia_percent": 100.0 * (value - base) / base if base else math.nan,
         "delta_mia_percent_low": low,
@@ -129,7 +129,7 @@ class _Ranked:
         ordered = scores[self.order]
         self.starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
 
-    def weighted(self, weights: NDArray[np.int64]) -> Floats:
+    def weighted_auc(self, weights: NDArray[np.int64]) -> Floats:
         """AUC under record weights [samples, n]; NaN where a class has no weight."""
         ordered = weights[:, self.order]
         members = np.add.reduceat(ordered * self.member, self.starts, axis=1)

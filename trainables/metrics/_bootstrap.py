@@ -59,7 +59,7 @@ def interval(values: Floats, *, confidence: float = 0.95) -> tuple[float, float]
     return float(low), float(high)
 
 
-def widened(
+def widen(
     percentiles: tuple[float, float],
     metric: Callable[[Counts], Floats],
     rows: Integers,

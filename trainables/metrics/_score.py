@@ -17,7 +17,7 @@ from trainables.metrics._bootstrap import (
     interval,
     paired_difference,
     totals_of_distinct,
-    widened,
+    widen,
 )
 from trainables.metrics._counts import (
     Align,
@@ -170,9 +170,7 @@ def summarize(
             low, high = (found[name],) * 2
             if resampled is not None:
                 perfect = float(figures.registry()[name].better == "higher")
-                low, high = widened(
-                    interval(metric(resampled)), metric, rows, times, perfect=perfect
-                )
+                low, high = widen(interval(metric(resampled)), metric, rows, times, perfect=perfect)
             found |= {f"{name}_low": low, f"{name}_high": high}
     sizes = {f"num_{name}": int(getattr(total, field)) for name, field in _SIZES.items()}
     return found | sizes

@@ -120,7 +120,7 @@ class Clc(NluModel):
         if self.file is None:
             rows = np.array([bucket(word, self.num_buckets) for word in types], dtype=np.int64)
             return ClcTable(chars, rows, None)
-        found: Pretrained = self.file.wanted(types)
+        found: Pretrained = self.file.look_up(types)
         if self.word_table is None:
             return ClcTable(chars, None, found.vectors)
         shared = self.word_table.num_embeddings - 1

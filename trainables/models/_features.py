@@ -158,7 +158,10 @@ class FixedTable:
         """See `data.batches.FeatureTable`."""
         sizes = torch.from_numpy(np.asarray(lengths, dtype=np.int64))
         batch = PackedBatch.unlabelled(self.table.collate(token_ids, lengths), sizes)
-        return {name: cache.rounded(rows).float() for name, rows in self.fixed.rows(batch).items()}
+        return {
+            name: cache.to_cache_precision(rows).float()
+            for name, rows in self.fixed.rows(batch).items()
+        }
 
 
 class Features(NluModel):

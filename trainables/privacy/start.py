@@ -79,7 +79,7 @@ def _of_norm_one(rows: Tensor) -> Tensor:
     return torch.where(norms.isfinite(), kept, 0.0)
 
 
-def noised(total: Tensor, *, std: float, key: SecretKey, name: str, trial_id: str) -> Tensor:
+def add_noise(total: Tensor, *, std: float, key: SecretKey, name: str, trial_id: str) -> Tensor:
     """A sum with noise of standard deviation `std` in every entry. One `name` may be drawn once
     from a key.
     """

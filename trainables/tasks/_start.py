@@ -77,7 +77,7 @@ def _rows(
     if "means" in noise:
         std = noise["means"]
         flat = torch.cat([part.flatten() for part in sums])
-        released = start.noised(flat, std=std, key=key, name="means", trial_id=trial_id)
+        released = start.add_noise(flat, std=std, key=key, name="means", trial_id=trial_id)
         parts = released.tensor_split([sums[0].numel()])
         rows = [
             _STEEPNESS * start.contrasts(part.view_as(own), constant=model.constant, std=std)
@@ -85,7 +85,7 @@ def _rows(
         ]
     if "counts" in noise:
         std = noise["counts"]
-        released = start.noised(counts, std=std, key=key, name="counts", trial_id=trial_id)
+        released = start.add_noise(counts, std=std, key=key, name="counts", trial_id=trial_id)
         for row, part in zip(rows, released.tensor_split([num_intents]), strict=True):
             row[:, -1] = start.log_shares(part, std=std) / model.constant
     return rows[0], rows[1]

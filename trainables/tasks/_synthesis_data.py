@@ -108,7 +108,7 @@ def prompt_frequencies(
     else:
         counts = histogram.counts_of(private.prompts, bins)
         if mechanism.histogram_noise_multiplier:
-            counts = histogram.noised(
+            counts = histogram.add_noise(
                 counts,
                 std=mechanism.histogram_noise_multiplier,
                 key=key,

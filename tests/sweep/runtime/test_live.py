@@ -17,7 +17,7 @@ from sweep import phases
 from sweep.planning.prepare import prepare_space
 from sweep.results.tables.progress import Progress
 from sweep.runtime.execution import progress_of
-from sweep.runtime.live import View, _redrawn, lines, num_expected, preparing, watching
+from sweep.runtime.live import View, _clear_where_resized, lines, num_expected, preparing, watching
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import TrialRecord
 from tests.sweep.sweeps import settings_in, space_in
@@ -222,7 +222,7 @@ def test_a_real_trial_notes_what_it_does_and_leaves_no_note(
 def test_a_terminal_of_another_size_is_drawn_on_anew(clock: Clock) -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, height=30, force_terminal=True)
-    draw = _redrawn(View("toy", clock=clock), console)
+    draw = _clear_where_resized(View("toy", clock=clock), console)
     draw()
     assert out.getvalue() == ""
     console.width = 70

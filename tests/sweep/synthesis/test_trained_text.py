@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sweep.synthesis.trained_text import judge_of, open_trained
+from sweep.synthesis.trained_text import open_trained, scoring_model
 from tests.models.test_lm_folder import base_in, bidirectional, with_words
 from trainables.errors import InvalidInput
 
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_in_the_line(tmp_path: Path, about: Any, why: str) -> N
 
 def test_a_folder_that_is_not_there_is_no_name_of_the_hub(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"expected a folder with a language .*/lab/x"):
-        judge_of(tmp_path / "lab" / "x")
+        scoring_model(tmp_path / "lab" / "x")
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_folder_that_cannot_judge_text_is_refused(
     base_in(tmp_path, gpt2=True)
     change(tmp_path)
     with pytest.raises(InvalidInput, match=why):
-        judge_of(tmp_path)
+        scoring_model(tmp_path)
