@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainables.data.records import size_problem
 from trainables.data.tokenization import Tokenization, tokens_of
 from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidInput
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from trainables.documents.lines import Line
     from trainables.saved import SavedModel
 
-# Attention's memory grows with their square; utterances of corpora are far shorter.
-MAX_TOKENS = 1_024
-MAX_CHARACTERS = 1_000
 _LINES_AT_ONCE = 256
 
 
@@ -150,11 +148,7 @@ def _tokens_in(line: str, model: ExportedModel) -> tuple[str, ...]:
 def _problem(tokens: Sequence[str]) -> str | None:
     if not tokens:
         return "expected at least one word, got none"
-    if len(tokens) > MAX_TOKENS:
-        return f"expected at most {MAX_TOKENS} words, got {len(tokens)}"
-    if any(len(token) > MAX_CHARACTERS for token in tokens):
-        return f"expected words of at most {MAX_CHARACTERS} characters, got a longer one"
-    return None
+    return size_problem(tokens)
 
 
 def load_model(

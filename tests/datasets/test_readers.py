@@ -12,6 +12,7 @@ from trainables.config import data_config
 from trainables.data import schema as schemas
 from trainables.datasets import bio_folder, json_lines, nlu_eval
 from trainables.errors import InvalidData
+from trainables.file_formats import Options, open_source
 
 DATA = Path(os.environ.get("SWEEP_DATA_DIR", "data"))
 CONFIG = data_config()
@@ -220,3 +221,37 @@ def test_a_schema_file_is_the_users_word(tmp_path):
             schemas.read_schema(path)
     with pytest.raises(InvalidData, match="schema_file: cannot read"):
         schemas.read_schema(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize(
+    ("long", "why"),
+    [
+        (f"{SECRET} " * 1_025, "expected at most 1024 words, got 1025"),
+        (f"{SECRET} {'x' * 1_001}", "expected words of at most 1000 characters"),
+    ],
+)
+def test_a_record_that_no_model_would_predict_is_refused_wherever_it_is_read(tmp_path, long, why):
+    words = long.split()
+    rows = [{"text": "call ann", "intent": "call"}, {"text": long.strip(), "intent": "call"}]
+    lines = tmp_path / "own.jsonl"
+    lines.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    place = folder(
+        tmp_path / "bio", text=f"call ann\n{long}\n", tags=f"O O\n{' '.join('O' for _ in words)}\n"
+    )
+    own = next(bad for bad in open_source(lines, options=Options()).utterances() if problem(bad))
+    for read, where in (
+        (lambda: list(json_lines.read(lines, config=CONFIG)), "own.jsonl line 2"),
+        (lambda: list(bio_folder.read(place, config=CONFIG)), "seq.in line 2"),
+        (lambda: raise_(own), "own.jsonl line 2"),
+    ):
+        with pytest.raises(InvalidData, match=f"{why}.* in .*{where}") as found:
+            read()
+        assert SECRET not in str(found.value)
+
+
+def problem(found):
+    return isinstance(found, InvalidData)
+
+
+def raise_(found):
+    raise found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from trainables.data.records import Part, Utterance
+from trainables.data.records import Part, Utterance, size_problem
 from trainables.documents import DocumentProblem, text_lines
 from trainables.errors import InvalidData
 
@@ -75,6 +75,8 @@ def _utterance(
         raise InvalidData(
             f"expected tokens in {folder / NAMES[0]} line {number}, got an empty line"
         )
+    if (problem := size_problem(tokens)) is not None:
+        raise InvalidData(f"{problem} in {folder / NAMES[0]} line {number}")
     if len(tags) != len(tokens):
         raise InvalidData(
             f"expected {len(tokens)} tags in {folder / NAMES[1]} line {number}, one a token,"

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import require_bio
-from trainables.data.records import NO_INTENT, Part, Slot, Utterance
+from trainables.data.records import NO_INTENT, Part, Slot, Utterance, size_problem
 from trainables.data.storage import PARTS
 from trainables.documents import DocumentProblem, parse_json
 from trainables.errors import InvalidData
@@ -52,6 +52,8 @@ def _tokens(fields: dict[str, Any], where: str) -> tuple[str, ...]:
         tokens = fields["tokens"] if isinstance(fields["tokens"], list) else []
     if not tokens or not all(isinstance(t, str) and t.split() == [t] for t in tokens):
         raise InvalidData(f"expected at least one token, none of them with a space, in {where}")
+    if (problem := size_problem(tokens)) is not None:
+        raise InvalidData(f"{problem} in {where}")
     return tuple(tokens)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from trainables.data.tokenization import Tokenization
 
 Part = Literal["train", "validation", "test"]
+MAX_TOKENS, MAX_CHARACTERS = 1_024, 1_000  # of a record, of a token
 NO_INTENT = ""  # the intent of every record of a corpus that has slots alone
 
 
@@ -20,6 +22,20 @@ class Utterance:
     intent: str
     part: Part = "train"  # part of the official split
     group: str | None = None  # key of its group, where the unit of privacy is a group
+
+
+def size_problem(tokens: Sequence[str]) -> str | None:
+    """Why an utterance is too long, to train on and to predict alike; None: it is not. Attention's
+    memory grows with the square of the tokens.
+
+    >>> size_problem(["a"] * 1_025), size_problem(["a"] * 1_024)
+    ('expected at most 1024 words, got 1025', None)
+    """
+    if len(tokens) > MAX_TOKENS:
+        return f"expected at most {MAX_TOKENS} words, got {len(tokens)}"
+    if any(len(token) > MAX_CHARACTERS for token in tokens):
+        return f"expected words of at most {MAX_CHARACTERS} characters, got a longer one"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

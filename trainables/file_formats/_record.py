@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from trainables.data.bio import tags_of
 from trainables.data.bio_files import PART_FOLDERS, require_bio
-from trainables.data.records import NO_INTENT, Part, Slot, Utterance
+from trainables.data.records import NO_INTENT, Part, Slot, Utterance, size_problem
 from trainables.data.tokenization import Tokenization, places, tokens_of
 from trainables.errors import InvalidData
 
@@ -86,6 +86,8 @@ def utterance_of(record: Record, *, options: Options, unit: SpanUnit | None) -> 
         raise InvalidData(f"expected at least one token in {record.where}, got none")
     if any(token.split() != [token] for token in tokens):
         raise InvalidData(f"expected tokens without white space in {record.where}")
+    if (problem := size_problem(tokens)) is not None:
+        raise InvalidData(f"{problem} in {record.where}")
     return Utterance(
         tokens,
         tags,
