@@ -10,12 +10,14 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from search_spaces.expansion import Point
 from sweep import cli
 from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
@@ -37,6 +39,7 @@ from trainables.accountants import epsilon_sweep
 from trainables.cards.page import to_markdown
 from trainables.errors import InvalidInput, TrialFailed
 from trainables.privacy.claim import nearest_gaussian_mu
+from trainables.privacy.from_config import with_noise
 
 # MLflow's own imports and SQLAlchemy's unclosed pool.
 pytestmark = [
@@ -400,6 +403,27 @@ def test_a_charge_that_another_sweep_forestalled_leaves_the_name_free(
     prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
     with without_mlflow(), pytest.raises(InvalidInput, match="no room is left"):
         runner.start(prepared, settings, function=TOY, budget_total=1e3)
+    assert store.names(settings.home) == []
+
+
+@pytest.mark.usefixtures("three")
+def test_a_drawn_trial_that_was_not_priced_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = search.draw_points
+
+    def draw_with_less_noise(*given: Any) -> list[Point]:
+        found = drawn(*given)
+        first = found[0].config
+        assert first is not None
+        return [replace(found[0], config=with_noise(first, 0.1)), *found[1:]]
+
+    monkeypatch.setattr(search, "draw_points", draw_with_less_noise)
+    settings = settings_in(tmp_path)
+    prepared = prepare_space(space_in(tmp_path, **_fields()), settings=settings)
+    with without_mlflow(), pytest.raises(InvalidInput, match="the same epsilon for every point"):
+        runner.start(prepared, settings, function=TOY)
+    assert Ledger(settings.home / FILE).entries() == []
     assert store.names(settings.home) == []
 
 
