@@ -192,18 +192,17 @@ def times(sweep: Sweep) -> list[TimeRow]:
 
 
 def front_steps(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on."""
-    points = sorted(
-        (trial.epsilon, ser.value)
-        for trial in trials
-        if trial.is_measured
-        and not trial.baseline
-        and trial.epsilon is not None
-        and 0 < trial.epsilon < math.inf
-        and (ser := trial.figure("ser")) is not None
-    )
+    """Corners (epsilon, SER) of the front of finite epsilon, from the smallest epsilon on, of means
+    over seeds.
+    """
+    seeds: dict[str, list[tuple[float, float]]] = {}
+    for trial in trials:
+        epsilon, ser = trial.epsilon or 0.0, trial.figure("ser")
+        if trial.is_measured and not trial.baseline and 0 < epsilon < math.inf and ser is not None:
+            seeds.setdefault(trial.group or trial.id, []).append((epsilon, ser.value))
+    means = [tuple(map(statistics.fmean, zip(*found, strict=True))) for found in seeds.values()]
     front: list[tuple[float, float]] = []
-    for epsilon, ser_value in points:
+    for epsilon, ser_value in sorted(means):
         if not front or ser_value < front[-1][1]:
             front.append((epsilon, ser_value))
     return front

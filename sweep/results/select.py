@@ -187,8 +187,10 @@ def front(
 ) -> list[TrialRecord]:
     """The Pareto front of finished trials in `metrics`, of each corpus its own.
 
-    `metrics` None: the headline figure and epsilon. Better is as `goals` has it; infinity is the
-    worst value, a trial without a metric is left out.
+    Groups are compared by their means over seeds, and the trial in the middle by the first metric
+    stands for its group: a lucky seed is on no front. `metrics` None: the headline figure and
+    epsilon. Better is as `goals` has it; infinity is the worst value, a group without a metric is
+    left out.
     """
     names = (headline(records), figures.EPSILON) if metrics is None else metrics
     fronts = (_front(alike, names) for alike in by_corpus(records).values())
@@ -197,21 +199,18 @@ def front(
 
 
 def _front(records: Sequence[TrialRecord], names: Sequence[str]) -> list[TrialRecord]:
-    signs = [(metric, figures.cost(metric, 1.0)) for metric in names]
     known = []
-    for record in records:
-        if record.status.is_finished:
-            found = [(sign, value(record, metric)) for metric, sign in signs]
-            point = tuple(sign * each for sign, each in found if each is not None)
-            if len(point) == len(names):
-                known.append((record, point))
+    for group in groups(records):
+        means = [(name, spread.mean) for name in names if (spread := group.spread(name))]
+        if len(means) == len(names):
+            known.append((group, tuple(figures.cost(name, mean) for name, mean in means)))
     unbeaten: list[tuple[float, ...]] = []
     # A point that dominates another comes before it in this order, and so does one on the front.
     for mine in sorted({point for _, point in known}):
         if not any(all(map(operator.le, theirs, mine)) for theirs in unbeaten):
             unbeaten.append(mine)
     best = set(unbeaten)
-    return [record for record, mine in known if mine in best]
+    return [group.middle(names[0]) for group, mine in known if mine in best]
 
 
 def metric_of_choice(records: Sequence[TrialRecord], best: str | None = None) -> str:

@@ -158,3 +158,13 @@ def test_times_of_two_models_are_two_rows_that_name_them() -> None:
 def test_the_front_steps_down_and_knows_no_infinite_epsilon() -> None:
     corners = comparison.front_steps(samples.sweep().trials)
     assert corners == [(8.0, 0.55), (50.0, 0.41), (6e5, 0.15), (1e6, 0.13), (2e6, 0.12)]
+
+
+def test_the_front_has_means_over_seeds() -> None:
+    """The luckiest of three seeds would be on it."""
+    seeds = [
+        samples.trial(f"s{number}", "dp_sgd", ser, 8.0, group="s")
+        for number, ser in enumerate((0.01, 0.50, 0.51))
+    ]
+    other = samples.trial("other", "dp_sgd", 0.3, 9.0)
+    assert comparison.front_steps([*seeds, other]) == [(8.0, pytest.approx(0.34)), (9.0, 0.3)]

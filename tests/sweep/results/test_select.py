@@ -83,6 +83,18 @@ def test_each_corpus_has_its_best_trial_and_its_front() -> None:
     assert where[0].sentence().startswith("best on atis by ser 0.2: easy")
 
 
+def test_a_lucky_seed_is_on_no_front() -> None:
+    records = [
+        record("lucky", group="a", ser=0.01, epsilon=8.0),
+        record("unlucky", group="a", ser=0.90, epsilon=8.0),
+        record("low", group="b", ser=0.30, epsilon=7.0),
+        record("middle", group="b", ser=0.31, epsilon=7.0),
+        record("high", group="b", ser=0.32, epsilon=7.0),
+    ]
+    assert [r.plan.id for r in select.front(records)] == ["middle"]
+    assert [r.plan.id for r in select.choose(records, best="pareto")] == ["middle"]
+
+
 def test_of_equal_trials_the_smaller_epsilon_wins() -> None:
     records = [
         record("dear", validation_ser=0.3, ser=0.1, epsilon=50.0),
