@@ -21,7 +21,7 @@ from sweep.spending.priced_trial import PricedTrial
 from sweep.spending.time_spent import TimeSpent
 from sweep.spending.total import TotalBudget
 from sweep.store.plans import PlannedTrial
-from trainables.accountants import RdpFilter, Release, epsilon_sweep, release
+from trainables.accountants import RdpFilter, Release, epsilon_sweep, paper_zcdp, release
 from trainables.config import PrivacyConfig, TrainingConfig, parse
 from trainables.privacy.from_config import build, build_from
 from trainables.privacy.mechanism import Mechanism
@@ -163,6 +163,20 @@ def test_epochs_of_an_earlier_attempt_are_spent_too() -> None:
     assert again.attempt_of("a") == 2
     refused = again.go_on("a", epochs_done=2)
     assert "with earlier attempts exceeds budget.epsilon" in refused.reason
+
+
+def test_the_papers_epsilon_stops_an_interrupted_trial_too() -> None:
+    """It has no figure of repeated epochs, so it bounds the trial's own: three epochs of nine."""
+    what, account = mechanism(epochs=9), Account()
+    three, four = (paper_zcdp.epsilon(what.first(n), delta=1e-5) for n in (3, 4))
+    limit = EpsilonBudget((three + four) / 2, "paper")
+    first = gate(trial("a", mechanism=what), account=account, epsilon=limit)
+    assert first.begin("a", attempt=1, epochs_done=0).go_on
+    assert first.go_on("a", epochs_done=1).go_on
+    again = gate(trial("a", mechanism=what), account=account, epsilon=limit, spent=account.entries)
+    assert again.begin("a", attempt=1, epochs_done=1).go_on
+    assert again.go_on("a", epochs_done=2).go_on
+    assert "(paper) after 4 epochs exceeds" in again.go_on("a", epochs_done=3).reason
 
 
 def test_epochs_after_an_older_checkpoint_are_spent_twice() -> None:
