@@ -10,6 +10,8 @@ from typing import Any
 from trainables.documents import quote, read_yaml
 from trainables.errors import InvalidInput
 
+LONGEST_NAME = 80
+
 
 def shipped_spaces() -> tuple[str, ...]:
     """Names of the spaces that come with the project, sorted."""
@@ -48,10 +50,10 @@ def mapping_in(path: Path) -> dict[str, Any]:
 
 
 def name_of(stem: str) -> str:
-    """A space's name from its file's; characters that are not allowed become dashes.
+    """A space's name from its file's; what is not allowed becomes dashes.
 
-    >>> name_of("My space")
-    'my-space'
+    >>> name_of("My space"), name_of("a..b")
+    ('my-space', 'a-b')
     """
-    cleaned = re.sub(r"[^a-z0-9_.-]+", "-", stem.lower()).strip("-._")
-    return cleaned or "sweep"
+    cleaned = re.sub(r"[^a-z0-9_.-]+|\.{2,}", "-", stem.lower()).lstrip("-._")
+    return cleaned[:LONGEST_NAME].rstrip("-._") or "sweep"

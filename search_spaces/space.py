@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from search_spaces.extension import document_in, is_bare_config
-from search_spaces.files import locate, shipped_spaces
+from search_spaces.files import LONGEST_NAME, locate, shipped_spaces
 from search_spaces.independent_draws import require_independent_draws
 from search_spaces.linear_scaling import require_stages
 from search_spaces.objectives import default_objectives, require_objectives
@@ -52,7 +52,7 @@ __all__ = [
     "with_fallback",
 ]
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,79}")
+NAME = re.compile(rf"[a-z0-9][a-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
 
 class SearchSpace(Part):
@@ -204,7 +204,8 @@ def check_name(name: str) -> str:
     """
     if not NAME.fullmatch(name) or ".." in name:
         raise ValueError(
-            f"expected a name of lower-case letters, digits, '_', '-' and '.', got {name!r}"
+            f"expected a name of lower-case letters, digits, '_', '-' and '.' (at most"
+            f" {LONGEST_NAME}, a letter or a digit first, no two dots in a row), got {name!r}"
         )
     return name
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from search_spaces import space as spaces
+from search_spaces.files import name_of
 from search_spaces.parts import Range
-from search_spaces.space import SearchSpace, read
+from search_spaces.space import SearchSpace, check_name, read
 from trainables.config import parse as parse_config
 from trainables.errors import InvalidInput
 
@@ -100,6 +103,12 @@ def test_a_wrong_space_is_refused_in_one_line(tmp_path: Path, document: Any, mes
     with pytest.raises(InvalidInput, match=message) as refused:
         read(write(tmp_path, document))
     assert "\n" not in str(refused.value)
+
+
+@given(stem=st.text(st.sampled_from("ab.-_ Z"), max_size=90))
+@example("a" * 100)
+def test_the_name_of_any_file_is_one_of_a_space(stem: str) -> None:
+    assert check_name(name_of(stem)) == name_of(stem)
 
 
 LEAKAGE = {"strategy": "tpe", "num_samples": 4, "objectives": ["leakage"]}

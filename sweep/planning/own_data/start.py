@@ -14,7 +14,7 @@ from sweep.planning.own_data.corpus import FEW, Counted, write_corpus
 from sweep.planning.own_data.space import LEAST_BATCH, Start, text_of
 from trainables.data.records import LabelSchema
 from trainables.data.schema import to_json
-from trainables.data.sizes import rounded_size
+from trainables.data.sizes import require_near, rounded_size
 from trainables.data.storage import PARTS
 from trainables.errors import InvalidInput
 from trainables.file_formats import Source
@@ -137,6 +137,8 @@ def start(
         )
         (partial / SCHEMA).write_text(to_json(schema), encoding="utf-8")
         declared = num_records or rounded_size(counted.num_training)
+        if not source.survey.with_group:  # with groups, it may be their number
+            require_near(declared, counted.num_training, by_group=False)
         space = Start(
             name=name_of(folder.name),
             file=folder / SPACE,

@@ -77,6 +77,15 @@ def test_a_file_of_too_few_records_is_refused(
     assert not Path("mine").exists()
 
 
+def test_a_declared_number_that_no_plan_accepts_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = answer(capsys, "init", str(csv_in(place)), "--num-records", "5000")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected data.num_records within a factor of 2" in err
+    assert not Path("mine").exists()
+
+
 def test_advice_can_be_pasted_where_a_name_has_spaces(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
