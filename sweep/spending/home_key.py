@@ -53,9 +53,9 @@ class HomeKey:
         mac = hmac.new(self.read(), b"data set\0" + fingerprint.encode(), hashlib.sha256)
         return f"{mac.hexdigest()}.{tag}"
 
-    def tag(self) -> bytes:
-        """16 bytes that identify the key without revealing it."""
-        return hashlib.blake2b(b"record hashes", digest_size=16, key=self.read()).digest()
+    def tag(self, purpose: bytes = b"record hashes") -> bytes:
+        """16 bytes for a `purpose` that identify the key without revealing it."""
+        return hashlib.blake2b(purpose, digest_size=16, key=self.read()).digest()
 
     def read(self) -> bytes:
         """The secret key, drawn by the first process.

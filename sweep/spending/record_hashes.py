@@ -1,9 +1,10 @@
 """Detects data sets that share records by keyed hashes in side files, without storing records.
 
 Every distinct record is stored as 8 bytes of BLAKE2b under a secret key of this ledger, sorted, one
-file a data set (8 MB a million records). The lists are complete, because one shared record is
-enough for two spends to add up, and a sketch would miss it. Without the key, which only its owner
-may read, the hashes cannot be tested against guessed records.
+file a data set, and once more without its spaces, which depend on how it was cut into tokens (16 MB
+a million records). The lists are complete, because one shared record is enough for two spends to
+add up, and a sketch would miss it. Without the key, which only its owner may read, the hashes
+cannot be tested against guessed records.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,25 @@ from sweep.store.files import flush_folder
 from trainables.errors import InvalidData
 
 _SUFFIX = ".u64"
+_PURPOSE = b"record hashes, with and without spaces"
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Sorted hashes of the distinct records as they are, and without their spaces; a list of an
+    earlier version lacks the latter.
+    """
+
+    whole: Hashes
+    joined: Hashes | None = None
+
+    def num_shared(self, other: _Listed) -> int:
+        """The number of records that both have."""
+        mine, theirs = self.joined, other.joined
+        if mine is None or theirs is None:
+            mine, theirs = self.whole, other.whole
+        return len(np.intersect1d(mine, theirs, assume_unique=True))
 
 
 class RecordHashes:
@@ -42,21 +63,23 @@ class RecordHashes:
         name = self._home_key.name_of(fingerprint)
         known = self._files().get(name)
         if known is not None:
-            return len(self._load(known))
+            return len(self._load(known).whole)
         path = self.folder / f"{name}{_SUFFIX}"
         key = self._home_key.read()
-        hashes = np.fromiter((_hash(record, key) for record in records), dtype="<u8")
-        distinct = np.unique(hashes)
+        both = ((record, b"".join(record.split())) for record in records)
+        hashes = np.fromiter((_hash(text, key) for texts in both for text in texts), dtype="<u8")
+        whole, joined = np.unique(hashes[::2]), np.unique(hashes[1::2])
+        content = np.concatenate([np.array([len(whole), len(joined)], "<u8"), whole, joined])
         self.folder.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(self._home_key.tag() + distinct.astype("<u8").tobytes())
+            file.write(self._home_key.tag(_PURPOSE) + content.astype("<u8").tobytes())
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
         flush_folder(self.folder)
-        return len(distinct)
+        return len(whole)
 
     def is_registered(self, fingerprint: str) -> bool:
         """Whether the data set is registered."""
@@ -76,10 +99,8 @@ class RecordHashes:
         mine = self._load(files[name])
         found = {}
         for other, path in files.items():
-            if other != name:
-                count = len(np.intersect1d(mine, self._load(path), assume_unique=True))
-                if count:
-                    found[other] = count
+            if other != name and (count := mine.num_shared(self._load(path))):
+                found[other] = count
         self._shared[name] = files, found
         return dict(found)
 
@@ -91,12 +112,18 @@ class RecordHashes:
         except InvalidData:
             raise self._key_mismatch(self.folder) from None
 
-    def _load(self, path: Path) -> NDArray[np.uint64]:
+    def _load(self, path: Path) -> _Listed:
         content = path.read_bytes()
-        tag = self._home_key.tag()
-        if content[: len(tag)] != tag or (len(content) - len(tag)) % 8:
+        tag, own = content[:16], content[16:]
+        if len(own) % 8 or tag not in (self._home_key.tag(), self._home_key.tag(_PURPOSE)):
             raise self._key_mismatch(path)
-        return np.frombuffer(content[len(tag) :], dtype="<u8").astype(np.uint64)
+        found = np.frombuffer(own, dtype="<u8").astype(np.uint64)
+        if tag == self._home_key.tag():
+            return _Listed(found)
+        sizes, listed = found[:2].tolist(), found[2:]
+        if len(sizes) != 2 or sum(sizes) != len(listed):
+            raise self._key_mismatch(path)
+        return _Listed(listed[: sizes[0]], listed[sizes[0] :])
 
     def _key_mismatch(self, place: Path) -> InvalidData:
         return InvalidData(

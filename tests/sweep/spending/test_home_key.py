@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,6 +106,30 @@ def test_overlaps_are_exactly_the_shared_records(
         assert hashes.overlaps(f"d{one}") == again.overlaps(f"d{one}") == expected
 
 
+def test_records_that_were_cut_into_other_tokens_are_the_same(key: HomeKey, tmp_path: Path) -> None:
+    """`sweep init --tokenize punctuation` makes other tokens of the same text."""
+    hashes = RecordHashes(tmp_path / "records", key=key)
+    hashes.register("space", [b"play it, maria!", b"stop", b"go on"])
+    hashes.register("punctuation", [b"play it , maria !", b"stop"])
+    assert hashes.overlaps("space") == {key.name_of("punctuation"): 2}
+    assert hashes.overlaps("punctuation") == {key.name_of("space"): 2}
+
+
+def test_a_list_of_an_earlier_version_is_compared_as_it_is(key: HomeKey, tmp_path: Path) -> None:
+    """It has the hashes of whole records alone."""
+    hashes = RecordHashes(tmp_path / "records", key=key)
+    hashes.register("new", [b"play it", b"stop", b"go on"])
+    earlier = sorted(
+        int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key.read()).digest(), "little")
+        for text in (b"play it", b"stop", b"wait")
+    )
+    path = tmp_path / "records" / f"{key.name_of('old')}.u64"
+    path.write_bytes(key.tag() + np.array(earlier, dtype="<u8").tobytes())
+    assert hashes.overlaps("new") == {key.name_of("old"): 2}
+    assert hashes.overlaps("old") == {key.name_of("new"): 2}
+    assert hashes.register("old", []) == 3
+
+
 def test_a_later_data_set_is_seen_by_one_that_was_asked_before(
     key: HomeKey, tmp_path: Path
 ) -> None:
@@ -141,7 +167,7 @@ def test_no_record_and_no_fingerprint_is_in_any_file(key: HomeKey, tmp_path: Pat
             assert path.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("damage", ["cut", "of another key"])
+@pytest.mark.parametrize("damage", ["cut", "cut by a hash", "empty", "of another key"])
 def test_a_damaged_list_is_refused_and_counts_as_no_small_one(
     key: HomeKey, tmp_path: Path, damage: str
 ) -> None:
@@ -150,6 +176,7 @@ def test_a_damaged_list_is_refused_and_counts_as_no_small_one(
     hashes.register("b", [b"y"])
     path = tmp_path / "records" / f"{key.name_of('b')}.u64"
     content = path.read_bytes()
-    path.write_bytes(content[:-3] if damage == "cut" else bytes(16) + content[16:])
+    kept = {"cut": -3, "cut by a hash": -8, "empty": 16}
+    path.write_bytes(content[: kept[damage]] if damage in kept else bytes(16) + content[16:])
     with pytest.raises(InvalidData, match=r"restore the key or the file from a copy"):
         RecordHashes(tmp_path / "records", key=key).overlaps("a")
