@@ -5,6 +5,7 @@ Its fields are an allow list, and none of them depends on the content of a recor
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from sweep.results.privacy_cards import JSON
@@ -17,7 +18,6 @@ from trainables.cards.card import Document
 from trainables.cards.page import percent
 from trainables.errors import InvalidInput
 from trainables.privacy.claim import meaning
-from trainables.privacy.from_config import default_delta
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 _COUPLES = (
@@ -54,7 +54,11 @@ class UsedFilters(Document):
 
 
 class Claim(Document):
-    """The composition of the models."""
+    """The composition of the models.
+
+    `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
+    positives that the claim allows, or, of one trial, its whole privacy profile.
+    """
 
     epsilon: float
     delta: float | None
@@ -62,18 +66,14 @@ class Claim(Document):
     epsilon_replace_one: float | None
     accountant: str
     unaccounted: tuple[str, ...]
-
-
-class DataCard(Claim):
-    """See the module. Fields that would reveal a counted number of records are None.
-
-    `max_tpr_*` is the largest true-positive rate of a membership test at 1 % and 0.1 % false
-    positives that the claim allows.
-    """
-
     gaussian_mu: float
     max_tpr_1pct: float
     max_tpr_01pct: float
+
+
+class DataCard(Claim):
+    """See the module. Fields that would reveal a counted number of records are None."""
+
     unit: str
     noise_multiplier: float
     num_records: int | None
@@ -109,13 +109,9 @@ def data_card(
     couple = mechanism.unit == "couple"
     # Two trials with couples compose for one record replaced, whatever couples each one made.
     by_couples = couple and parses is None
-    allowed = meaning(claim.epsilon, delta=claim.delta or default_delta(1))
     declared = all(home.n_is_declared for home in homes)
     return DataCard(
         **claim.model_dump(),
-        gaussian_mu=allowed.gaussian_mu,
-        max_tpr_1pct=allowed.max_tpr_1pct,
-        max_tpr_01pct=allowed.max_tpr_01pct,
         unit="two records whose programs were exchanged"
         if by_couples
         else "record (one utterance with its program)",
@@ -169,6 +165,9 @@ def _claim(homes: list[Trained]) -> Claim:
             epsilon_replace_one=summary.epsilon_replace_one,
             accountant=summary.accountant,
             unaccounted=summary.unaccounted,
+            gaussian_mu=summary.gaussian_mu,
+            max_tpr_1pct=summary.max_tpr_1pct,
+            max_tpr_01pct=summary.max_tpr_01pct,
         )
     delta = min(home.mechanism.delta for home in homes)
     spent = epsilon_sweep([release(h.mechanism) for h in homes], delta=delta, exact=True)
@@ -180,6 +179,7 @@ def _claim(homes: list[Trained]) -> Claim:
         epsilon_replace_one=spent.epsilon if relation == "replace_one" else None,
         accountant=spent.accountant,
         unaccounted=spent.unaccounted,
+        **asdict(meaning(spent.epsilon, delta=delta)),
     )
 
 
@@ -198,6 +198,7 @@ def _claim_of_selection(home: Trained) -> Claim | None:
         epsilon_replace_one=card.epsilon_replace_one,
         accountant=card.accountant,
         unaccounted=card.unaccounted,
+        **asdict(meaning(card.epsilon, delta=card.delta)),
     )
 
 

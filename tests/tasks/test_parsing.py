@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.tasks._pairs import SMALL
 from trainables.config import data_config
@@ -139,7 +140,10 @@ def test_a_saved_parser_is_the_same_parser(trained, tmp_path):
         parser.save(tmp_path / "p")
 
 
-@pytest.mark.parametrize("damage", ["nothing", "no json", "weights", "version", "shape"])
+@pytest.mark.parametrize(
+    "damage",
+    ["nothing", "no json", "weights", "version", "shape", "token", "literals", "not a number"],
+)
 def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
     parser, _ = trained
     place = tmp_path / "p"
@@ -157,6 +161,15 @@ def test_a_folder_that_is_no_parser_is_refused(trained, tmp_path, damage):
             fields = json.loads(about.read_text())
             fields["vocabulary"]["words"].append("more")
             about.write_text(json.dumps(fields))
+        case "token" | "literals":
+            fields = json.loads(about.read_text())
+            changes = {"token": {"tokens": [5, *fields["vocabulary"]["tokens"][1:]]}}
+            fields["vocabulary"] |= changes.get(damage, {"literals": "other"})
+            about.write_text(json.dumps(fields))
+        case "not a number":
+            weights = load_file(place / "weights.safetensors")
+            weights["point.weight"][0, 0] = torch.nan
+            save_file(weights, place / "weights.safetensors")
     with pytest.raises(InvalidData, match="expected a") as refused:
         load_parser(place)
     assert str(place) in str(refused.value)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -135,6 +136,12 @@ def load_parser(folder: Path) -> Parser:
         fields = dict(about["settings"])
         settings = ParserSettings(**{**fields, "sizes": ParserSizes(**fields["sizes"])})
         words, tokens, literals = (about["vocabulary"][n] for n in ("words", "tokens", "literals"))
+        if literals not in get_args(Literals) or not all(
+            isinstance(name, str) for name in (*words, *tokens)
+        ):
+            raise ValueError
+        if not all(tensor.isfinite().all() for tensor in tensors.values()):
+            raise ValueError
         vocabulary = Vocabulary(tuple(words), tuple(tokens), literals)
         model = build(settings.sizes, num_words=len(words), num_tokens=len(tokens), seed=0)
         model.load_state_dict(tensors)

@@ -8,8 +8,10 @@ from typing import Any
 
 from sweep.synthesis.data_card import DataCard, Draws, UsedFilters, data_card, to_markdown
 from sweep.synthesis.trained_text import Trained
+from trainables.accountants import account
 from trainables.config import PrivacyConfig, TrainingConfig, synthesis_config
 from trainables.generation._material import PARSES, UTTERANCES
+from trainables.privacy.claim import meaning
 from trainables.privacy.from_config import build_from
 
 
@@ -63,3 +65,12 @@ def test_each_of_two_trials_has_its_own_noise_on_the_card() -> None:
         "weights of the model of utterances (noise multiplier 20, B 10)",
         "weights of the model of parses (noise multiplier 30, B 10)",
     )
+
+
+def test_one_trial_has_the_bounds_of_its_privacy_card() -> None:
+    """Those of the whole profile; (epsilon, delta) alone allows every true-positive rate here."""
+    home = trained(PARSES, UTTERANCES, noise=0.6)
+    card, summary = card_of(home), account(home.mechanism)
+    assert card.max_tpr_01pct == summary.max_tpr_01pct < 0.5
+    assert card.max_tpr_1pct == summary.max_tpr_1pct
+    assert meaning(card.epsilon, delta=summary.delta).max_tpr_01pct > 2 * card.max_tpr_01pct
