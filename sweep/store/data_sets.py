@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from sweep import phases
 from sweep.settings import Settings
+from sweep.store.storage_faults import make_folders
 from trainables import catalogue
 from trainables.config import DataConfig
 from trainables.data.corpus import Corpus, data_path, open_corpus
@@ -27,10 +28,10 @@ def open_pair_data(config: DataConfig, settings: Settings) -> PairCorpus:
 def open_data(config: DataConfig, settings: Settings) -> Corpus:
     """The corpus of a config, encoded at the first call.
 
-    Raises: InvalidData for a file that is missing or damaged.
+    Raises: InvalidData for a file that is missing or damaged; as `make_folders`.
     """
     phases.enter(phases.LOADING)
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # the cache lies in it, usually
+    make_folders(settings)
     return open_corpus(config, data_dir=settings.data_dir, cache_dir=settings.cache_dir)
 
 

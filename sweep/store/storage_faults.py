@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 from sweep.settings import Settings
 from sweep.store.sweeps import SweepFolder
-from trainables.errors import InvalidInput, StorageFailed
+from trainables.errors import InvalidInput, StorageFailed, SweepError
 from trainables.system import disk
 
 
@@ -39,12 +41,26 @@ def require_storage(settings: Settings) -> None:
 
     Raises: StorageFailed where the disk fails; InvalidInput for any other reason.
     """
+    _for_each_folder(settings, disk.require_writable)
+
+
+def make_folders(settings: Settings) -> None:
+    """Make the folders of all sweeps where they are missing.
+
+    Raises: as `require_storage`.
+    """
+    _for_each_folder(settings, partial(Path.mkdir, mode=0o700, parents=True, exist_ok=True))
+
+
+def _for_each_folder(settings: Settings, check: Callable[[Path], None]) -> None:
     for name, folder in (("SWEEP_HOME", settings.home), ("SWEEP_CACHE_DIR", settings.cache_dir)):
         try:
-            disk.require_writable(folder)
-        except OSError as error:
-            raise InvalidInput(f"cannot write to {name}={folder}: {error.strerror}") from None
-        except StorageFailed as failure:
-            raise StorageFailed(
-                f"{failure}: nothing was started; run the same command again"
-            ) from None
+            check(folder)
+        except (OSError, StorageFailed) as error:
+            raise _cannot_write(name, folder, error) from None
+
+
+def _cannot_write(name: str, folder: Path, error: OSError | StorageFailed) -> SweepError:
+    if (failure := disk.failure_of(error, folder)) is not None:
+        return StorageFailed(f"{failure}: nothing was started; run the same command again")
+    return InvalidInput(f"cannot write to {name}={folder}: {getattr(error, 'strerror', error)}")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from search_spaces.space import SearchSpace, rename
 from sweep.store import sweeps as store
+from sweep.store.data_sets import open_data
 from sweep.store.files import read_json, write_json
 from sweep.store.plans import Plan
 from sweep.store.seal import add_seal, is_whole
@@ -26,6 +27,7 @@ from sweep.store.trial_names import label, setting, short
 from sweep.store.vault import Vault
 from tests.sweep.store.test_trial_files import TRIAL
 from tests.sweep.sweeps import settings_in, space_in
+from trainables.config import data_config
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 
 PLAN = Plan(name="toy", trials=(TRIAL,))
@@ -271,6 +273,20 @@ def test_the_folders_of_all_sweeps_are_tried_before_a_start(tmp_path: Path) -> N
     ):
         with pytest.raises(InvalidInput, match=f"^cannot write to {name}="):
             require_storage(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "field"), [("SWEEP_HOME", "home"), ("SWEEP_CACHE_DIR", "cache_dir")]
+)
+def test_a_folder_that_cannot_be_made_is_named_by_its_variable(
+    name: str, field: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    settings = replace(settings_in(tmp_path), **{field: file})
+    data = data_config(name="video", num_utterances=1000)
+    with pytest.raises(InvalidInput, match=f"^cannot write to {name}="):
+        open_data(data, settings)
 
 
 # ---- the vault, the seal, the names
