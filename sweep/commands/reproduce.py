@@ -93,7 +93,7 @@ def table1(
     # What another command of the same settings has run stays in the files.
     whole, every = table, description.pairs(table, corpora=list(table.corpora), smoke=smoke)
     table = description.with_methods(table, pairs, method)
-    to = output or settings.home / "reproduction"
+    to = _folder(output or settings.home / "reproduction")
     problems: list[str] = []
     shown, rows = (table, pairs) if show else (whole, every)
     write_files = partial(run.write, shown, rows, settings.home, to)
@@ -149,7 +149,7 @@ def table2(
     description.require_known("data", data, wanted.corpora)
     description.require_known("model", model, wanted.models)
     corpora = list(dict.fromkeys(data or wanted.corpora))
-    to = output or settings.home / "reproduction"
+    to = _folder(output or settings.home / "reproduction")
     fields = {name: wanted.corpora[name].data for name in corpora}
     missing = [] if show else missing_data(fields, settings, available=available)
     _say_missing(missing)
@@ -177,6 +177,15 @@ def table2(
         print_json("reproduce table2", document)
         return
     _print(written)
+
+
+def _folder(output: Path) -> Path:
+    """Raises: InvalidInput for a file, before anything runs."""
+    from trainables.errors import InvalidInput
+
+    if output.exists() and not output.is_dir():
+        raise InvalidInput(f"expected --output to be a folder, got the file {output}")
+    return output
 
 
 def _say_missing(names: Sequence[str]) -> None:

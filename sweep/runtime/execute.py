@@ -16,14 +16,19 @@ from trainables.errors import InvalidInput
 def require_executor(settings: RunSettings) -> None:
     """Check the executor before anything is started.
 
-    Raises: InvalidInput for a scheduler with executor local, whose trials run one after another;
-    where nothing answers at the cluster's address; where a local cluster would accept calls without
-    a token.
+    Raises: InvalidInput for a scheduler or an address with executor local, whose trials run one
+    after another in this process; where nothing answers at the cluster's address; where a local
+    cluster would accept calls without a token.
     """
     if settings.executor == "local":
         if settings.scheduler != "none":
             raise InvalidInput(
                 f"expected scheduler none with executor local, got scheduler={settings.scheduler!r}"
+            )
+        if settings.address is not None:
+            raise InvalidInput(
+                "expected no address with executor local, whose trials run in this process, got"
+                f" address={settings.address!r}"
             )
     elif settings.address is not None:
         require_answer(settings.address)

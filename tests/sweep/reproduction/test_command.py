@@ -33,6 +33,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--smoke", "--method", "heads"], "expected --method to be one of sgd, none"),
         (["--data", "communication", "--method", "heads"], "expected --method to be one of sgd"),
         (["--set", "training.epoch=3", "--show"], "training.epoch"),
+        (["--output", __file__], "expected --output to be a folder, got the file"),
         (["--set", "data.name=snips"], "expected --data in place of --set data.name"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

@@ -527,6 +527,13 @@ def test_a_scheduler_without_ray_is_refused_with_nothing_written(refused: Path) 
         run_toy(refused, search={"scheduler": "asha"})
 
 
+def test_an_address_without_ray_is_refused_with_nothing_written(refused: Path) -> None:
+    settings = settings_in(refused)
+    prepared = prepare_space(space_in(refused), settings=settings)
+    with pytest.raises(InvalidInput, match="no address with executor local"):
+        runner.start(prepared, settings, address="127.0.0.1:9")
+
+
 def test_an_address_that_does_not_answer_is_refused_with_nothing_written(refused: Path) -> None:
     settings = settings_in(refused)
     space = space_in(refused, resources={"executor": "gang", "workers": 1})
