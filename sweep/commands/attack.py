@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -92,7 +93,11 @@ def attack(
         found = membership_figures(scores, delta=delta, epsilon=epsilon, roc=roc)
     if as_json:
         print_json("attack", found)
-        return
+    else:
+        _say(found)
+
+
+def _say(found: Mapping[str, Any]) -> None:
     shown = {name: value for name, value in found.items() if name not in ("roc", "notes")}
     say_table(("figure", "value"), ((name, _figure(name, v)) for name, v in shown.items()))
     for note in found.get("notes", ()):
