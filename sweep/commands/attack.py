@@ -13,6 +13,18 @@ from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
 from trainables.privacy.rounding import format_lower_bound
 
+_Members = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With RUN: JSON lines of its training records."),
+]
+_NonMembers = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With RUN: JSON lines of records outside its training data."),
+]
+_Scores = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
+]
 _OneRun = Annotated[
     tuple[int, int, int] | None,
     typer.Option(metavar="M R V", help="Coins, guesses and correct guesses of a one-run audit."),
@@ -36,20 +48,9 @@ def attack(
         str | None,
         typer.Argument(metavar="[RUN]", help="A saved model: an exported folder, or SWEEP/TRIAL."),
     ] = None,
-    members: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With RUN: JSON lines of its training records."),
-    ] = None,
-    non_members: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With RUN: JSON lines of records outside its training data."
-        ),
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON lines with score (higher: member), member."),
-    ] = None,
+    members: _Members = None,
+    non_members: _NonMembers = None,
+    scores: _Scores = None,
     one_run: _OneRun = None,
     delta: Annotated[float | None, typer.Option(help="Delta of the bound on epsilon.")] = None,
     epsilon: Annotated[
