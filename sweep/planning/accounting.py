@@ -46,7 +46,9 @@ def accounting(settings: Settings) -> Account:
     """An `Account` with the sizes of the data sets under these settings and their figure cache."""
     kept = FigureCache(settings.cache_dir)
 
-    def account(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+    def account(
+        config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+    ) -> Accounted:
         if config.generates:
             _require_ready(config, settings)
         _require_model(config, settings)

@@ -12,6 +12,7 @@ import numpy as np
 
 from sweep.settings import Settings
 from sweep.store.data_sets import is_at_hand
+from sweep.store.files import require_new_file
 from trainables import catalogue
 from trainables.config import DataConfig, data_config
 from trainables.data.corpus import Corpus, data_path, label_schema, open_corpus
@@ -148,10 +149,7 @@ def write_out(config: DataConfig, settings: Settings, *, target: Path) -> Writte
     """
     schema_file = target.with_suffix(".schema.json")
     for path in (target, schema_file):
-        if path.exists():
-            raise InvalidInput(f"expected a new file, got {path}, which exists")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"expected a folder to write to, got {target.parent}")
+        require_new_file(path)
     entry = catalogue.entry("datasets", config.name, kind="frames")
     place = data_path(config, data_dir=settings.data_dir)
     schema = label_schema(config, data_dir=settings.data_dir)

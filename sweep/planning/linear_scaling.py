@@ -49,4 +49,4 @@ def _mechanism(space: SearchSpace, noise: Any, *, account: Account) -> Mechanism
     (point,) = point_at(space, variant, {LEARNING_RATE: spread.at(0.5), NOISE: noise})
     if point.config is None or point.reason is not None:
         raise InvalidInput(str(point.reason))
-    return account(point.config, accountant=None, careful=False).mechanism
+    return account(point.config).mechanism

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from search_spaces.parts import Resources
-from sweep.planning.resources import Machine, choose_slots
+from sweep.planning.resources import Machine, Share, choose_slots
 from trainables.system.footprint import Footprint
 
 # The serial share of a step: two processes took 0.70 of one's time (docs/notes/engines.md), so
@@ -17,18 +17,13 @@ _UNDIVIDED = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packing:
+class Packing(Share):
     """`Resources` with a number in every place.
 
-    `workers` None: as many processes as a trial has logical workers. `memory_per_worker` is in
-    bytes, 0 where it was never measured; `slots` None: as many as fit.
+    `workers` None: as many processes as a trial has logical workers.
     """
 
     workers: int | None = None
-    slots: int | None = None
-    cpus_per_worker: int = 1
-    gpus_per_worker: float = 0.0
-    memory_per_worker: int = 0
 
     def processes(self, logical: int) -> int:
         """Processes of a trial, at most its number of logical workers.
@@ -47,16 +42,7 @@ class Packing:
 
         Raises: InvalidInput where one trial, or `slots` trials, do not fit.
         """
-        return choose_slots(
-            workers=self.processes(logical),
-            cpus_per_worker=self.cpus_per_worker,
-            gpus_per_worker=self.gpus_per_worker,
-            slots=self.slots,
-            cpus=machine.cpus,
-            gpus=machine.gpus,
-            memory_per_worker=self.memory_per_worker,
-            memory=machine.memory_bytes,
-        )
+        return choose_slots(self.processes(logical), self, machine)
 
 
 def pack(
@@ -94,7 +80,7 @@ def pack(
 def _seats(machine: Machine, *, cpus_per_worker: int, memory: int) -> int:
     """Number of processes that fit on the machine."""
     by_cpu = math.floor(machine.cpus / cpus_per_worker)
-    return max(1, min(by_cpu, machine.memory_bytes // memory if memory else by_cpu))
+    return max(1, min(by_cpu, int(machine.memory_bytes // memory) if memory else by_cpu))
 
 
 def _processes(logical: int, *, trials: int, at_a_time: int) -> int:

@@ -85,9 +85,9 @@ def plan_point(
     if broken and not every_limit:
         return _with_refusals(trial, broken)
     try:
-        accounted = account(config, accountant=None, careful=False)
+        accounted = account(config)
         if _near_limit(space, point, accounted=accounted):
-            accounted = account(config, accountant=None, careful=True)
+            accounted = account(config, careful=True)
         budgeted = _budget_epsilon(space, config, accounted=accounted, account=account)
     except InvalidData:
         raise  # a damaged file is not the fault of a point
@@ -159,7 +159,7 @@ def _budget_epsilon(
         return accounted.summary.epsilon
     if by == "paper":
         return accounted.summary.epsilon_paper
-    return account(config, accountant=by, careful=False).summary.epsilon
+    return account(config, accountant=by).summary.epsilon
 
 
 def _broken_constraints(space: SearchSpace, trial: PlannedTrial) -> list[str]:

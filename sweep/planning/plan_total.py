@@ -46,9 +46,7 @@ def total_of_plan(
     trials = [trial for trial in plan.to_run if not trial.baseline]
     if not trials:
         return None, ""
-    mechanisms = [
-        account(trial.config, accountant=None, careful=False).mechanism for trial in trials
-    ]
+    mechanisms = [account(trial.config).mechanism for trial in trials]
     delta = min(mechanism.delta for mechanism in mechanisms)
     key = key_of(*mechanisms, together=True, delta=delta)
     found = kept.find(key)
@@ -78,7 +76,7 @@ class _Room:
 
     def take(self, trial: PlannedTrial, *, must: bool) -> str | None:
         """Admit a trial, or return why it is refused; with `must` it is always admitted."""
-        mechanism = self._account(trial.config, accountant=None, careful=False).mechanism
+        mechanism = self._account(trial.config).mechanism
         delta = min(self._smallest_delta, mechanism.delta)
         with_it = [*self._taken, accountants.release(mechanism)]
         reason = None if must else self._over(with_it, delta=delta)

@@ -35,7 +35,7 @@ def price(
         found.append(
             PricedTrial(
                 trial=trial,
-                mechanism=account(config, accountant=None, careful=False).mechanism,
+                mechanism=account(config).mechanism,
                 dataset=data.fingerprint,
                 dataset_name=data.name,
                 gpus=packing.gpus_per_worker * processes,

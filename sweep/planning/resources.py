@@ -11,34 +11,38 @@ from trainables.errors import InvalidInput
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSize:
-    """CPUs, GPUs and bytes of memory."""
+class Machine:
+    """The resources that trials share: CPUs, bytes of free memory, GPUs."""
 
     cpus: float
-    gpus: float
-    memory: float
+    memory_bytes: float = math.inf
+    gpus: float = 0
 
 
-def choose_slots(
-    *,
-    workers: int,
-    cpus_per_worker: int,
-    gpus_per_worker: float,
-    slots: int | None,
-    cpus: float,
-    gpus: float,
-    memory_per_worker: int = 0,
-    memory: float = math.inf,
-) -> int:
-    """Concurrent trials on `cpus`, `gpus` and `memory` bytes: as many as fit, or `slots` where it
-    is a number. Unknown memory of a process counts as 0.
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """What a process takes, and how many trials run at a time. `slots` None: as many as fit;
+    `memory_per_worker` is in bytes, 0 where it was never measured.
+    """
+
+    slots: int | None = None
+    cpus_per_worker: int = 1
+    gpus_per_worker: float = 0.0
+    memory_per_worker: int = 0
+
+
+def choose_slots(workers: int, share: Share, machine: Machine) -> int:
+    """Concurrent trials of `workers` processes on a machine or cluster: as many as fit, or `slots`
+    where it is a number.
 
     Raises: InvalidInput where the workers of one trial, or of `slots` trials, do not fit.
 
-    >>> choose_slots(
-    ...     workers=2, cpus_per_worker=1, gpus_per_worker=0, slots=None, cpus=8, gpus=0)
+    >>> choose_slots(2, Share(), Machine(cpus=8))
     4
     """
+    slots, cpus_per_worker = share.slots, share.cpus_per_worker
+    gpus_per_worker, memory_per_worker = share.gpus_per_worker, share.memory_per_worker
+    cpus, gpus, memory = machine.cpus, machine.gpus, machine.memory_bytes
     for name, value in (("workers", workers), ("cpus_per_worker", cpus_per_worker)):
         if value < 1:
             raise InvalidInput(f"expected {name} >= 1, got {name}={value}")
@@ -67,15 +71,6 @@ def choose_slots(
         # Measured memory is an estimate: one trial is always tried, and an explicit number is kept.
         fits = max(1, min(fits, math.floor(memory / (workers * memory_per_worker))))
     return slots or fits
-
-
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """The resources that trials share: CPUs, bytes of free memory, GPUs."""
-
-    cpus: float
-    memory_bytes: int
-    gpus: int = 0
 
 
 def this_machine(*, with_gpus: bool) -> Machine:

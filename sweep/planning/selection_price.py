@@ -78,9 +78,7 @@ def price_of(
     """
     law = law_of(space)
     _require_points(space, configurations, mean=law.mean)
-    mechanisms = [
-        account(trial.config, accountant=None, careful=False).mechanism for trial in configurations
-    ]
+    mechanisms = [account(trial.config).mechanism for trial in configurations]
     releases = [accountants.release(mechanism) for mechanism in mechanisms]
     for trial, release in zip(configurations, releases, strict=True):
         _require_equal_along_ranges(space, trial, release, account=account)
@@ -120,9 +118,7 @@ def with_noise(
     """
     law, target = law_of(space), space.search.target_epsilon
     assert target is not None
-    mechanisms = [
-        account(trial.config, accountant=None, careful=False).mechanism for trial in configurations
-    ]
+    mechanisms = [account(trial.config).mechanism for trial in configurations]
     found = selection.noise_for(
         [accountants.release(mechanism) for mechanism in mechanisms],
         target_epsilon=target,
@@ -158,7 +154,7 @@ def _require_equal_along_ranges(
             (point,) = point_at(space, variant, {**trial.values, path: value})
             if point.config is None:
                 continue
-            found = account(point.config, accountant=None, careful=False).mechanism
+            found = account(point.config).mechanism
             if accountants.release(found) != release:
                 raise InvalidInput(
                     f"axes.{path}: expected a list of values with strategy private_selection, got"

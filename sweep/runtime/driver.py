@@ -7,6 +7,7 @@ charged for the next epoch before this process permits it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -84,11 +85,11 @@ class Driver:
             verdict = self._gate.begin(event.trial_id, attempt=event.attempt, epochs_done=done)
             verdict = replace(verdict, epochs_done=done)
         if not verdict.go_on:
-            self._journal.deny(event.trial_id, reason=verdict.reason)
+            self._journal.folder.deny_trial(event.trial_id, reason=verdict.reason)
             self._show(priced, TrialStatus.PLANNED, reason=verdict.reason)
             return verdict
         if done == 0:
-            self._journal.begin_anew(event.trial_id)
+            self._journal.folder.begin_anew(event.trial_id, when=time.time())
         self._journal.foresee(priced, done)
         self._show(priced, TrialStatus.RUNNING)
         return verdict
@@ -103,7 +104,7 @@ class Driver:
     def _epoch(self, priced: PricedTrial, event: TrialEvent, report: EpochReport) -> Verdict:
         spent = bounds_after(priced.mechanism, report.epochs_done)
         report = replace(report, metrics={**report.metrics, **spent})
-        if self._journal.add_epoch(event.trial_id, report, when=event.time):
+        if self._journal.folder.add_epoch(event.trial_id, report, when=event.time):
             self._gate.time.add(event.trial_id, report.seconds)
         # A trial stopped by the scheduler spends no more, so nothing is charged.
         verdict = self._gate.go_on(
@@ -126,7 +127,7 @@ class Driver:
         return TrialStatus.STOPPED if event.result.stopped_early else TrialStatus.DONE
 
     def _fail(self, event: TrialEvent) -> TrialStatus:
-        self._journal.fail(event.trial_id, when=event.time, reason=event.reason)
+        self._journal.folder.fail_trial(event.trial_id, when=event.time, reason=event.reason)
         return TrialStatus.FAILED
 
     def _show(

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from sweep.planning.resources import Share
 from sweep.spending.verdict import Verdict
 from trainables.config import TrialConfig
 from trainables.errors import StorageFailed
@@ -100,14 +101,10 @@ Events: TypeAlias = Callable[[TrialEvent], Verdict]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings:
+class RunSettings(Share):
     """The settings of execution. They change neither the result nor the id of a trial."""
 
     executor: Executor = "gang"
-    slots: int | None = None  # concurrent trials; None: as many as fit on the CPUs (and GPUs)
-    cpus_per_worker: int = 1
-    gpus_per_worker: float = 0.0
-    memory_per_worker: int = 0  # bytes, as measured; 0: not known
     cpus: int | None = None  # of the local cluster; None: what this process may use
     address: str | None = None  # of a running Ray cluster; None: a local one, ended afterwards
     scheduler: Scheduler = "none"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from sweep.planning.resources import choose_slots, machine_cpus
+from sweep.planning.resources import Machine, choose_slots, machine_cpus
 from sweep.runtime import ray_session
 from sweep.runtime.events import Events, JobSource, RunSettings, TrialJob
 from trainables.errors import InvalidInput
@@ -53,23 +53,6 @@ def require_answer(address: str, *, timeout: float = 5.0) -> None:
         ) from None
 
 
-def require_room(
-    settings: RunSettings, *, workers: Iterable[int], writes: Sequence[Path], reads: Sequence[Path]
-) -> None:
-    """Check a cluster once Ray runs. `writes` and `reads` are folders that the trials need.
-
-    Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
-    cluster does not see the same folders as this process.
-    """
-    if settings.executor == "local":
-        return
-    size = ray_session.cluster_size()
-    for count in sorted(set(workers)):
-        ray_session.slots(count, settings, size)
-    if settings.address is not None:
-        ray_session.require_shared(writes=writes, reads=reads)
-
-
 def run_trials(
     jobs: Sequence[TrialJob],
     *,
@@ -106,14 +89,8 @@ def run_trials(
         # The GPUs of a local cluster are counted by Ray, once it is up.
         chosen = set() if source is None else {source.workers}
         for workers in {job.workers for job in jobs} | chosen:
-            choose_slots(
-                workers=workers,
-                cpus_per_worker=settings.cpus_per_worker,
-                gpus_per_worker=0.0,
-                slots=settings.slots,
-                cpus=settings.cpus or machine_cpus(),
-                gpus=0.0,
-            )
+            without_gpus = replace(settings, gpus_per_worker=0.0)
+            choose_slots(workers, without_gpus, Machine(cpus=settings.cpus or machine_cpus()))
     from sweep.runtime.ray_gang import run_on_ray
 
     run_on_ray(jobs, events=events, settings=settings, stop_requested=stop_requested, source=source)

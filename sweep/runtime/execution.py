@@ -177,7 +177,7 @@ def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
     """Deliver everything on disk; returns the problem where the store is unreachable."""
     try:
         tracker.deliver(folder, running=False)
-    except tracker.away as problem:
+    except OSError as problem:
         return str(problem).splitlines()[0][:200]
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -16,7 +15,7 @@ from sweep.store.plans import PlannedTrial
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidData, StorageFailed
 from trainables.figure_cache import FigureCache
-from trainables.result import EpochReport, TrialResult
+from trainables.result import TrialResult
 from trainables.system import checkpoint
 
 _CLOCK_SECONDS = 5.0
@@ -28,7 +27,7 @@ class Journal:
     """
 
     def __init__(self, folder: SweepFolder, *, figures: FigureCache) -> None:
-        self._folder = folder
+        self.folder = folder
         self._figures = figures
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="accounting")
         self._closing = threading.Event()
@@ -36,15 +35,15 @@ class Journal:
 
     def require_folder(self) -> None:
         """Raises: StorageFailed where the sweep's folder was removed."""
-        if not self._folder.is_there:
-            raise StorageFailed(f"the folder {self._folder.path} was removed")
+        if not self.folder.is_there:
+            raise StorageFailed(f"the folder {self.folder.path} was removed")
 
     def begin(self, trial: PlannedTrial) -> int:
         """Create the trial's folder; returns its number of finished epochs with a checkpoint.
 
         Raises: InvalidData for a damaged checkpoint, with the way on.
         """
-        place = self._folder.start_trial(trial)
+        place = self.folder.start_trial(trial)
         if not checkpoint.is_there(place):
             return 0
         try:
@@ -56,13 +55,9 @@ class Journal:
             ) from None
         return self.epochs_done(trial.id)
 
-    def begin_anew(self, trial_id: str) -> None:
-        """Record that a trial begins without a checkpoint."""
-        self._folder.begin_anew(trial_id, when=time.time())
-
     def epochs_done(self, trial_id: str) -> int:
         """Number of recorded epochs of a trial."""
-        rows = self._folder.epochs(trial_id)
+        rows = self.folder.epochs(trial_id)
         return int(rows[-1]["epochs_done"]) if rows else 0
 
     def foresee(self, priced: PricedTrial, epochs_done: int) -> None:
@@ -77,31 +72,19 @@ class Journal:
         accountant = priced.trial.config.privacy.accountant
         self._figures.account(priced.mechanism, accountant=accountant)
 
-    def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
-        """Record an epoch; False where it was trained before (a trial resumed there)."""
-        return self._folder.add_epoch(trial_id, report, when=when)
-
-    def deny(self, trial_id: str, *, reason: str) -> None:
-        """Record why a trial may not spend its next epoch."""
-        self._folder.deny_trial(trial_id, reason=reason)
-
     def finish(
         self, trial: PlannedTrial, result: TrialResult, *, attempt: int, when: float, reason: str
     ) -> None:
         """Write a trial's card, then its result, so that a trial with a result has a card. The
         checkpoint is kept for stopped trials only, which can be continued.
         """
-        write_card(self._folder, result, attempt=attempt, figures=self._figures)
-        self._folder.finish_trial(result, when=when, reason=reason)
-        place = self._folder.trial_folder(trial.id)
+        write_card(self.folder, result, attempt=attempt, figures=self._figures)
+        self.folder.finish_trial(result, when=when, reason=reason)
+        place = self.folder.trial_folder(trial.id)
         if not result.stopped_early:
             checkpoint.remove(place)
-        if leakage.has_pictures(self._folder):
+        if leakage.has_pictures(self.folder):
             self._background.submit(leakage.draw, place, trial.name)
-
-    def fail(self, trial_id: str, *, when: float, reason: str) -> None:
-        """Record why a trial failed."""
-        self._folder.fail_trial(trial_id, when=when, reason=reason)
 
     def keep_time(self, spent: TimeSpent) -> None:
         """Record the sweep's wall-clock time periodically until `close`, so that a killed process
@@ -118,7 +101,7 @@ class Journal:
 
     def _write_time(self, spent: TimeSpent) -> None:
         with suppress(OSError):  # the next event reports a failing disk
-            self._folder.write_seconds_run(spent.seconds)
+            self.folder.write_seconds_run(spent.seconds)
 
     def close(self, spent: TimeSpent) -> None:
         """Record the wall-clock time where the disk permits; pending deferred work is dropped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sweep.runtime.broker import Assignment
 from sweep.runtime.events import (
@@ -16,10 +17,9 @@ from sweep.runtime.events import (
     TrialEvent,
     TrialJob,
 )
-from sweep.runtime.worker_loop import Workplace, work
+from sweep.runtime.worker_loop import LoneTeam, Workplace, work
 from sweep.spending.verdict import Verdict
 from trainables.result import EpochReport, TrialResult
-from trainables.system.communication import Alone, Communicator
 
 
 def run_local(
@@ -38,22 +38,9 @@ def run_local(
         function=settings.function, data_dir=settings.data_dir, cache_dir=settings.cache_dir
     )
     try:
-        work(_LocalDesk(list(jobs), events, stop_requested, source), _OneProcess(), place)
+        work(_LocalDesk(list(jobs), events, stop_requested, source), LoneTeam(), place)
     except KeyboardInterrupt:
         raise Interrupted("the sweep was interrupted") from None
-
-
-class _OneProcess:
-    """A team of a single process, without torch.distributed."""
-
-    def __init__(self) -> None:
-        self.control: Communicator = Alone()
-
-    def for_trial(self) -> Communicator:
-        return self.control
-
-    def regroup(self) -> None:
-        """Do nothing for a single process."""
 
 
 @dataclass
@@ -92,25 +79,8 @@ class _LocalDesk:
     def last_words(self, trial_id: str, attempt: int, reason: str) -> None:
         """Do nothing, because a single process always reports by `fail`."""
 
-    def _send(
-        self,
-        kind: EventKind,
-        trial_id: str,
-        *,
-        report: EpochReport | None = None,
-        result: TrialResult | None = None,
-        reason: str = "",
-    ) -> Verdict:
-        verdict = self.events(
-            TrialEvent(
-                kind=kind,
-                trial_id=trial_id,
-                time=time.time(),
-                report=report,
-                result=result,
-                reason=reason,
-            )
-        )
+    def _send(self, kind: EventKind, trial_id: str, **fields: Any) -> Verdict:
+        verdict = self.events(TrialEvent(kind=kind, trial_id=trial_id, time=time.time(), **fields))
         if self.stop_requested():
             raise KeyboardInterrupt
         return verdict

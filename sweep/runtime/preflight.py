@@ -6,11 +6,12 @@ A refusal here has written nothing, so the name of the sweep stays free.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from search_spaces.space import SearchSpace
 from sweep.planning.packing import Packing
-from sweep.planning.resources import choose_slots, machine_cpus
-from sweep.runtime import execute
+from sweep.planning.resources import Machine, choose_slots, machine_cpus
+from sweep.runtime import execute, ray_session
 from sweep.runtime.events import RunSettings
 from sweep.runtime.search_jobs import workers_of
 from sweep.settings import Settings
@@ -38,14 +39,7 @@ def require_resources(
     if address is not None or space.resources.executor == "local":
         return
     for count in _process_counts(space, packing, trials):
-        choose_slots(
-            workers=count,
-            cpus_per_worker=packing.cpus_per_worker,
-            gpus_per_worker=0.0,
-            slots=packing.slots,
-            cpus=machine_cpus(),
-            gpus=0.0,
-        )
+        choose_slots(count, replace(packing, gpus_per_worker=0.0), Machine(cpus=machine_cpus()))
 
 
 def require_room(
@@ -55,13 +49,19 @@ def require_room(
     settings: Settings,
     executed: RunSettings,
 ) -> None:
-    """As `execute.require_room`, of the folders of all sweeps."""
-    execute.require_room(
-        executed,
-        workers=_process_counts(space, packing, trials),
-        writes=(settings.home, settings.cache_dir),
-        reads=(settings.data_dir,),
-    )
+    """Check a cluster once Ray runs.
+
+    Raises: InvalidInput where the workers of a trial do not fit, or where a node of an existing
+    cluster does not see the same folders as this process.
+    """
+    if executed.executor == "local":
+        return
+    size = ray_session.cluster_size()
+    for count in sorted(_process_counts(space, packing, trials)):
+        choose_slots(count, executed, size)
+    if executed.address is not None:
+        writes = (settings.home, settings.cache_dir)
+        ray_session.require_shared(writes=writes, reads=(settings.data_dir,))
 
 
 def with_their_encoders(folder: SweepFolder, stopped: Sequence[PlannedTrial]) -> list[PlannedTrial]:

@@ -23,6 +23,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from sweep import interrupts
+from sweep.planning.resources import choose_slots
 from sweep.runtime import ray_session, ray_tune
 from sweep.runtime.broker import Assignment, Broker
 from sweep.runtime.events import Events, Interrupted, JobSource, RunSettings, TrialEvent, TrialJob
@@ -70,7 +71,7 @@ def run_on_ray(
         groups = [(workers, list(group)) for workers, group in by_workers]
         if last and not any(workers == last for workers, _ in groups):
             groups.append((last, []))
-        slots = [ray_session.slots(workers, settings, size) for workers, _ in groups]
+        slots = [choose_slots(workers, settings, size) for workers, _ in groups]
         for (workers, group), at_a_time in zip(groups, slots, strict=True):
             own = source if workers == last else None
             if not group and (own is None or not own.num_left):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep import interrupts
-from sweep.planning.resources import ClusterSize, choose_slots, machine_cpus
+from sweep.planning.resources import Machine, machine_cpus
 from sweep.runtime.events import RunSettings
 from trainables.errors import InvalidInput, SweepError
 from trainables.system import processes
@@ -363,30 +363,13 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def cluster_size() -> ClusterSize:
+def cluster_size() -> Machine:
     """The size of the cluster that this process is connected to."""
     import ray
 
     resources = ray.cluster_resources()
     cpus, gpus, memory = (float(resources.get(name, 0)) for name in ("CPU", "GPU", "memory"))
-    return ClusterSize(cpus=cpus, gpus=gpus, memory=memory or math.inf)
-
-
-def slots(workers: int, settings: RunSettings, size: ClusterSize) -> int:
-    """Trials of `workers` processes at a time on a cluster.
-
-    Raises: InvalidInput where none fits, or fewer than requested.
-    """
-    return choose_slots(
-        workers=workers,
-        cpus_per_worker=settings.cpus_per_worker,
-        gpus_per_worker=settings.gpus_per_worker,
-        slots=settings.slots,
-        cpus=size.cpus,
-        gpus=size.gpus,
-        memory_per_worker=settings.memory_per_worker,
-        memory=size.memory,
-    )
+    return Machine(cpus=cpus, gpus=gpus, memory_bytes=memory or math.inf)
 
 
 def _packages() -> list[Path]:

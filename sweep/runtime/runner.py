@@ -194,6 +194,6 @@ def _undo(folder: SweepFolder, tracker: Any) -> None:
     """Remove a sweep that was refused before any trial began, which frees its name."""
     if any((folder.path / "trials").glob("*/config.yaml")):
         return
-    with suppress(*tracker.away):
+    with suppress(OSError):
         tracker.delete(folder)
     folder.delete()

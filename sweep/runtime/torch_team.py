@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from trainables.system.communication import Alone, Communicator
+from sweep.runtime.worker_loop import LoneTeam
+from trainables.system.communication import Communicator
 
 # Rank 0 may wait for a verdict, or measure alone, for longer than any default time-out. A dead
 # peer is noticed by its closed connection and by Ray's health check, not by this.
@@ -33,7 +34,7 @@ class TorchComm:
 
     def all_reduce_sum(self, tensor: torch.Tensor) -> None:
         """Replace `tensor`, in place, by its sum over all processes."""
-        dist.all_reduce(tensor, group=self._group_for(tensor))
+        dist.all_reduce(tensor, group=self._tensors if tensor.is_cuda else self._objects)
 
     def broadcast(self, value: Any) -> Any:
         """Rank 0's plain-data `value`, on every process."""
@@ -46,9 +47,6 @@ class TorchComm:
         values: list[Any] = [None] * self.world_size
         dist.all_gather_object(values, value, group=self._objects)
         return values
-
-    def _group_for(self, tensor: torch.Tensor) -> dist.ProcessGroup:
-        return self._tensors if tensor.is_cuda else self._objects
 
 
 class TorchTeam:
@@ -71,20 +69,6 @@ class TorchTeam:
         """Meet within 20 seconds, then open new channels for trials."""
         dist.monitored_barrier(group=self._meeting, timeout=_MEETING)
         self._trial = _comm(_gloo())
-
-
-class LoneTeam:
-    """The team of a single process."""
-
-    def __init__(self) -> None:
-        self.control: Communicator = Alone()
-
-    def for_trial(self) -> Communicator:
-        """The communicator of a single process."""
-        return self.control
-
-    def regroup(self) -> None:
-        """Do nothing for a single process."""
 
 
 def team() -> TorchTeam | LoneTeam:

@@ -20,7 +20,7 @@ from trainables.config import TrialConfig
 from trainables.errors import InvalidInput, SweepError, TrialFailed
 from trainables.result import EpochReport, TrialResult
 from trainables.system import checkpoint, disk
-from trainables.system.communication import Communicator
+from trainables.system.communication import Alone, Communicator
 
 
 class TrialFunction(Protocol):
@@ -74,6 +74,20 @@ class Team(Protocol):
 
         Raises: any error when a rank is missing; the group must then be rebuilt.
         """
+
+
+class LoneTeam:
+    """The team of a single process, without torch.distributed."""
+
+    def __init__(self) -> None:
+        self.control: Communicator = Alone()
+
+    def for_trial(self) -> Communicator:
+        """The communicator of a single process."""
+        return self.control
+
+    def regroup(self) -> None:
+        """Do nothing for a single process."""
 
 
 @dataclass(frozen=True, kw_only=True)

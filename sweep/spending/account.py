@@ -25,5 +25,7 @@ class Account(Protocol):
     Raises: InvalidInput for a mechanism that is refused.
     """
 
-    def __call__(self, config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+    def __call__(
+        self, config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+    ) -> Accounted:
         """The figures of a config."""

@@ -102,7 +102,7 @@ def filter_delta(space: SearchSpace, account: Account) -> float:
         if point.baseline or point.config is None:
             continue
         try:
-            return account(point.config, accountant=None, careful=False).mechanism.delta
+            return account(point.config).mechanism.delta
         except InvalidInput:
             continue
     raise InvalidInput("expected a point of the space with a mechanism, got none")

@@ -14,11 +14,11 @@ from typing import Any
 from search_spaces.space import SearchSpace, parse
 from sweep.settings import hide_passwords
 from sweep.store import plan_files, plans
-from sweep.store.files import exists, read_json, read_object, write_json, write_text
+from sweep.store.files import exists, number, read_json, read_object, write_json, write_text
 from sweep.store.kinds import ABOUT, MADE, REASON, SECONDS
 from sweep.store.seal import add_seal, is_whole
 from sweep.store.status import TrialStatus
-from sweep.store.trial_files import TrialFiles, TrialRecord, metric, to_yaml
+from sweep.store.trial_files import TrialFiles, TrialRecord, to_yaml
 from trainables.documents import file_text, read_yaml
 from trainables.errors import InvalidData, InvalidInput
 from trainables.system import collector, locks
@@ -188,7 +188,7 @@ class SweepFolder(TrialFiles):
                     **row,
                     "plan": plan,
                     "status": TrialStatus(row["status"]),
-                    "metrics": {name: metric(value) for name, value in row["metrics"].items()},
+                    "metrics": {name: number(value) for name, value in row["metrics"].items()},
                     "notes": tuple(row["notes"]),
                 }
             )

@@ -15,6 +15,7 @@ from sweep.store.files import (
     append_line,
     exists,
     indented_json,
+    number,
     read_lines,
     read_object,
     write_json,
@@ -73,7 +74,7 @@ class TrialFiles:
     def _epoch_lines(self, trial_id: str) -> list[dict[str, Any]]:
         rows = read_lines(self.trial_folder(trial_id) / "epochs.jsonl", EPOCH)
         for row in rows:
-            row["metrics"] |= {n: metric(v) for n, v in row["metrics"].items() if type(v) is str}
+            row["metrics"] |= {n: number(v) for n, v in row["metrics"].items() if type(v) is str}
         return rows
 
     def add_epoch(self, trial_id: str, report: EpochReport, *, when: float) -> bool:
@@ -217,7 +218,7 @@ class TrialFiles:
             notes=(*result["notes"], *panel.get("notes", ())),
             privacy=result["privacy"],
             violation=panel.get("violation"),
-            ended_at=metric(result.get("time")),
+            ended_at=number(result.get("time")),
         )
 
 
@@ -248,18 +249,13 @@ def _status_of(result: Mapping[str, Any]) -> TrialStatus:
 
 def with_leakage(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     """Stored metrics, extended by the figures of the strongest attack."""
-    found = {name: metric(value) for name, value in metrics.items()}
+    found = {name: number(value) for name, value in metrics.items()}
     if any(name.startswith(ATTACKS) for name in found):
         from trainables.attacks import strongest  # SciPy, only where attacks ran
 
         best = strongest(found)
         found |= {} if best is None else best.figures()
     return found
-
-
-def metric(value: Any) -> float | None:
-    """A metric from its stored form: a number, text for an infinity, or None."""
-    return None if value is None else float(value)
 
 
 def to_yaml(document: dict[str, Any]) -> str:

@@ -58,8 +58,6 @@ class Behind(OSError):
 class Trackers:
     """Several trackers as one; their failures are raised as `Behind`."""
 
-    away: tuple[type[Exception], ...] = (Behind,)
-
     def __init__(self, opened: Mapping[str, Tracker]) -> None:
         self._opened = opened
 

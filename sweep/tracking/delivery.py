@@ -66,11 +66,8 @@ class Delivery:
             try:
                 self._tracker.deliver(self._folder, sorted(taken), running=True)
                 self._problem, wait = None, _FIRST_WAIT
-            except Exception as problem:
-                # A store that opens late says only then what it raises while it is away. A folder
-                # that was removed under the sweep is its driver's to report.
-                if not isinstance(problem, (*self._tracker.away, SweepError)):
-                    raise
+            except (OSError, SweepError) as problem:
+                # A folder that was removed under the sweep is its driver's to report.
                 lines = str(problem).splitlines() or [type(problem).__name__]
                 self._problem = lines[0][:200]
                 with self._changed:

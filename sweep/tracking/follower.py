@@ -34,8 +34,6 @@ class Follower:
     trial, so that a resumed sweep writes nothing twice.
     """
 
-    away: tuple[type[Exception], ...] = (OSError,)
-
     def __init__(self, writer: Writer, *, root: Path, audience: Audience) -> None:
         self._writer = writer
         self._root = root

@@ -33,11 +33,6 @@ class LateTracker:
         except StoreAway as problem:
             report(str(problem))
 
-    @property
-    def away(self) -> tuple[type[Exception], ...]:
-        """What a call raises while the store does not answer."""
-        return (OSError,) if self._tracker is None else self._tracker.away
-
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> str:
@@ -67,12 +62,6 @@ class ComingTracker:
 
     def __init__(self, opened: Future[Tracker] | Future[Trackers]) -> None:
         self._opening = opened
-
-    @property
-    def away(self) -> tuple[type[Exception], ...]:
-        """What a call raises while the store does not answer."""
-        has_failed = self._opening.exception() is not None  # waits for it
-        return (OSError,) if has_failed else self._opening.result().away
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool

@@ -68,7 +68,6 @@ class Store:
         # It prints a traceback of each failure of the database, which is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         self._error = MlflowException
-        self._away = (MlflowException, SQLAlchemyError, OSError)
         self._settings = settings
         self._runs: dict[tuple[str, str], str] = {}
         try:
@@ -77,7 +76,7 @@ class Store:
                 self.client = MlflowClient(tracking_uri=settings.tracking_uri)
                 self.experiment_id = self._experiment()
             note_opened(settings)
-        except self._away as problem:
+        except (MlflowException, SQLAlchemyError, OSError) as problem:
             file = sqlite_file(settings.tracking_uri)
             failure = disk.failure_of(problem, file.parent) if file is not None else None
             if failure is not None:
@@ -85,11 +84,6 @@ class Store:
             reason = (str(problem).splitlines() or [type(problem).__name__])[0][:200]
             said = f"tracking store {settings.tracking_uri} does not answer ({reason})"
             raise InvalidInput(hide_passwords(said)) from None
-
-    @property
-    def away(self) -> tuple[type[Exception], ...]:
-        """The exceptions of a call while the store does not answer."""
-        return self._away
 
     def find(self, sweep_id: str, trial_id: str) -> str | None:
         """The run of a trial ("" for the sweep itself), None where there is none."""

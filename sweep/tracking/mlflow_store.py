@@ -50,18 +50,13 @@ class Tracker:
         self._summary_due = 0.0
         self._viewed: set[str] = set()
 
-    @property
-    def away(self) -> tuple[type[Exception], ...]:
-        """What a call raises while the store does not answer."""
-        return self._store.away
-
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
     ) -> str:
         """Update the sweep's runs to the state on disk; returns the parent run's id.
 
         `trial_ids` None means every trial that has begun; `running` is True while the sweep runs.
-        Raises: one of `away`.
+        Raises: whatever MLflow raises while the store does not answer.
         """
         about = folder.about()
         records = self._read(folder, trial_ids, sweep_id=about["id"], running=running)

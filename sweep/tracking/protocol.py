@@ -11,12 +11,10 @@ Away = Callable[[str], None]
 
 
 class Tracker(Protocol):
-    """Copies the state on disk to a tracking service. Delivering is idempotent."""
+    """Copies the state on disk to a tracking service. Delivering is idempotent.
 
-    @property
-    def away(self) -> tuple[type[Exception], ...]:
-        """The exceptions of a call while results cannot be delivered; they are delivered later."""
-        ...
+    What a tracker raises is an OSError of `chosen.Trackers`; the results are delivered later.
+    """
 
     def deliver(
         self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool

@@ -17,8 +17,6 @@ from tests.sweep.sweeps import run_toy
 class NoTracker:
     """Takes every delivery and keeps nothing."""
 
-    away = (OSError,)
-
     def deliver(self, *args: object, **kwargs: object) -> str:
         return ""
 

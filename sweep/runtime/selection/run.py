@@ -200,7 +200,7 @@ def _require_priced(trial: PlannedTrial, price: SelectionPrice, settings: Settin
     """Raises: InvalidInput for a trial whose release is not covered by the price."""
     if trial.runs:
         account = accounting(settings)
-        found = account(trial.config, accountant=None, careful=False).mechanism
+        found = account(trial.config).mechanism
         if accountants.release(found) in price.configurations:
             return
     raise InvalidInput(

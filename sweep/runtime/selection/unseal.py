@@ -56,7 +56,7 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | No
         shutil.rmtree(vault.path)
         try:
             tracker.delete(folder)  # runs with the figures from before
-        except tracker.away as problem:
+        except OSError as problem:
             return str(problem).splitlines()[0][:200]
     return deliver_all(tracker, folder)
 

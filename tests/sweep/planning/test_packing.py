@@ -16,7 +16,7 @@ from sweep.planning import cost, prepare
 from sweep.planning.footprints import Footprints
 from sweep.planning.pack_trials import packing_for, sentence
 from sweep.planning.packing import Packing, pack
-from sweep.planning.resources import Machine, choose_slots
+from sweep.planning.resources import Machine, Share, choose_slots
 from tests.sweep.sweeps import settings_in, space_in
 from trainables.config import parse
 from trainables.errors import InvalidInput
@@ -68,10 +68,8 @@ def test_what_is_chosen_always_fits_and_shares_workers_evenly(
 
 def test_slots_are_bounded_by_what_a_process_was_seen_to_take() -> None:
     def slots(asked: int | None, memory: float) -> int:
-        return choose_slots(
-            workers=2, cpus_per_worker=1, gpus_per_worker=0, slots=asked, cpus=16, gpus=0,
-            memory_per_worker=4 * GIB, memory=memory,
-        )  # fmt: skip
+        share = Share(slots=asked, memory_per_worker=4 * GIB)
+        return choose_slots(2, share, Machine(cpus=16, memory_bytes=memory))
 
     assert slots(None, math.inf) == 8
     assert slots(None, 24 * GIB) == 3

@@ -12,6 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sweep.planning.resources import (
+    Machine,
+    Share,
     _container_bytes,
     choose_slots,
     machine_cpus,
@@ -19,19 +21,13 @@ from sweep.planning.resources import (
 )
 from trainables.errors import InvalidInput
 
-_ROOMY: dict[str, Any] = {
-    "workers": 2,
-    "cpus_per_worker": 1,
-    "gpus_per_worker": 0.0,
-    "slots": None,
-    "cpus": 8,
-    "gpus": 0,
-}
 
-
-def slots(**changes: Any) -> int:
-    """The slots of two-process trials on eight CPUs, with `changes`."""
-    return choose_slots(**{**_ROOMY, **changes})
+def slots(
+    *, workers: int = 2, cpus: int = 8, gpus: int = 0, memory: float = math.inf, **share: Any
+) -> int:
+    """The slots of trials, by default of two processes on eight CPUs."""
+    machine = Machine(cpus=cpus, gpus=gpus, memory_bytes=memory)
+    return choose_slots(workers, Share(**share), machine)
 
 
 @given(workers=st.integers(1, 9), cpus_per_worker=st.integers(1, 5), cpus=st.integers(1, 200))

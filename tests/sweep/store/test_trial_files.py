@@ -14,7 +14,7 @@ from sweep.store import manifest
 from sweep.store.files import write_json
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
-from sweep.store.trial_files import TrialFiles, metric, with_leakage
+from sweep.store.trial_files import TrialFiles, with_leakage
 from trainables.config import parse
 from trainables.documents import read_yaml
 from trainables.errors import InvalidData
@@ -227,7 +227,6 @@ def test_the_strongest_attack_is_worked_out_of_stored_figures() -> None:
     weak, strong = 0.55, 0.9
     stored = {"mia_loss_threshold_auc": weak, "mia_shadow_auc": strong}
     assert with_leakage(stored).keys() >= stored.keys()
-    assert metric(None) is None
 
 
 def test_every_status_is_pending_over_or_refused_and_nothing_twice() -> None:

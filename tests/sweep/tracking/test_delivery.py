@@ -10,27 +10,17 @@ from typing import Any, cast
 from sweep.tracking.delivery import Delivery
 
 
-class Away(Exception):
-    """What the store raises while it does not answer."""
-
-
 class OpensLate:
-    """Says what it raises only once it is open, which the first delivery does."""
+    """Does not answer at first."""
 
     def __init__(self, failures: int) -> None:
         self.delivered: list[str] = []
         self._failures = failures
-        self._open = False
-
-    @property
-    def away(self) -> tuple[type[Exception], ...]:
-        return (Away,) if self._open else (OSError,)
 
     def deliver(self, folder: Path, trial_ids: Iterable[str], *, running: bool) -> str:
-        self._open = True
         if self._failures:
             self._failures -= 1
-            raise Away("the store does not answer")
+            raise ConnectionError("the store does not answer")
         self.delivered += trial_ids
         return ""
 

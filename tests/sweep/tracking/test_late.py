@@ -52,7 +52,7 @@ def test_a_store_that_cannot_be_opened_after_all_is_away(tmp_path: Path) -> None
     opening: Future[Any] = Future()
     tracker = ComingTracker(opening)
     opening.set_exception(InvalidInput("tracking store does not answer"))
-    with pytest.raises(tracker.away, match="does not answer"):
+    with pytest.raises(OSError, match="does not answer"):
         tracker.deliver(SweepFolder(tmp_path), running=True)
 
 
@@ -70,5 +70,5 @@ def test_a_resume_goes_on_where_the_disk_of_the_store_fails(tmp_path: Path) -> N
     assert time.monotonic() - begun < 40, "MLflow's own retries take 100 seconds"
     assert len(said) == 1
     assert f"the disk of {place.parent} does not answer" in said[0]
-    with pytest.raises(tracker.away):
+    with pytest.raises(OSError, match="does not answer"):
         tracker.deliver(SweepFolder(tmp_path), running=True)
