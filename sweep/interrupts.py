@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -30,6 +30,7 @@ GRACE_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 _LINE_SECONDS = 2.0
 _FRAME_SECONDS = 0.05
+_KILL_SECONDS = 5.0
 _SHOW_CURSOR = b"\x1b[?25h"
 _BY_DEFAULT = "no file is incomplete; run the same command again"
 _PR_SET_CHILD_SUBREAPER = 36
@@ -238,24 +239,16 @@ def is_stopping() -> bool:
     return _installed is not None and _installed.is_stopping
 
 
-@contextmanager
-def explain(message: Callable[[], str]) -> Iterator[None]:
+def explain(message: Callable[[], str]) -> AbstractContextManager[None]:
     """As `Interrupts.explain`; nothing in a library."""
-    if _installed is None:
-        yield
-        return
-    with _installed.explain(message):
-        yield
+    return nullcontext() if _installed is None else _installed.explain(message)
 
 
-@contextmanager
-def stop_when(requested: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+def stop_when(
+    requested: Callable[[], bool],
+) -> AbstractContextManager[Callable[[], bool]]:
     """As `Interrupts.stop_when`; in a library the block must poll `requested`."""
-    if _installed is None:
-        yield requested
-        return
-    with _installed.stop_when(requested) as stop_requested:
-        yield stop_requested
+    return nullcontext(requested) if _installed is None else _installed.stop_when(requested)
 
 
 @contextmanager
@@ -271,11 +264,9 @@ def postpone() -> Iterator[Callable[[], bool]]:
         yield event.is_set
 
 
-@contextmanager
-def expected() -> Iterator[threading.Event]:
+def expected() -> AbstractContextManager[threading.Event]:
     """As `Interrupts.expected`; in a library for this block only."""
-    with _event_of_signals() if _installed is None else _installed.expected() as event:
-        yield event
+    return _event_of_signals() if _installed is None else _installed.expected()
 
 
 @contextmanager
@@ -301,12 +292,12 @@ def _event_of_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _kill_children(*, patience: float = 5.0) -> None:
+def _kill_children() -> None:
     """Kill every descendant of this process, including new ones."""
     import psutil
 
     _adopt_orphans()
-    me, deadline = psutil.Process(), time.monotonic() + patience
+    me, deadline = psutil.Process(), time.monotonic() + _KILL_SECONDS
     while time.monotonic() < deadline:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:

@@ -111,6 +111,11 @@ def hide_passwords(text: str) -> str:
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
 
+def first_line(problem: Exception) -> str:
+    """The beginning of an error's message, without passwords; its type where it has none."""
+    return hide_passwords((str(problem).splitlines() or [type(problem).__name__])[0])[:200]
+
+
 def _trackers(given: Sequence[str]) -> tuple[str, ...]:
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
     return () if names == ["none"] else tuple(dict.fromkeys(names))

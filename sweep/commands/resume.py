@@ -51,7 +51,7 @@ def resume(
     from sweep import interrupts
     from sweep.planning.prepare import extend
     from sweep.runtime import runner
-    from sweep.runtime.live import num_expected, watching
+    from sweep.runtime.live import view_of, watching
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
@@ -60,19 +60,13 @@ def resume(
     folder = store.open_sweep(settings.home, name)
     with (
         interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
-        starting(settings.home, name) as stop_requested,
-        interrupts.stop_when(stop_requested),
+        starting(settings.home, name),
     ):
         if space is not None:
             extend(folder, space, settings=settings, accept=accept)
         screen = console(stderr=True)
-        with watching(
-            name,
-            screen,
-            quiet=as_json,
-            num_expected=num_expected(folder.space(), folder.plan()),
-            phase_of=partial(store.phase_of, settings.home, name),
-        ) as watch:
+        view = view_of(folder.space(), folder.plan(), settings.home)
+        with watching(view, screen, quiet=as_json) as watch:
             done = runner.resume(
                 folder,
                 settings,

@@ -55,7 +55,7 @@ def run(
     from sweep.planning.prepare import prepare_space, read
     from sweep.planning.refusals import require_trials
     from sweep.runtime import runner
-    from sweep.runtime.live import num_expected, preparing, watching
+    from sweep.runtime.live import preparing, view_of, watching
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
     from sweep.store.starting import starting
@@ -69,21 +69,15 @@ def run(
     name = search_space.name
     with (
         interrupts.explain(partial(store.how_to_go_on, settings.home, name)),
-        starting(settings.home, name) as stop_requested,
-        interrupts.stop_when(stop_requested),
+        starting(settings.home, name),
     ):
         with preparing(screen, quiet=as_json):
             prepared = prepare_space(search_space, settings=settings)
         require_trials(prepared.plan)
         for note in prepared.notes:
             screen.print(note, style="yellow", markup=False, soft_wrap=True)
-        with watching(
-            name,
-            screen,
-            quiet=as_json,
-            num_expected=num_expected(prepared.space, prepared.plan),
-            phase_of=partial(store.phase_of, settings.home, name),
-        ) as watch:
+        view = view_of(prepared.space, prepared.plan, settings.home)
+        with watching(view, screen, quiet=as_json) as watch:
             done = runner.start(
                 prepared,
                 settings,

@@ -52,15 +52,15 @@ def run(
     Raises: InvalidInput for what is refused, before anything starts.
     """
     from sweep.runtime import runner
-    from sweep.runtime.live import num_expected, watching
+    from sweep.runtime.live import view_of, watching
 
     chosen = settings or from_environment()
     prepared = _prepare(space, name, overrides, chosen)
     say = _say(quiet=quiet)
     for note in prepared.notes:
         say(note)
-    expected = num_expected(prepared.space, prepared.plan)
-    with watching(prepared.space.name, _screen(), quiet=quiet, num_expected=expected) as watch:
+    view = view_of(prepared.space, prepared.plan, chosen.home)
+    with watching(view, _screen(), quiet=quiet) as watch:
         done = runner.start(
             prepared,
             chosen,
@@ -89,15 +89,15 @@ def resume(
     """
     from sweep.planning.prepare import extend
     from sweep.runtime import runner
-    from sweep.runtime.live import num_expected, watching
+    from sweep.runtime.live import view_of, watching
 
     opened = sweep if isinstance(sweep, Sweep) else load(sweep, settings=settings)
     chosen = settings or opened.settings
     if space is not None:
         extend(opened.folder, str(space), settings=chosen, accept=accept_changes)
     say, folder = _say(quiet=quiet), opened.folder
-    expected = num_expected(folder.space(), folder.plan())
-    with watching(folder.name, _screen(), quiet=quiet, num_expected=expected) as watch:
+    view = view_of(folder.space(), folder.plan(), folder.path.parent)
+    with watching(view, _screen(), quiet=quiet) as watch:
         done = runner.resume(folder, chosen, take_up=take_up, address=address, watch=watch, say=say)
     return _report_end(done, chosen, say)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from sweep.planning.refusals import require_trials
 from sweep.reproduction import collect, stages, steps, table1
 from sweep.reproduction.description import Pair, Table
 from sweep.runtime import runner
-from sweep.runtime.live import num_expected, preparing, watching
+from sweep.runtime.live import preparing, view_of, watching
 from sweep.settings import Settings
 from sweep.store import sweeps as store
 from sweep.store.data_sets import is_at_hand
@@ -122,8 +121,7 @@ def run_space(space: SearchSpace, settings: Settings, *, execution: Execution, s
     name = space.name
     with (
         interrupts.explain(lambda: _GOES_ON),
-        starting(settings.home, name) as stop_requested,
-        interrupts.stop_when(stop_requested),
+        starting(settings.home, name),
     ):
         if (settings.home / name / "sweep.json").exists():
             _resume(space, settings, execution, say)
@@ -137,13 +135,8 @@ def _start(space: SearchSpace, settings: Settings, execution: Execution, say: Sa
     require_trials(prepared.plan)
     for note in prepared.notes:
         say(note)
-    with watching(
-        space.name,
-        execution.console,
-        quiet=execution.quiet,
-        num_expected=num_expected(prepared.space, prepared.plan),
-        phase_of=partial(store.phase_of, settings.home, space.name),
-    ) as watch:
+    view = view_of(prepared.space, prepared.plan, settings.home)
+    with watching(view, execution.console, quiet=execution.quiet) as watch:
         runner.start(
             prepared,
             settings,
@@ -157,13 +150,8 @@ def _start(space: SearchSpace, settings: Settings, execution: Execution, say: Sa
 def _resume(space: SearchSpace, settings: Settings, execution: Execution, say: Say) -> None:
     folder = store.open_sweep(settings.home, space.name)
     replace_space(folder, space, settings=settings, accept=True)
-    with watching(
-        space.name,
-        execution.console,
-        quiet=execution.quiet,
-        num_expected=num_expected(folder.space(), folder.plan()),
-        phase_of=partial(store.phase_of, settings.home, space.name),
-    ) as watch:
+    view = view_of(folder.space(), folder.plan(), settings.home)
+    with watching(view, execution.console, quiet=execution.quiet) as watch:
         runner.resume(
             folder,
             settings,

@@ -122,7 +122,7 @@ def gap(records: Sequence[TrialRecord], *, limit: float = USABLE) -> Gap | None:
 
     Raises: InvalidInput where these trials have no figure in common.
     """
-    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    finished = select.finished(records)
     if not finished:
         return None
     main = select.headline(finished)
@@ -165,7 +165,7 @@ def refusal(chosen: Sequence[TrialRecord], records: Sequence[TrialRecord]) -> st
     over = [record for record in chosen if _epsilon(record) > USABLE]
     if not over:
         return None
-    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    finished = select.finished(records)
     worst, least = max(over, key=_epsilon), min(finished, key=_epsilon)
     return (
         "expected --epsilon-max, or --any-epsilon for an epsilon above"

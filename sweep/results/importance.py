@@ -58,7 +58,7 @@ def importance(
 
     Raises: InvalidInput for a metric that none of them has.
     """
-    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    finished = select.finished(records)
     if metric is not None:
         _require_known(metric, finished)
     groups = select.groups(finished)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -279,6 +279,11 @@ def choose_one(records: Sequence[TrialRecord], *, epsilon_max: float | None = No
     return chosen[0]
 
 
+def finished(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """The finished trials that are no baseline."""
+    return [r for r in records if r.status.is_finished and not r.plan.baseline]
+
+
 def candidates(
     records: Sequence[TrialRecord], *, epsilon_max: float | None = None
 ) -> list[TrialRecord]:
@@ -287,12 +292,12 @@ def candidates(
 
     Raises: InvalidInput where there is none, naming the smallest epsilon.
     """
-    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
-    if not finished:
+    found = finished(records)
+    if not found:
         raise InvalidInput("no trial has finished that is no baseline")
-    allowed = [r for r in finished if _within(r, epsilon_max)]
+    allowed = [r for r in found if _within(r, epsilon_max)]
     if not allowed:
-        known = [each for r in finished if (each := value(r, figures.EPSILON)) is not None]
+        known = [each for r in found if (each := value(r, figures.EPSILON)) is not None]
         raise InvalidInput(
             f"no finished trial has epsilon <= {epsilon_max:g};"
             f" the smallest epsilon is {format_epsilon(min(known, default=math.inf))}"

@@ -80,7 +80,7 @@ def standing(records: Sequence[TrialRecord], *, pair: Pair = lambda a, b: None) 
 
     Raises: InvalidInput where there is no figure that all have (`select.metric_of_choice`).
     """
-    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    finished = select.finished(records)
     if not finished:
         return None
     metric, main = select.metric_of_choice(finished), select.headline(finished)

@@ -24,7 +24,7 @@ from sweep.runtime.journal import Journal
 from sweep.runtime.ray_metrics import record_metrics
 from sweep.runtime.search_jobs import ChosenJobs, workers_of
 from sweep.search.source import earlier_records
-from sweep.settings import Settings
+from sweep.settings import Settings, first_line
 from sweep.spending.gate import SpendGate
 from sweep.spending.ledger import FILE, Ledger
 from sweep.spending.open_gate import open_gate
@@ -178,7 +178,7 @@ def deliver_all(tracker: Any, folder: SweepFolder) -> str | None:
     try:
         tracker.deliver(folder, running=False)
     except OSError as problem:
-        return str(problem).splitlines()[0][:200]
+        return first_line(problem)
     return None
 
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import IO, Any, cast
 
 from rich.console import Console
@@ -18,6 +20,7 @@ from search_spaces.space import SearchSpace
 from sweep import phases
 from sweep.results.tables.fitting import FittedTable
 from sweep.results.tables.progress import Progress, live_table
+from sweep.store import sweeps
 from sweep.store.plans import Plan
 from sweep.store.status import TrialStatus
 from trainables.formats import duration, number
@@ -143,7 +146,13 @@ def _after(before: Progress | None, progress: Progress) -> Progress:
     )
 
 
-def num_expected(space: SearchSpace, plan: Plan) -> int:
+def view_of(space: SearchSpace, plan: Plan, home: Path) -> View:
+    """The view of a sweep that is about to run."""
+    phase_of = partial(sweeps.phase_of, home, space.name)
+    return View(space.name, num_expected=_num_expected(space, plan), phase_of=phase_of)
+
+
+def _num_expected(space: SearchSpace, plan: Plan) -> int:
     """Number of all trials of a sweep, including those that its search is still to choose; 1 for a
     private selection, the released one.
     """
@@ -159,18 +168,8 @@ def num_expected(space: SearchSpace, plan: Plan) -> int:
 
 
 @contextmanager
-def watching(
-    name: str,
-    console: Console,
-    *,
-    quiet: bool,
-    num_expected: int = 0,
-    phase_of: PhaseOf = lambda trial_id: "",
-) -> Iterator[Watch]:
-    """Show progress on `console` while the block runs; `quiet` shows nothing. The others as for
-    `View`.
-    """
-    view = View(name, num_expected=num_expected, phase_of=phase_of)
+def watching(view: View, console: Console, *, quiet: bool) -> Iterator[Watch]:
+    """Show progress on `console` while the block runs; `quiet` shows nothing."""
     if quiet:
         yield lambda trial_id, progress: None
     elif console.is_terminal:

@@ -42,7 +42,7 @@ def advice(
     their standings (`standing.standings`); None: by their own intervals. `epsilon_of` gives the
     epsilon of a point of the space; None: unknown.
     """
-    finished = [r for r in records if r.status.is_finished and not r.plan.baseline]
+    finished = select.finished(records)
     if len(select.groups(finished)) < _FEWEST:
         return []
     metric, parts = select.metric_of_choice(finished), select.by_corpus(finished)

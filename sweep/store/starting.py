@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sweep import interrupts
 from trainables.system import locks
 
 FOLDER = ".starting"
@@ -18,8 +19,9 @@ _STOP = "stop"
 
 @contextmanager
 def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
-    """Mark this process as starting the sweep `name`, which it may run inside the block; yields a
-    function that returns whether a stop was requested. Errors of the home's disk are ignored here.
+    """Mark this process as starting the sweep `name`, which it may run inside the block. A request
+    to stop interrupts the block (`interrupts.stop_when`); in a library it must poll the yielded
+    function. Errors of the home's disk are ignored here.
     """
     place = home / FOLDER
     claim = place / f"{name}.{os.getpid()}-{time.monotonic_ns()}"
@@ -32,7 +34,8 @@ def starting(home: Path, name: str) -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     try:
-        yield stop.exists
+        with interrupts.stop_when(stop.exists) as stop_requested:
+            yield stop_requested
     finally:
         for path in (claim, stop):
             with suppress(OSError):

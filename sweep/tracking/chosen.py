@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sweep.settings import Settings, hide_passwords, sqlite_file
+from sweep.settings import Settings, first_line, sqlite_file
 from sweep.store.sweeps import SweepFolder
 from sweep.tracking.protocol import Away, Tracker
 from trainables import catalogue
@@ -97,6 +97,5 @@ def _reason(call: Callable[[], Any]) -> str | None:
     except SweepError:
         raise
     except Exception as problem:  # noqa: BLE001  whatever a tracker's library raises, trials go on
-        lines = str(problem).splitlines() or [type(problem).__name__]
-        return hide_passwords(lines[0])[:200]
+        return first_line(problem)
     return None

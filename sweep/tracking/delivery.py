@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from sweep.settings import first_line
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import SweepError
 
@@ -68,8 +69,7 @@ class Delivery:
                 self._problem, wait = None, _FIRST_WAIT
             except (OSError, SweepError) as problem:
                 # A folder that was removed under the sweep is its driver's to report.
-                lines = str(problem).splitlines() or [type(problem).__name__]
-                self._problem = lines[0][:200]
+                self._problem = first_line(problem)
                 with self._changed:
                     self._marked |= taken
                     if last_try:

@@ -17,7 +17,24 @@ class StoreAway(OSError):
     """The tracking store does not answer."""
 
 
-class LateTracker:
+class _Opened:
+    """Forwards to the tracker that `_open` returns."""
+
+    def deliver(
+        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
+    ) -> object:
+        """As `Tracker.deliver`."""
+        return self._open().deliver(folder, trial_ids, running=running)
+
+    def delete(self, folder: SweepFolder) -> None:
+        """As `Tracker.delete`."""
+        self._open().delete(folder)
+
+    def _open(self) -> Tracker:
+        raise NotImplementedError
+
+
+class LateTracker(_Opened):
     """An MLflow tracker that each delivery tries to open until one succeeds. Not for several
     threads.
 
@@ -33,16 +50,6 @@ class LateTracker:
         except StoreAway as problem:
             report(str(problem))
 
-    def deliver(
-        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
-    ) -> str:
-        """As `Tracker.deliver`."""
-        return self._open().deliver(folder, trial_ids, running=running)
-
-    def delete(self, folder: SweepFolder) -> None:
-        """As `Tracker.delete`."""
-        self._open().delete(folder)
-
     def close(self) -> None:
         """As `Tracker.close`."""
         if self._tracker is not None:
@@ -57,21 +64,11 @@ class LateTracker:
         return self._tracker
 
 
-class ComingTracker:
+class ComingTracker(_Opened):
     """A tracker that another thread is opening; its first use waits for that thread."""
 
     def __init__(self, opened: Future[Tracker] | Future[Trackers]) -> None:
         self._opening = opened
-
-    def deliver(
-        self, folder: SweepFolder, trial_ids: Iterable[str] | None = None, *, running: bool
-    ) -> object:
-        """As `Tracker.deliver`."""
-        return self._open().deliver(folder, trial_ids, running=running)
-
-    def delete(self, folder: SweepFolder) -> None:
-        """As `Tracker.delete`."""
-        self._open().delete(folder)
 
     def close(self) -> None:
         """As `Tracker.close`."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep.settings import Settings, hide_passwords, sqlite_file
+from sweep.settings import Settings, first_line, hide_passwords, sqlite_file
 from sweep.store.files import number
 from sweep.tracking.connection import note_opened, require_answer
 from sweep.tracking.note import EXPERIMENT as ABOUT_EXPERIMENT
@@ -81,8 +81,7 @@ class Store:
             failure = disk.failure_of(problem, file.parent) if file is not None else None
             if failure is not None:
                 raise StorageFailed(f"{failure}: run the same command again") from None
-            reason = (str(problem).splitlines() or [type(problem).__name__])[0][:200]
-            said = f"tracking store {settings.tracking_uri} does not answer ({reason})"
+            said = f"tracking store {settings.tracking_uri} does not answer ({first_line(problem)})"
             raise InvalidInput(hide_passwords(said)) from None
 
     def find(self, sweep_id: str, trial_id: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sweep.settings import Settings
+from sweep.settings import Settings, first_line
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from trainables.errors import InvalidInput
 from trainables.figures import EPSILON
@@ -71,5 +71,5 @@ class Registry:
         return int(made.version)
 
     def _refusal(self, problem: Exception) -> InvalidInput:
-        reason = str(problem).splitlines()[0][:200]
+        reason = first_line(problem)
         return InvalidInput(f"MLflow's registry refused model {self._name!r} ({reason})")

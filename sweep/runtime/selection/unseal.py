@@ -8,7 +8,7 @@ from typing import Any
 
 from sweep.results.selected_trial import release_all
 from sweep.runtime.execution import deliver_all
-from sweep.settings import Settings
+from sweep.settings import Settings, first_line
 from sweep.spending import selection_entry
 from sweep.spending.entries import furthest
 from sweep.spending.ledger import FILE, Ledger
@@ -57,7 +57,7 @@ def unseal(folder: SweepFolder, settings: Settings, *, tracker: Any) -> str | No
         try:
             tracker.delete(folder)  # runs with the figures from before
         except OSError as problem:
-            return str(problem).splitlines()[0][:200]
+            return first_line(problem)
     return deliver_all(tracker, folder)
 
 

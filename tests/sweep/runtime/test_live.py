@@ -188,7 +188,7 @@ def test_in_a_pipe_each_phase_is_a_line_once() -> None:
     console = Console(file=io.StringIO(), width=140)
     with preparing(console, quiet=False):
         phases.enter(phases.PLANNING)  # a refusal stays one line
-    with watching("toy", console, quiet=False):
+    with watching(View("toy"), console, quiet=False):
         phases.enter(phases.STARTING_RAY)
         phases.enter(phases.OPENING_TRACKERS)
         phases.enter(phases.STARTING_RAY)
@@ -268,7 +268,7 @@ def test_a_sweep_outlives_the_screen_that_shows_it(number: int, is_terminal: boo
     console = Console(file=Gone(number), force_terminal=is_terminal)
     with preparing(console, quiet=False):
         phases.enter(phases.CALIBRATING)
-    with watching("toy", console, quiet=False) as watch:
+    with watching(View("toy"), console, quiet=False) as watch:
         phases.enter(phases.STARTING_RAY)
         watch("a", RUNNING)
         watch("a", replace(after(4), status=TrialStatus.DONE))

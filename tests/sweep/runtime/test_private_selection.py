@@ -23,7 +23,7 @@ from sweep.planning.prepare import prepare_space
 from sweep.results import selected_trial
 from sweep.results.export import card_of, spend_of
 from sweep.runtime import runner, worker_loop
-from sweep.runtime.live import num_expected, watching
+from sweep.runtime.live import view_of, watching
 from sweep.runtime.selection import run as selection
 from sweep.runtime.selection.unseal import unseal
 from sweep.search import private_selection as search
@@ -89,8 +89,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "draw_number", lambda law, random: _NUMBER)
         prepared = prepare_space(space_in(place, **_fields()), settings=settings)
-        expected = num_expected(prepared.space, prepared.plan)
-        with watching("toy", screen, quiet=False, num_expected=expected) as watch:
+        view = view_of(prepared.space, prepared.plan, settings.home)
+        with watching(view, screen, quiet=False) as watch:
             run = runner.start(prepared, settings, command=["test"], function=TOY, watch=watch)
         assert run.tracking_problem is None
     (place / "printed.txt").write_text(screen.file.getvalue())  # type: ignore[attr-defined]
