@@ -34,9 +34,14 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
-    for module in sorted(pkgutil.iter_modules(commands.__path__), key=lambda found: found.name):
-        if not module.name.startswith("_"):
-            importlib.import_module(f"{commands.__name__}.{module.name}").register(app)
+    for name in sorted(module.name for module in pkgutil.iter_modules(commands.__path__)):
+        if name.startswith("_"):
+            continue
+        command = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name.replace("_", "-"))(command)
     return app
 
 

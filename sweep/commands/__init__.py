@@ -1,1 +1,3 @@
-"""One file a command. Each has `register(app)`; nothing heavy is imported before a command runs."""
+"""One file a command: a function of the file's name, or a `typer.Typer` with several commands.
+Nothing heavy is imported before a command runs.
+"""

@@ -38,11 +38,6 @@ _Factory = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(attack)
-
-
 def attack(
     run: Annotated[
         str | None,

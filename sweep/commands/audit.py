@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from trainables.config import TrialConfig
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(audit)
-
-
 def audit(
     config: Annotated[
         Path | None,

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 _DELTA = 1e-5
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit-release")(audit_release)
-
-
 def audit_release(
     synthetic: Annotated[
         Path, typer.Option(metavar="FILE", help="JSON lines of the release (utterance).")

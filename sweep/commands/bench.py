@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from sweep.bench.outcome import Outcome
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(bench)
-
-
 def bench(
     data: Annotated[str, typer.Option(help="Corpus (see `sweep data list`).")] = "atis",
     model: Annotated[str, typer.Option(help="clc or bert.")] = "clc",

@@ -21,11 +21,6 @@ _Side = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(compare)
-
-
 @collector.paused()
 def compare(
     first: _Side,

@@ -38,15 +38,10 @@ class OnlyPart(StrEnum):
     TEST = "test"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    data = typer.Typer(help="List, describe, check, convert and make corpora.")
-    app.add_typer(data, name="data")
-    data.command("list")(list_corpora)
-    for command in (describe, check, convert, make):
-        data.command()(command)
+data = typer.Typer(help="List, describe, check, convert and make corpora.")
 
 
+@data.command("list")
 def list_corpora(as_json: JsonFlag = False) -> None:
     """List every corpus, and whether it is available."""
     from rich.table import Table
@@ -69,6 +64,7 @@ def list_corpora(as_json: JsonFlag = False) -> None:
     say(f"data directory: {settings.data_dir}")
 
 
+@data.command()
 @own.takes_source_options
 def describe(
     name: _Corpus,
@@ -105,6 +101,7 @@ def describe(
         say(sentence, style="yellow")
 
 
+@data.command()
 @own.takes_source_options
 def check(
     name: _Corpus,
@@ -158,6 +155,7 @@ def check(
         )
 
 
+@data.command()
 @own.takes_source_options
 def convert(
     data: own.Data,
@@ -193,6 +191,7 @@ def convert(
         say(f"The form has no {' or '.join(written['lost'])}.", style="yellow")
 
 
+@data.command()
 def make(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Corpus to generate (see `sweep data list`).")

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from sweep.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(delete)
-
-
 def delete(
     name: Annotated[
         str | None,

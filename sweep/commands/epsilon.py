@@ -35,11 +35,6 @@ _MaxGroupScale = Annotated[
 _Relation = Annotated[_Text, typer.Option(help="add_or_remove_one or replace_one")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("epsilon")(epsilon)
-
-
 def epsilon(  # one flag a field: this command is a calculator and needs no file
     config: _Config = None,
     engine: Annotated[_Text, typer.Option(help=_ENGINES)] = None,

@@ -33,11 +33,6 @@ _AnyEpsilon = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(export)
-
-
 def export(
     name: Name,
     best: _Best = None,

@@ -11,11 +11,6 @@ from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(fields)
-
-
 def fields(
     path: Annotated[
         str | None,

@@ -30,11 +30,6 @@ _Schema = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(init)
-
-
 @own.takes_source_options
 def init(
     data: own.Data,

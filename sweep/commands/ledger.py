@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from sweep.spending.ledger import Spend
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("ledger")(ledger)
-
-
 def ledger(
     dataset: Annotated[
         str | None,

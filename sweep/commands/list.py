@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING, Any
 
 from sweep.commands._options import JsonFlag
 from sweep.commands._output import console, print_json, say
 from trainables.system import collector
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("list")(list_sweeps)
+if TYPE_CHECKING:
+    from sweep.store.sweeps import SweepFolder
 
 
 @collector.paused()
-def list_sweeps(as_json: JsonFlag = False) -> None:
+def list(as_json: JsonFlag = False) -> None:  # noqa: A001  the name of the command
     """List all sweeps, oldest first. Damaged ones are marked."""
     import time
-    from typing import Any
 
     from rich.table import Table
     from rich.text import Text
 
     from sweep.settings import from_environment
     from sweep.store import sweeps as store
-    from trainables.errors import InvalidInput
 
     home = from_environment().home
-    rows: list[dict[str, Any]] = []
-    for name in store.names(home):
-        folder = store.open_sweep(home, name)
-        row: dict[str, Any] = {"name": name, "running": folder.is_running}
-        row |= {"created": None, "trials": {}}
-        rows.append(row)
-        try:
-            counts = dict(folder.statuses())
-            row |= {"created": float(folder.about()["created"]), "trials": counts}
-        except InvalidInput as problem:
-            row["problem"] = str(problem)
-        except (KeyError, TypeError, ValueError):
-            row["problem"] = f"expected sweep.json in {folder.path} as it was written"
+    rows = [_row(store.open_sweep(home, name)) for name in store.names(home)]
     if as_json:
         print_json("list", {"home": str(home), "sweeps": rows})
         return
@@ -58,3 +42,17 @@ def list_sweeps(as_json: JsonFlag = False) -> None:
             state, trials = "damaged", row["problem"]
         table.add_row(row["name"], made, state, Text(trials))
     console().print(table)
+
+
+def _row(folder: SweepFolder) -> dict[str, Any]:
+    from trainables.errors import InvalidInput
+
+    row = {"name": folder.name, "running": folder.is_running, "created": None, "trials": {}}
+    try:
+        counts = dict(folder.statuses())
+        row |= {"created": float(folder.about()["created"]), "trials": counts}
+    except InvalidInput as problem:
+        row["problem"] = str(problem)
+    except (KeyError, TypeError, ValueError):
+        row["problem"] = f"expected sweep.json in {folder.path} as it was written"
+    return row

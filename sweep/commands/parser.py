@@ -23,14 +23,10 @@ _Literals = Annotated[
 _Seed = Annotated[int, typer.Option(min=0)]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    parser = typer.Typer(help="Train a parser and apply it.", no_args_is_help=True)
-    app.add_typer(parser, name="parser")
-    for command in (train, adapt, apply):
-        parser.command()(command)
+parser = typer.Typer(help="Train a parser and apply it.", no_args_is_help=True)
 
 
+@parser.command()
 def train(
     name: _Pairs,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the parser.")],
@@ -74,6 +70,7 @@ def train(
         say(f"{key:24} {number(value)}")
 
 
+@parser.command()
 def adapt(
     name: _Pairs,
     without: Annotated[
@@ -115,6 +112,7 @@ def adapt(
     print_json("parser adapt", found) if as_json else _print_rows(found)
 
 
+@parser.command()
 def apply(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved parser.")],
     utterances: Annotated[

@@ -20,11 +20,6 @@ _Measure = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(plan)
-
-
 def plan(
     space: Space,
     assignments: Set = [],  # noqa: B006  typer copies it

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 _LINE_BYTES = 1 << 20
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(predict)
-
-
 def predict(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Folder made by `sweep export`.")

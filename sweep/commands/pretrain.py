@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from trainables.pretraining.loop import Progress
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(pretrain)
-
-
 def pretrain(
     file: Annotated[
         Path,

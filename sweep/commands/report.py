@@ -12,11 +12,6 @@ from sweep.commands._output import print_json, say
 from trainables.system import collector
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(report)
-
-
 @collector.paused()
 def report(
     name: Name,

@@ -49,14 +49,10 @@ _Smoke = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    reproduce = typer.Typer(help="Run the tables of Dupuy et al. 2021 again.")
-    app.add_typer(reproduce, name="reproduce")
-    reproduce.command("table1")(table1)
-    reproduce.command("table2")(table2)
+reproduce = typer.Typer(help="Run the tables of Dupuy et al. 2021 again.")
 
 
+@reproduce.command()
 def table1(
     data: _Data = [],  # noqa: B006  typer copies it
     model: _Model = [],  # noqa: B006
@@ -118,6 +114,7 @@ def table1(
         raise TrialFailed("; ".join(problems))
 
 
+@reproduce.command()
 def table2(
     data: _Data = [],  # noqa: B006  typer copies it
     model: _Model = [],  # noqa: B006

@@ -20,11 +20,6 @@ _TakeUp = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(resume)
-
-
 def resume(
     name: Name,
     space: Annotated[

@@ -29,11 +29,6 @@ _BudgetTotal = Annotated[
 _Export = Annotated[bool, typer.Option("--export", help="Export the best trial at the end.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(run)
-
-
 def run(
     space: Space,
     name: Annotated[

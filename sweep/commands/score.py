@@ -55,11 +55,6 @@ def _lines_of(what: str) -> Any:
     return typer.Option(metavar="FILE", help=f"JSON lines of {what}.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(score)
-
-
 def score(
     reference: Annotated[Path | None, _lines_of("the references")] = None,
     hypothesis: Annotated[Path | None, _lines_of("the predictions")] = None,

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 _MOST_ROWS = 200  # a table of ten thousand takes long and helps nobody
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(show)
-
-
 @collector.paused()
 def show(
     name: Name,

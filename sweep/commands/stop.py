@@ -10,11 +10,6 @@ from sweep.commands._options import Name
 from sweep.commands._output import say
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(stop)
-
-
 def stop(
     name: Name,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end.")] = 60.0,

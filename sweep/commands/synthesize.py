@@ -12,11 +12,6 @@ from sweep.commands._output import print_json, say
 from trainables.privacy.rounding import format_delta, format_epsilon
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(synthesize)
-
-
 def synthesize(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="An exported synthesis trial.")],
     to: Annotated[Path, typer.Option(metavar="FILE", help="New file of JSON lines.")],

@@ -11,11 +11,6 @@ from sweep.commands._options import JsonFlag, TrackingUri
 from sweep.commands._output import print_json, say
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(ui)
-
-
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port of MLflow's server.")] = 5_000,
     prometheus_port: Annotated[

@@ -10,11 +10,6 @@ from sweep.commands._options import JsonFlag, Name, TrackingUri
 from sweep.commands._output import console, print_json, say
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(unseal)
-
-
 def unseal(
     name: Name,
     yes: Annotated[

@@ -17,7 +17,7 @@ from trainables.privacy.mechanism import Mechanism
 def call(*arguments: str) -> tuple[str, BaseException | None]:
     app = typer.Typer()
     app.callback()(lambda: None)
-    audit.register(app)
+    app.command()(audit.audit)
     result = CliRunner().invoke(app, ["audit", *arguments])
     return result.stdout, result.exception
 
