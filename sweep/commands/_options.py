@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sweep.commands import _complete
 from trainables.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+Part = Literal["train", "validation", "test"]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Name = Annotated[
     str,
@@ -86,3 +90,10 @@ def overrides(assignments: list[str]) -> dict[str, Any]:
         except DocumentProblem as problem:
             raise InvalidInput(f"expected a YAML value in --set {quote(path)}: {problem}") from None
     return found
+
+
+def data_config_of(name: str, assignments: list[str]) -> DataConfig:
+    """The section `data` of a corpus and the words of `--set`. Raises: InvalidInput."""
+    from trainables.config import data_config
+
+    return data_config(**{"name": name, **overrides(assignments)})

@@ -59,13 +59,12 @@ def say_table(
     rows: Iterable[Iterable[str]],
     *,
     title: str | None = None,
-    caption: str | None = None,
     right: bool = False,
 ) -> None:
     """Print a table; with `right`, all columns but the first are aligned to the right."""
     from rich.table import Table
 
-    table = Table(title=title, caption=caption)
+    table = Table(title=title)
     for place, column in enumerate(columns):
         table.add_column(column, justify="right" if right and place else "left")
     for row in rows:

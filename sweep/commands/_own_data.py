@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,20 +15,7 @@ if TYPE_CHECKING:
     from trainables.file_formats import Source
 
 
-class Tokenize(StrEnum):
-    """How a text is cut into tokens."""
-
-    SPACE = "space"
-    PUNCTUATION = "punctuation"
-
-
-class Spans(StrEnum):
-    """The unit of spans."""
-
-    TOKENS = "tokens"
-    CHARACTERS = "characters"
-
-
+Tokenize = Literal["space", "punctuation"]
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file or folder of utterances.", show_default=False)
 ]
@@ -53,7 +39,7 @@ TokenizeOption = Annotated[
     Tokenize, typer.Option("--tokenize", help="Tokenize at spaces only, or also at punctuation.")
 ]
 SpansOption = Annotated[
-    Spans | None,
+    Literal["tokens", "characters"] | None,
     typer.Option("--spans", help="Unit of spans; default: the one that fits all of them."),
 ]
 Separator = Annotated[
@@ -82,7 +68,7 @@ class SourceOptions:
     slots: Slots = None
     part: PartField = None
     group: Group = None
-    tokenize: TokenizeOption = Tokenize.SPACE
+    tokenize: TokenizeOption = "space"
     spans: SpansOption = None
     intent_separator: Separator = None
     header: Header = None
@@ -100,19 +86,9 @@ class SourceOptions:
                 "expected --intent-separator to be a sign such as '#',"
                 f" got {self.intent_separator!r}"
             )
-        options = Options(
-            text=self.text,
-            intent=self.intent,
-            tags=self.tags,
-            slots=self.slots,
-            part=self.part,
-            group=self.group,
-            tokenize=self.tokenize.value,
-            spans=None if self.spans is None else self.spans.value,
-            intent_separator=self.intent_separator,
-            header=self.header,
-        )
-        return open_source(data, options=options, form=self.form)
+        options = asdict(self)
+        form = options.pop("form")
+        return open_source(data, options=Options(**options), form=form)
 
 
 def takes_source_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sweep.commands import _own_data as own
-from sweep.commands._options import JsonFlag, overrides
+from sweep.commands._options import JsonFlag, Part, data_config_of
 from sweep.commands._output import console, print_json, say, say_table
 
 if TYPE_CHECKING:
     from sweep.planning.own_data.inspection import Inspection
-    from trainables.config import DataConfig
 
 _Corpus = Annotated[
     str, typer.Argument(metavar="DATA", help="A corpus (see `sweep data list`) or a file.")
@@ -28,14 +26,6 @@ _Fields = Annotated[
 _Schema = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Label schema (JSON) to check a file against.")
 ]
-
-
-class OnlyPart(StrEnum):
-    """A part of a corpus."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 data = typer.Typer(help="List, describe, check, convert and make corpora.")
@@ -163,7 +153,7 @@ def convert(
     to_format: Annotated[
         str, typer.Option("--to-format", metavar="FORM", help="File format.")
     ] = "json_lines",
-    only: Annotated[OnlyPart | None, typer.Option(help="Only the records of this part.")] = None,
+    only: Annotated[Part | None, typer.Option(help="Only the records of this part.")] = None,
     *,
     options: own.SourceOptions,
     skip_invalid: own.SkipInvalid = False,
@@ -174,13 +164,7 @@ def convert(
     from sweep.store.files import require_new_file
 
     require_new_file(to)
-    written = write(
-        options.source(data),
-        to,
-        form=to_format,
-        only=None if only is None else only.value,
-        skip_invalid=skip_invalid,
-    )
+    written = write(options.source(data), to, form=to_format, only=only, skip_invalid=skip_invalid)
     facts = {"path": str(to), "form": to_format, **written}
     if as_json:
         print_json("data convert", facts)
@@ -210,7 +194,7 @@ def make(
     fields = [f"seed={seed}"]
     if num_utterances is not None:
         fields.append(f"num_utterances={num_utterances}")
-    written = write_out(_config(name, fields), from_environment(), target=to)
+    written = write_out(data_config_of(name, fields), from_environment(), target=to)
     facts = {
         "utterances": str(written.utterances),
         "schema": str(written.schema),
@@ -283,10 +267,4 @@ def _facts(name: str, fields: list[str]) -> dict[str, Any]:
     from sweep.planning.corpora import describe
     from sweep.settings import from_environment
 
-    return describe(_config(name, fields), from_environment())
-
-
-def _config(name: str, fields: list[str]) -> DataConfig:
-    from trainables.config import data_config
-
-    return data_config(**{"name": name, **overrides(fields)})
+    return describe(data_config_of(name, fields), from_environment())

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from sweep.commands._options import DataFields, JsonFlag, overrides
+from sweep.commands._options import DataFields, JsonFlag, Part, data_config_of
 from sweep.commands._output import number, print_json, say, say_table
 from trainables.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from trainables.config import DataConfig
-
-_Part = Literal["train", "validation", "test"]
 _Pairs = Annotated[str, typer.Argument(metavar="NAME", help="A corpus of kind pairs.")]
 _Literals = Annotated[
     Literal["copy", "anon"],
@@ -31,8 +27,8 @@ def train(
     name: _Pairs,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the parser.")],
     fields: DataFields = [],  # noqa: B006  typer copies it
-    part: Annotated[_Part, typer.Option(help="Part for training.")] = "train",
-    test: Annotated[_Part | None, typer.Option(help="Part for the scores after training.")] = None,
+    part: Annotated[Part, typer.Option(help="Part for training.")] = "train",
+    test: Annotated[Part | None, typer.Option(help="Part for the scores after training.")] = None,
     without: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +49,7 @@ def train(
     if to.exists() and any(to.iterdir() if to.is_dir() else [to]):
         raise InvalidInput(f"expected a new or empty folder, got {to}")
     facts = train_on(
-        open_pairs(_config(name, fields), data_dir=from_environment().data_dir),
+        open_pairs(data_config_of(name, fields), data_dir=from_environment().data_dir),
         to=to,
         part=part,
         test=test,
@@ -98,7 +94,7 @@ def adapt(
     from sweep.synthesis.adaptation import run_adaptation
 
     found = run_adaptation(
-        _config(name, fields),
+        data_config_of(name, fields),
         data_dir=from_environment().data_dir,
         rule=without,
         public_fraction=public_fraction,
@@ -132,12 +128,6 @@ def apply(
         print_json("parser apply", {"file": str(to), "num_records": count})
     else:
         say(f"{to}: {count} programs")
-
-
-def _config(name: str, fields: list[str]) -> DataConfig:
-    from trainables.config import data_config
-
-    return data_config(**{"name": name, **overrides(fields)})
 
 
 def _print_rows(found: dict[str, Any]) -> None:

@@ -46,9 +46,7 @@ def predict(
     from trainables.documents import line_groups
     from trainables.errors import InvalidInput
 
-    model = load_model(
-        folder, tokenize=None if tokenize is None else tokenize.value, factory=factory
-    )
+    model = load_model(folder, tokenize=tokenize, factory=factory)
     print_answer = _print_json if as_json else _print_text
     number = num_bad = first_bad = 0
     for number, found in answers(
