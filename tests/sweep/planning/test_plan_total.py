@@ -183,7 +183,9 @@ def test_units_that_do_not_add_up_cost_infinity_for_a_reason(
 ) -> None:
     """Records beside groups: no number is made up."""
 
-    def mixed(config: TrialConfig, *, accountant: str | None, careful: bool) -> Accounted:
+    def mixed(
+        config: TrialConfig, *, accountant: str | None = None, careful: bool = False
+    ) -> Accounted:
         found = account(config, accountant=accountant, careful=careful)
         if config.privacy.noise_multiplier != NOISES[0]:
             return found
