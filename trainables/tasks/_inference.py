@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from trainables.attacks import features_of
-from trainables.data.batches import Loader
+from trainables.data.batches import Loader, PackedBatch
 from trainables.data.bio import slots_lenient
 from trainables.data.records import Frame, LabelSchema
 from trainables.models._nlu import NluModel
@@ -17,6 +19,7 @@ from trainables.system.communication import Communicator
 
 # Tokens of one pass, which bound memory and change no figure.
 _MAX_TOKENS = 4_096
+_NO_INTENTS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,23 +68,13 @@ def best_labels(
     model: NluModel, loader: Loader, ids: NDArray[np.int64], *, comm: Communicator
 ) -> Labels:
     """The labels that `infer` finds, without what only an attack reads."""
-    model.eval()
-    device = next(model.parameters()).device
-    mine = np.arange(comm.rank, len(ids), comm.world_size)
-    places, intents, tags = [], [], []
-    for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
-        said = model.best_labels(batch.to(device))
-        lengths = batch.lengths.cpu().numpy()
-        places.append(mine[found])
-        intents.append(said.intents.cpu().numpy())
-        tags.extend(np.split(said.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1]))
-    share = (_concatenate(places, np.int64), _concatenate(intents, np.int64), tags)
-    shares = comm.gather(share)
-    order = _order(shares, len(ids))
-    return Labels(
-        intents=np.concatenate([share[1] for share in shares])[order],
-        tags=_in_order(shares, order),
-    )
+
+    def read(batch: PackedBatch, lengths: NDArray[np.int64]) -> tuple[Tensor, NDArray[Any]]:
+        said = model.best_labels(batch)
+        return said.tag_paths, said.intents.cpu().numpy()
+
+    tags, [intents] = _gather(read, model, loader, ids, comm=comm, empty=(_NO_INTENTS,))
+    return Labels(intents=intents, tags=tags)
 
 
 def infer(
@@ -91,60 +84,55 @@ def infer(
 
     A record's figures do not depend on its process or batch (up to float rounding).
     """
+
+    def read(
+        batch: PackedBatch, lengths: NDArray[np.int64]
+    ) -> tuple[Tensor, *tuple[NDArray[Any], ...]]:
+        said = model.predict(batch)
+        log_probs = said.intent_log_probs.cpu().numpy()
+        features = features_of(
+            intent_log_probs=log_probs,
+            token_marginals=said.token_marginals.cpu().numpy(),
+            lengths=lengths,
+            path_log_prob=said.path_log_prob.cpu().numpy(),
+        )
+        losses = said.intent_losses.cpu().numpy() + said.tag_losses.cpu().numpy() / lengths
+        return said.tag_paths, log_probs.argmax(axis=1), features, -losses.astype(np.float64)
+
+    empty = (_NO_INTENTS, np.zeros((0, 8)), np.zeros(0))
+    tags, columns = _gather(read, model, loader, ids, comm=comm, empty=empty)
+    intents, features, log_confidence = columns
+    return Inference(intents=intents, tags=tags, features=features, log_confidence=log_confidence)
+
+
+def _gather(
+    read: Callable[[PackedBatch, NDArray[np.int64]], tuple[Tensor, *tuple[NDArray[Any], ...]]],
+    model: NluModel,
+    loader: Loader,
+    ids: NDArray[np.int64],
+    *,
+    comm: Communicator,
+    empty: Sequence[NDArray[Any]],
+) -> tuple[list[NDArray[np.int64]], list[NDArray[Any]]]:
+    """The tags of each record of `ids`, and the other columns that `read` returns for a batch and
+    its lengths; `empty` are these columns without records.
+    """
     model.eval()
     device = next(model.parameters()).device
     mine = np.arange(comm.rank, len(ids), comm.world_size)
-    places, intents, tags, features, confidence = [], [], [], [], []
+    share = []
     for found, batch in loader.evaluation_batches(ids[mine], max_tokens=_MAX_TOKENS):
-        said = model.predict(batch.to(device))
         lengths = batch.lengths.cpu().numpy()
-        log_probs = said.intent_log_probs.cpu().numpy()
-        places.append(mine[found])
-        intents.append(log_probs.argmax(axis=1))
-        tags.extend(np.split(said.tag_paths.cpu().numpy(), np.cumsum(lengths)[:-1]))
-        features.append(
-            features_of(
-                intent_log_probs=log_probs,
-                token_marginals=said.token_marginals.cpu().numpy(),
-                lengths=lengths,
-                path_log_prob=said.path_log_prob.cpu().numpy(),
-            )
-        )
-        losses = said.intent_losses.cpu().numpy() + said.tag_losses.cpu().numpy() / lengths
-        confidence.append(-losses.astype(np.float64))
-    share = (
-        _concatenate(places, np.int64),
-        _concatenate(intents, np.int64),
-        tags,
-        np.concatenate(features) if features else np.zeros((0, 8)),
-        _concatenate(confidence, np.float64),
-    )
-    return _merge(comm.gather(share), len(ids))
-
-
-def _concatenate(parts: Sequence[NDArray[np.generic]], dtype: type) -> NDArray[np.generic]:
-    return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype=dtype)
-
-
-def _merge(shares: list[tuple], size: int) -> Inference:  # type: ignore[type-arg]  # see `infer`
-    order = _order(shares, size)
-    return Inference(
-        intents=np.concatenate([share[1] for share in shares])[order],
-        tags=_in_order(shares, order),
-        features=np.concatenate([share[3] for share in shares])[order],
-        log_confidence=np.concatenate([share[4] for share in shares])[order],
-    )
-
-
-def _order(shares: list[tuple], size: int) -> NDArray[np.int64]:  # type: ignore[type-arg]
-    """Where each record stands among the processes' shares."""
-    places = np.concatenate([share[0] for share in shares])
+        paths, *columns = read(batch.to(device), lengths)
+        tags = np.split(paths.cpu().numpy(), np.cumsum(lengths)[:-1])
+        share.append((mine[found], tags, columns))
+    every = [each for share in comm.gather(share) for each in share]
+    places = np.concatenate([mine[:0], *(places for places, _, _ in every)])
     order = np.argsort(places)
-    if not np.array_equal(places[order], np.arange(size)):
+    if not np.array_equal(places[order], np.arange(len(ids))):
         raise AssertionError("every record must be inferred exactly once")
-    return order
-
-
-def _in_order(shares: list[tuple], order: NDArray[np.int64]) -> list[NDArray[np.int64]]:  # type: ignore[type-arg]
-    tags = [tags for share in shares for tags in share[2]]
-    return [tags[place] for place in order]
+    in_turn = [path for _, tags, _ in every for path in tags]
+    return [in_turn[place] for place in order], [
+        np.concatenate([first, *(columns[number] for _, _, columns in every)])[order]
+        for number, first in enumerate(empty)
+    ]
