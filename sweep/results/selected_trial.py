@@ -11,7 +11,7 @@ from typing import Any
 
 from sweep.results.privacy_cards import JSON, MARKDOWN
 from sweep.store import manifest
-from sweep.store.files import dump, flush_folder, read_json, write_json, write_text
+from sweep.store.files import dump, read_json, write_json, write_text
 from sweep.store.plans import Plan, PlannedTrial
 from sweep.store.sweeps import SweepFolder, TrialRecord
 from sweep.store.vault import Vault
@@ -20,6 +20,7 @@ from trainables.cards.page import to_markdown
 from trainables.cards.selected import of_selected
 from trainables.figures import EPSILON, EPSILON_REPLACE_ONE
 from trainables.privacy.rounding import format_delta, format_epsilon
+from trainables.system.disk import flush
 
 _STAYS = shutil.ignore_patterns("checkpoint*", ".checkpoint*")
 
@@ -110,7 +111,7 @@ def _copy(source: Path, folder: SweepFolder, trial: PlannedTrial) -> Path:
     shutil.copytree(source, fresh, ignore=_STAYS)
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
-    flush_folder(target.parent)
+    flush(target.parent)
     return target
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sweep.spending.gate import SpendGate
-from sweep.store.files import flush_folder
 from sweep.store.plans import PlannedTrial
 from sweep.store.status import TrialStatus
 from sweep.store.sweeps import SweepFolder
 from trainables.errors import InvalidInput
 from trainables.system import checkpoint
+from trainables.system.disk import flush
 
 _BEFORE = "stopped.json"
 
@@ -50,7 +50,7 @@ def reopen(folder: SweepFolder, gate: SpendGate, trials: Sequence[PlannedTrial])
         place = folder.trial_folder(trial.id)
         (place / "result.json").replace(place / _BEFORE)
         (place / "panel.json").unlink(missing_ok=True)
-        flush_folder(place)
+        flush(place)
         gate.reopen(trial.id)
 
 

@@ -1,4 +1,4 @@
-"""The budgets of a sweep: epsilon a trial, trials, time. Pure, without clock and disk.
+"""The budgets of a sweep: epsilon a trial, time. Pure, without clock and disk.
 
 `sweep.planning.plan` refuses trials over budget before anything starts; these apply during a run.
 """
@@ -93,19 +93,12 @@ class EpsilonBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepBudget:
-    """At most `trials` trials, `seconds` of wall-clock and `accelerator_hours` for a sweep, counted
-    over its resumes; None: no bound.
+    """At most `seconds` of wall-clock and `accelerator_hours` for a sweep, counted over its resumes;
+    None: no bound.
     """
 
-    trials: int | None = None
     seconds: float | None = None
     accelerator_hours: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.trials is not None and self.trials < 1:
-            raise InvalidInput(f"expected budget.trials >= 1, got {self.trials}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InvalidInput(f"expected budget.seconds > 0, got {self.seconds}")
 
     def permits_epoch(self, *, seconds: float, accelerator_hours: float = 0.0) -> Verdict:
         """Whether another epoch may begin after `seconds` and `accelerator_hours`."""

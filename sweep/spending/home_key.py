@@ -14,8 +14,8 @@ import re
 import secrets
 from pathlib import Path
 
-from sweep.store.files import flush_folder
 from trainables.errors import InvalidData, InvalidInput
+from trainables.system.disk import flush
 
 _KEY_BYTES = 32
 _NAME = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{32}")  # an HMAC, and the tag of its key
@@ -88,4 +88,4 @@ class HomeKey:
             pass
         finally:
             fresh.unlink()
-        flush_folder(self.file.parent)
+        flush(self.file.parent)

@@ -70,11 +70,7 @@ def open_gate(
             epsilon=EpsilonBudget(budget.epsilon, budget.accountant),
             total=budget.total,
             total_filter=total_filter,
-            time=SweepBudget(
-                trials=budget.trials,
-                seconds=budget.seconds,
-                accelerator_hours=budget.accelerator_hours,
-            ),
+            time=SweepBudget(seconds=budget.seconds, accelerator_hours=budget.accelerator_hours),
         ),
         account=LedgerAccount(ledger, budget_total),
         spent=ledger.of_sweep(name),

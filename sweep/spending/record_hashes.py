@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.spending.home_key import HomeKey
-from sweep.store.files import flush_folder
 from trainables.errors import InvalidData
+from trainables.system.disk import flush
 
 _SUFFIX = ".u64"
 _PURPOSE = b"record hashes, with and without spaces"
@@ -78,7 +78,7 @@ class RecordHashes:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-        flush_folder(self.folder)
+        flush(self.folder)
         return len(whole)
 
     def is_registered(self, fingerprint: str) -> bool:

@@ -18,6 +18,7 @@ from trainables import documents
 from trainables.documents import one_line
 from trainables.errors import InvalidData, InvalidInput
 from trainables.privacy.summary import plain
+from trainables.system.disk import flush
 
 _MAX_BYTES = 1 << 30
 
@@ -36,7 +37,7 @@ def write_text(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
-    flush_folder(path.parent)
+    flush(path.parent)
 
 
 def require_new_file(to: Path) -> None:
@@ -45,15 +46,6 @@ def require_new_file(to: Path) -> None:
         raise InvalidInput(f"expected a new file, got {to}, which exists")
     if not to.parent.is_dir():
         raise InvalidInput(f"expected a folder to write to, got {to.parent}")
-
-
-def flush_folder(folder: Path) -> None:
-    """Force a folder's list of names to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def dump(value: Any) -> str:

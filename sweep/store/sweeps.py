@@ -33,7 +33,7 @@ from typing import Any
 
 from search_spaces.space import SearchSpace, check_name
 from sweep.store import plan_files, plans
-from sweep.store.files import flush_folder, read_json, write_json, write_text
+from sweep.store.files import read_json, write_json, write_text
 from sweep.store.seal import add_seal
 from sweep.store.sweep_folder import SPACE_IS_SEALED
 
@@ -44,6 +44,7 @@ from sweep.store.trial_files import TrialRecord as TrialRecord
 from sweep.store.trial_files import to_yaml
 from trainables.errors import InvalidData, InvalidInput, StorageFailed
 from trainables.system import disk, phase
+from trainables.system.disk import flush
 
 # Other files in the home: names, and prefixes of them (the ledger's key and records).
 _OWN_NAMES = (
@@ -73,7 +74,7 @@ def create(
         plan_files.write_plan(fresh, plan)
         write_json(fresh / "sweep.json", about)
         _publish(fresh, place)
-        flush_folder(home)
+        flush(home)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
         if (failure := disk.failure_of(error, home)) is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -68,7 +70,34 @@ class Block(nn.Module):
         return out
 
 
-class CausalLm(nn.Module):
+class LmModule(nn.Module, ABC):
+    """A causal LM as the synthesis task uses it."""
+
+    provenance: str
+
+    def losses(self, batch: TextBatch) -> Tensor:
+        """[B]: -log p of a record's counted tokens together, in nats.
+
+        A mean over tokens would give a short record's first token more weight than a long one's,
+        and drawn texts would be too short.
+        """
+        record, values = self.token_losses(batch)
+        return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
+
+    @abstractmethod
+    def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """For each counted token: its record int64[m], and -log p in nats [m]."""
+
+    @abstractmethod
+    def begin(self, num_rows: int, max_tokens: int) -> Any:
+        """A decoding of `num_rows` texts at once, at most `max_tokens` long."""
+
+    @abstractmethod
+    def adapt(self, *, rank: int, alpha: float) -> None:
+        """Freeze everything and add low-rank adapters."""
+
+
+class CausalLm(LmModule):
     """See the module. Dropout is drawn by record from a public seed, pinned by `begin_step`."""
 
     def __init__(self, sizes: LmSizes, *, dropout: float = 0.0, seed: int = 0) -> None:
@@ -110,17 +139,8 @@ class CausalLm(nn.Module):
         """Pin dropout to the step called `names`: a replay draws the same masks."""
         self._step = stream_seed(self._seed, "dropout", *names)
 
-    def losses(self, batch: TextBatch) -> Tensor:
-        """[B]: -log p of a record's counted tokens together, in nats.
-
-        A mean over tokens would give a short record's first token more weight than a long one's,
-        and drawn texts would be too short.
-        """
-        record, values = self.token_losses(batch)
-        return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
-
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """For each counted token: its record int64[m], and -log p in nats [m]."""
+        """As `LmModule.token_losses`."""
         layout = causal_layout(batch.lengths)
         hidden = self._hidden(batch, layout)
         counted = batch.counted.nonzero().squeeze(1)

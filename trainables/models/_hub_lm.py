@@ -22,12 +22,13 @@ from trainables.errors import InvalidInput
 from trainables.layers import bookkeeping
 from trainables.layers.attention import causal_layout
 from trainables.layers.packing import Rows
+from trainables.models._causal_lm import LmModule
 from trainables.models._lora import AdaptedForeign
 
 _SHORT = 5  # tokens of the record whose losses are compared
 
 
-class HubLm(nn.Module):
+class HubLm(LmModule):
     """`inner` is a `transformers` model; records are padded at their end, where nothing attends."""
 
     def __init__(self, inner: nn.Module, *, provenance: str) -> None:
@@ -45,17 +46,8 @@ class HubLm(nn.Module):
         self.inner.eval()
         return self
 
-    def losses(self, batch: TextBatch) -> Tensor:
-        """[B]: -log p of a record's counted tokens together, in nats.
-
-        A mean over tokens would give a short record's first token more weight than a long one's,
-        and drawn texts would be too short.
-        """
-        record, values = self.token_losses(batch)
-        return values.new_zeros(batch.lengths.shape[0]).index_add(0, record, values)
-
     def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """For each counted token: its record int64[m], and -log p in nats [m]."""
+        """As `LmModule.token_losses`."""
         layout = causal_layout(batch.lengths)
         number, longest = layout.rows.num_records, layout.longest
         ids = batch.inputs.new_zeros(number * longest).index_copy(0, layout.cell, batch.inputs)

@@ -11,19 +11,19 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from trainables.config import SynthesisConfig
-from trainables.data.texts import TextBatch, Tokenizer
+from trainables.data.texts import Tokenizer
 from trainables.encoders.hub import published_name
 from trainables.encoders.hub_encoder import require_all_weights
 from trainables.encoders.quiet import quiet
 from trainables.errors import InvalidData, InvalidInput
 from trainables.models import _gpt2, _hub_lm
-from trainables.models._causal_lm import CausalLm
+from trainables.models._causal_lm import CausalLm, LmModule
 from trainables.models._tokenizers import PretrainedTokenizer, PublicBpe, train_bpe
 from trainables.models.causal_lm import Config, build
 
@@ -39,30 +39,12 @@ _WEIGHT_FILES = (
 )
 
 
-class LmModule(Protocol):
-    """A causal LM as the synthesis task uses it; also a torch module."""
-
-    provenance: str
-
-    def losses(self, batch: TextBatch) -> Tensor:
-        """[B]: -log p of the counted tokens of each record, in nats."""
-
-    def token_losses(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """For each counted token: its record, and -log p in nats."""
-
-    def begin(self, num_rows: int, max_tokens: int) -> Any:
-        """A decoding of `num_rows` texts at once."""
-
-    def adapt(self, *, rank: int, alpha: float) -> None:
-        """Freeze everything and add low-rank adapters."""
-
-
 @dataclass(frozen=True, eq=False)
 class LmSource:
     """`make()` gives a new model; `from_scratch` is True where it was trained on no text."""
 
     tokenizer: Tokenizer
-    make: Callable[[], nn.Module]
+    make: Callable[[], LmModule]
     provenance: str
     from_scratch: bool
 
@@ -85,7 +67,7 @@ def source_of(
     if config.encoder == "scratch":
         tokenizer = train_bpe(public, size=synthesis.vocabulary_size)
 
-        def make() -> nn.Module:
+        def make() -> LmModule:
             return build(
                 config,
                 vocabulary=tokenizer.size,
@@ -98,7 +80,7 @@ def source_of(
     tokenizer_of_it = _tokenizer(place, options, name)
     _require_fit(_about(place, options, name), tokenizer_of_it, synthesis, name)
 
-    def load() -> nn.Module:
+    def load() -> LmModule:
         return _load(place, options, name, positions=synthesis.max_tokens)
 
     return LmSource(tokenizer_of_it, load, _provenance(name), False)
@@ -118,7 +100,7 @@ def require_source(config: Config, synthesis: SynthesisConfig) -> None:
         )
     if synthesis.lora_rank is not None:
         with torch.device("meta"):  # shapes alone
-            model: Any = _hub_lm.HubLm(_shapes(about, name), provenance="")
+            model: LmModule = _hub_lm.HubLm(_shapes(about, name), provenance="")
             if about.model_type == "gpt2":
                 model = CausalLm(_gpt2.sizes_of(about, positions=synthesis.max_tokens))
             model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
@@ -134,7 +116,7 @@ def tokenizer_of(encoder: str) -> PretrainedTokenizer:
     return _tokenizer(place, {**options, **_HERE}, name)
 
 
-def base_model(encoder: str, *, positions: int) -> nn.Module:
+def base_model(encoder: str, *, positions: int) -> LmModule:
     """The pretrained weights that `encoder` names, as a model of this project. As `tokenizer_of`.
 
     Raises: InvalidInput where they cannot be found on this machine.
@@ -241,7 +223,7 @@ def _shapes(about: Any, name: str) -> nn.Module:
     return found
 
 
-def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> nn.Module:
+def _load(place: str, options: dict[str, Any], name: str, *, positions: int) -> LmModule:
     from transformers import AutoModelForCausalLM
 
     try:

@@ -17,7 +17,24 @@ _FILE = "tokenizer.json"
 LEAST_SIZE = 300  # 256 bytes, the marks, some merges
 
 
-class PublicBpe:
+class _Marked:
+    """A tokenizer whose marks are three of its ids."""
+
+    _inner: Any
+    begin: int
+    separator: int
+    end: int
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, marks left out."""
+        text: str = self._inner.decode(self._without_marks(ids))
+        return text.strip()
+
+    def _without_marks(self, ids: Sequence[int]) -> list[int]:
+        return [int(i) for i in ids if i not in (self.begin, self.separator, self.end)]
+
+
+class PublicBpe(_Marked):
     """A byte-level BPE, which can encode any text without unknown ids."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -30,15 +47,7 @@ class PublicBpe:
     def encode(self, text: str) -> list[int]:
         """Ids of a text; the names of the marks are cut like any other text."""
         spaced = " " + " ".join(text.split())
-        found: list[int] = self._inner.encode(spaced, add_special_tokens=False).ids
-        marks = (self.begin, self.separator, self.end)
-        return [i for i in found if i not in marks]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, marks left out."""
-        marks = (self.begin, self.separator, self.end)
-        text: str = self._inner.decode([i for i in ids if i not in marks])
-        return text.strip()
+        return self._without_marks(self._inner.encode(spaced, add_special_tokens=False).ids)
 
     def to_json(self) -> str:
         """The format of the tokenizers library."""
@@ -93,7 +102,7 @@ def load_bpe(folder: Path) -> PublicBpe:
         raise InvalidInput(f"expected a tokenizer in {file}, got a damaged file") from None
 
 
-class PretrainedTokenizer:
+class PretrainedTokenizer(_Marked):
     """A tokenizer of `transformers`; the separator is its line feed, which no utterance holds."""
 
     def __init__(self, inner: Any) -> None:
@@ -111,15 +120,8 @@ class PretrainedTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, as after a space."""
-        found = self._inner.encode(" " + " ".join(text.split()), add_special_tokens=False)
-        marks = (self.begin, self.separator, self.end)
-        return [int(i) for i in found if i not in marks]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, marks left out."""
-        marks = (self.begin, self.separator, self.end)
-        text: str = self._inner.decode([i for i in ids if i not in marks])
-        return text.strip()
+        spaced = " " + " ".join(text.split())
+        return self._without_marks(self._inner.encode(spaced, add_special_tokens=False))
 
     def save(self, folder: Path) -> None:
         """Write the files from which `transformers` reads a tokenizer."""

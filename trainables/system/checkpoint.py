@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.documents import read_written_json
 from trainables.errors import InvalidData
+from trainables.system.disk import flush
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +70,7 @@ def _write(fresh: Path, checkpoint: Checkpoint) -> None:
     save_file(tensors, str(fresh / "tensors.safetensors"))
     (fresh / _STATE).write_text(json.dumps(checkpoint.state), encoding="utf-8")
     for file in fresh.iterdir():
-        _flush(file)
+        flush(file)  # so that a rename does not precede its content
 
 
 def is_there(folder: Path) -> bool:
@@ -121,12 +122,3 @@ def remove(folder: Path) -> None:
             shutil.rmtree(place)
         else:
             place.unlink(missing_ok=True)
-
-
-def _flush(file: Path) -> None:
-    """Flush a file to the disk, so that a rename does not precede its content."""
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

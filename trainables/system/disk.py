@@ -52,6 +52,15 @@ def failure_of(error: BaseException, folder: Path) -> StorageFailed | None:
     return None
 
 
+def flush(path: Path) -> None:
+    """Force a file's content, or a folder's list of names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def require_writable(folder: Path) -> None:
     """Create `folder` where it is missing, and check that a file can be written there.
 

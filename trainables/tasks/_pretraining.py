@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from trainables import catalogue
 from trainables.config import SynthesisConfig, data_config
 from trainables.data.corpus import data_path, make_once
 from trainables.data.texts import EncodedTexts
 from trainables.errors import InvalidData
+from trainables.models._causal_lm import LmModule
 from trainables.models._lm_source import LmSource
 from trainables.seeding import generator, stream_seed
 
@@ -65,7 +65,7 @@ def pretrain(
     synthesis: SynthesisConfig,
     seed: int,
     cache_dir: Path,
-) -> nn.Module:
+) -> LmModule:
     """A model of a source pretrained on the public texts, kept in `cache_dir` for other trials."""
     model = source.make()
     if not source.from_scratch or synthesis.pretrain_epochs == 0 or not public.texts:

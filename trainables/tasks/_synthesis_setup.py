@@ -24,6 +24,7 @@ from trainables.data.pairs import PairCorpus, open_pairs
 from trainables.data.texts import EncodedTexts
 from trainables.figure_cache import FigureCache
 from trainables.generation._material import PARSES, Material, StageTexts
+from trainables.models._causal_lm import LmModule
 from trainables.models._lm_source import LmSource, source_of
 from trainables.models.causal_lm import config_of
 from trainables.privacy.mechanism import Mechanism
@@ -142,7 +143,7 @@ def _public_text(stage: str, own: StageTexts, corpora: list[str]) -> PublicText:
 
 def _model(
     config: TrialConfig, source: LmSource, stage: str, public: PublicText, *, cache_dir: Path
-) -> nn.Module:
+) -> LmModule:
     """A stage's model, pretrained on public text, with its adapters, on the device."""
     synthesis, seed = config.synthesis, config.training.seed
     model = pretrain(
@@ -151,7 +152,7 @@ def _model(
     if synthesis.lora_rank is not None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)  # type: ignore[operator]  # LmModule
+            model.adapt(rank=synthesis.lora_rank, alpha=synthesis.lora_alpha)
     return model.to("cuda") if torch.cuda.is_available() else model
 
 
