@@ -93,8 +93,8 @@ class EpsilonBudget:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepBudget:
-    """At most `seconds` of wall-clock and `accelerator_hours` for a sweep, counted over its resumes;
-    None: no bound.
+    """At most `seconds` of wall-clock and `accelerator_hours` for a sweep over its resumes (None:
+    no bound).
     """
 
     seconds: float | None = None
