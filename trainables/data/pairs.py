@@ -20,7 +20,8 @@ from typing import IO, Any
 
 from trainables import catalogue
 from trainables.config import DataConfig
-from trainables.data.configs import path_of, refuse_too_many
+from trainables.data.configs import refuse_too_many
+from trainables.data.corpus import data_path
 from trainables.data.records import Part
 from trainables.data.storage import PARTS
 from trainables.documents import DocumentProblem, parse_json, text_lines
@@ -133,13 +134,8 @@ def open_pairs(config: DataConfig, *, data_dir: Path) -> PairCorpus:
     for a file that is missing or damaged.
     """
     entry = catalogue.entry("datasets", config.name, kind="pairs")
-    given = path_of(config)
-    place = data_dir / entry.default_path() if given is None else Path(given)
-    if given is not None and (data_dir / place).exists():
-        place = data_dir / place
-    found = corpus_of(
-        entry.read(place.expanduser(), config=config), name=config.name, public=entry.PUBLIC
-    )
+    path = data_path(config, data_dir=data_dir)
+    found = corpus_of(entry.read(path, config=config), name=config.name, public=entry.PUBLIC)
     wanted = config.max_records
     if wanted is None or wanted == len(found):
         return found
