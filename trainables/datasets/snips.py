@@ -1,6 +1,6 @@
-"""SNIPS: requests to a voice assistant (Coucke et al. 2018, arXiv:1805.10190).
+"""SNIPS: requests to a voice assistant, seven intents (Coucke et al. 2018, arXiv:1805.10190).
 
-7 intents, 39 slots.
+39 slots.
 """
 
 from __future__ import annotations
